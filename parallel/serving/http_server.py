@@ -38,6 +38,7 @@ MOST_BYTES = 1 << 30
 # Tensors as text take milliseconds to read: others are not to wait for that.
 _LARGE_BYTES = 1 << 16
 _STOP_S = 15.0
+_SOON_S = 1.0
 _LOOK_S = 0.2
 
 
@@ -190,6 +191,7 @@ def listen(host: str, port: int) -> socket.socket:
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             opened.bind((host, port))
+            opened.listen()  # several may bind, one may listen: seen before the model is opened
         except BaseException:
             opened.close()
             raise
@@ -207,11 +209,13 @@ def serve(
     name: str | None = None,
     *,
     started: Callable[[Setting], object] | None = None,
+    waiting: Callable[[], object] | None = None,
 ) -> None:
     """Serve a deployment until the calling thread is interrupted; then answer what waits.
 
     The server runs in a thread of its own, so that signals reach the caller. `started` is called
-    with the setting that fits here once requests are taken.
+    with the setting that fits here once requests are taken, `waiting` where what waits at the end
+    is not answered soon.
     """
     with contextlib.closing(place), ParallelSession(plan) as session:
         config = uvicorn.Config(application(session, name), log_level="warning", lifespan="off")
@@ -228,5 +232,9 @@ def serve(
                         started(session.setting)
         finally:
             server.should_exit = True
-            thread.join(_STOP_S)
+            thread.join(_SOON_S)
+            if thread.is_alive():
+                if waiting is not None:
+                    waiting()
+                thread.join(_STOP_S)
     raise ServingError("the server ended by itself: its messages above say why")

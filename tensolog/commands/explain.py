@@ -70,6 +70,8 @@ def explain(
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
     if model.is_dir():
+        if rule is not None or node is not None:
+            raise click.UsageError(f"--rule and --node are of a model: {model} is a folder")
         _explain_deployment(model, as_json)
         return
 

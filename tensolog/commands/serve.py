@@ -62,4 +62,7 @@ def serve(plan: Path, host: str, port: int, name: str | None, quiet: bool) -> No
             opening.close()
             echo(f"serving {setting} at {address}")
 
-        run(read, place, name, started=started)
+        def waiting() -> None:
+            click.echo("answering what was asked for before; interrupt again to end now", err=True)
+
+        run(read, place, name, started=started, waiting=waiting)

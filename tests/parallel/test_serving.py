@@ -6,7 +6,10 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import urllib.request
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -257,10 +260,37 @@ def test_strings_come_back_as_they_went(tmp_path):
 
 
 def test_a_port_that_is_taken_is_told():
-    with listen("127.0.0.1", 0) as place:
-        place.listen()
-        with pytest.raises(ServingError, match="can't serve at 127"):
-            listen("127.0.0.1", place.getsockname()[1])
+    place = listen("127.0.0.1", 0)
+    with place, pytest.raises(ServingError, match="can't serve at 127"):
+        listen("127.0.0.1", place.getsockname()[1])
+
+
+def test_who_waits_for_answers_at_the_end_is_told(monkeypatch, tmp_path):
+    answered = threading.Event()
+
+    class Server:
+        """A server that is asked for something that takes long."""
+
+        def __init__(self, config):
+            self.started = True
+
+        def run(self, places):
+            answered.wait(30)
+
+    def interrupted(setting):
+        raise KeyboardInterrupt
+
+    plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    monkeypatch.setattr(
+        http_server,
+        "ParallelSession",
+        lambda plan: nullcontext(SimpleNamespace(plan=plan, setting=plan.setting)),
+    )
+    monkeypatch.setattr(http_server.uvicorn, "Server", Server)
+    monkeypatch.setattr(http_server, "_SOON_S", 0.01)
+    with listen("127.0.0.1", 0) as place, pytest.raises(KeyboardInterrupt):
+        http_server.serve(plan, place, started=interrupted, waiting=answered.set)
+    assert answered.is_set()
 
 
 @pytest.mark.parametrize("host", ["", "a" * 300, "a\0b"])

@@ -72,3 +72,4 @@ def test_what_is_no_model_or_no_place_is_refused(cli, model, tmp_path):
 def test_a_folder_of_a_deployment_is_explained_without_measuring(cli, tmp_path):
     made = deployed(layer(), tmp_path)
     assert "one instance was not beaten" in cli("explain", made.folder).out
+    assert "is a folder" in cli("explain", made.folder, "--node", "product").refused()
