@@ -312,7 +312,7 @@ def test_a_model_that_the_plan_was_not_made_for_is_refused(tmp_path):
 
 def test_an_interrupt_while_a_worker_starts_is_not_its_own(plan, capfd):
     instance = Instance(Start(plan.model_path, 1))
-    os.kill(instance.pid, signal.SIGINT)
+    os.kill(instance.pids[0], signal.SIGINT)
     instance.ready()
     instance.close()
     assert capfd.readouterr().err == ""
