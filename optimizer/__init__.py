@@ -3,7 +3,8 @@
 In: a model, or a function of NumPy. Out: a faster one, or the same. Begin with `driver.py` and with
 `passes.py`, which lists what is done to a model from top to bottom: plans are derived
 (`plan_derivation.py`, `planner.py`), and the best of them is found (`plan_selection.py`), in the
-time that `schedule.py` shares out.
+time that `schedule.py` shares out. What a plan is expected to cost says `State.expected_cost` in
+`state.py`, with the prices of kernels in `price.py`.
 
 | folder | holds |
 |---|---|

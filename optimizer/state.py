@@ -178,7 +178,7 @@ class State:
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
 
     def expected_cost(self, plan: Plan) -> tuple[bool, float]:
-        """Price a plan: what its operators cost, less what kernels save (`race/shortlist.py`).
+        """Price a plan: what its operators cost, less what generated kernels save.
 
         What kernels save was measured beside what the runtime runs; a sum that some operators are
         in with no more than their bounds is a guess. Of a plan that was raced already what it took

@@ -6,7 +6,7 @@ In: a plan. Out: plans in which regions that gain are one operator each, and the
 | folder | the C text of |
 |---|---|
 | `loops/` | any region: loops over rows (`row_text.py`) or columns (`column_text.py`) |
-| `convolution/`, `attention/`, `product/` | what has an algorithm of its own: `text.py` in each |
+| `convolution/`, `attention/`, `product/` | algorithms of their own, file by file |
 | `headers/` | what kernels call: fixed C |
 
 `library.py` compiles them together, as `optimizer/fuse/codegen/unit.py` does the kernels of NumPy

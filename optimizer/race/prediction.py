@@ -1,9 +1,10 @@
-"""What plans are expected to take: the kernels that the runtime runs for each, measured, added up.
+"""Which plans need no race: the kernels that the runtime really runs for each, measured, added up.
 
-A plan's own nodes are not what runs: the runtime fuses them, lays convolutions out anew, drops what
-it can. What it makes of a plan it says itself (profiles/kernels/runtime_kernels.py). Plans that run
-the same kernels as another are the same to the clock, and those that surely take longer are no
-rivals: neither is raced. Measuring is for what may still be either.
+What a plan's own nodes are expected to cost is another sum (state.py). They are not what runs: the
+runtime fuses them, lays convolutions out anew, drops what it can. What it makes of a plan it says
+itself (profiles/kernels/runtime_kernels.py). Plans that run the same kernels as another are the
+same to the clock, and those that surely take longer are no rivals: neither is raced. Measuring is
+for what may still be either.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Attention as one kernel: a product, whatever lies between, a softmax, and a product."""
+"""Attention as one kernel: a product, what lies between, a softmax, a product. Begin: `kernel.py`."""
