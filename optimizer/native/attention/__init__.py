@@ -1,1 +1,1 @@
-"""Attention as one kernel: a product, what lies between, a softmax, a product. Begin: `kernel.py`."""
+"""Attention as one kernel: a product, what lies between, a softmax, a product (`text.py`)."""
