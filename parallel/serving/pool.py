@@ -340,15 +340,19 @@ class _Driver:
                 batch = [part for part in taken if not part.request.future.done()]
                 if not batch:
                     continue
-                if self.instance is None or self.instance.is_lost:  # that of another driver's group
-                    self._queue.put_back(batch)
-                    self._reopen()
-                    continue
+                is_there = False
                 try:
                     with self._source.turn(alone=any(part.losses for part in batch)):
-                        self._answer(batch)
+                        # Another driver's request may have ended the group before this one's turn.
+                        is_there = self.instance is not None and not self.instance.is_lost
+                        if is_there:
+                            self._answer(batch)
                 except InstanceError as error:
                     self._after_loss(batch, error)
+                else:
+                    if not is_there:
+                        self._queue.put_back(batch)
+                        self._reopen()
         except Exception as error:
             self._give_up(error)
         finally:
