@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import onnx
 from tensolog.parallel.choosing.batches import drawn_feeds
-from tensolog.parallel.choosing.crews import Crews
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.deployment import Deployment
+from tensolog.parallel.choosing.ready_instances import Crews
 from tensolog.parallel.choosing.settings import Measured, Setting, batch_ladder, grid, summarize
 
 from .frame import Row, Steps, collect, options

@@ -28,8 +28,9 @@ from tensolog.parallel.choosing.contest import timed
 from tensolog.parallel.choosing.over_devices import slots_of
 from tensolog.parallel.cuts.derivation import cuts_of
 from tensolog.parallel.measure import measure_machine
+from tensolog.parallel.partitioner import part
+from tensolog.parallel.search.pipelines import staged
 from tensolog.parallel.search.space import Space
-from tensolog.parallel.search.stages import staged
 from tensolog.parallel.serving.instance import Start
 from tensolog.parallel.serving.pinning import here
 from tensolog.parallel.serving.worker_group import WorkerGroup, starts_of
@@ -37,7 +38,6 @@ from tensolog.parallel.simulation.placement import Config, whole_on
 from tensolog.parallel.simulation.simulator import Simulation
 from tensolog.parallel.simulation.tasks import Plan, Problem
 from tensolog.parallel.simulation.times import Times
-from tensolog.parallel.stage_models import part
 from tensolog.parallel.workload import read_workload
 from tensolog.profiles.kernels.costs import CostModel
 

@@ -1,4 +1,14 @@
-"""What exists: models, operators, costs and rules as tables, and Datalog over them."""
+"""What exists: models, operators, costs and rules as tables, and Datalog over them.
+
+| folder | holds |
+|---|---|
+| `store/` | the DuckDB file: its schema, migrations, and who may write when |
+| `onnx/` | models in and out, without loss |
+| `operators/` | what operators compute, in `.ops` files |
+| `datalog/` | the Datalog engine, in memory and on DuckDB |
+
+Beside them lie what all packages share: errors, files that appear whole, what is kept on disk.
+"""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ from ..catalog.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from .driver import optimize
+    from .explain.explain_model import explain_model, explain_node, profile_model
     from .explain.explanation import Explanation
     from .explain.node_story import NodeStory
-    from .explain.survey import explain_model, explain_node, profile_model
     from .match.rewrite import Step
     from .race.contest import ORIGINAL
     from .race.verify import Deviation

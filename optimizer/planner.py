@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..rules import Rule
-from .egraph.naming import is_naming
+from .egraph.absorbing_rules import is_naming
 from .graph.graph import Graph
 from .graph.infer import bound_types
 from .lookups import merge_lookups

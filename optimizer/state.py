@@ -22,7 +22,7 @@ from .graph.infer import bound_types, infer_types
 from .graph.signature import signature
 from .in_float32 import basis_of
 from .match.rewrite import Step
-from .native.candidates import KernelPlans
+from .native.kernel_plans import KernelPlans
 from .phases import Phases
 from .planner import Planner
 from .price import Prices, kernels_of_graph

@@ -24,13 +24,13 @@ from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
 from .devices import Cluster, ClusterError, Device, Link
+from .partitioner import part
 from .serving.instance import Array, Instance, Start
 from .serving.pinning import here, topology
 from .serving.worker_group import WorkerGroup, starts_of
 from .simulation.placement import whole_on
 from .simulation.tasks import Problem
 from .simulation.times import Times
-from .stage_models import part
 from .workload import read_workload
 
 _MATRIX = 384  # as in profiles/machine.py, whose peak is that of one core with the others idle

@@ -1,4 +1,18 @@
-"""What may change: substitutions as text, parsed, and compiled to Datalog."""
+"""What may change: substitutions as text, parsed, and compiled to Datalog.
+
+The rules are the `.rules` files here, those that were found by enumeration in `found/`, their
+proofs in `ledger.jsonl`. Begin with `load.py`.
+
+| folder | holds |
+|---|---|
+| `language/` | the text of rules, parsed and checked |
+| `compiler/` | rules as clauses of Datalog, and what takes the place of a match |
+| `gate/` | what a rule goes through before it is admitted |
+| `prover/` | proofs for all sizes |
+| `sampling/` | random models on which a rule matches |
+| `generation/` | rules that are found |
+| `foreign/` | rules of other systems |
+"""
 
 from __future__ import annotations
 
@@ -7,16 +21,9 @@ from typing import TYPE_CHECKING
 from ..catalog.lazy_imports import lazily
 
 if TYPE_CHECKING:
-    from .generation.run import generate
-    from .language.errors import RuleError
-    from .language.parser import parse_rules
-    from .language.promise import correction, promise
-    from .language.syntax import Rule
-    from .load import load_rules, select_rules
-    from .matching.atoms import attribute_text
-    from .matching.compile import compile_program
-    from .matching.match_rows import check_conditions, match_of, matches
-    from .matching.near_misses import (
+    from .compiler.atoms import attribute_text
+    from .compiler.compile import compile_program
+    from .compiler.failed_conditions import (
         NearMiss,
         compile_misses,
         describe_miss,
@@ -25,8 +32,15 @@ if TYPE_CHECKING:
         nearly,
         why_missed,
     )
-    from .matching.replacement import instantiate
-    from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
+    from .compiler.match_rows import check_conditions, match_of, matches
+    from .compiler.replacement import instantiate
+    from .compiler.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
+    from .generation.run import generate
+    from .language.errors import RuleError
+    from .language.parser import parse_rules
+    from .language.promise import correction, promise
+    from .language.syntax import Rule
+    from .load import load_rules, select_rules
     from .rule_tables import rule_rows, store_rules
 
 __all__ = [
@@ -65,35 +79,35 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "ABSENT": ".matching.view",
-        "GraphView": ".matching.view",
-        "Match": ".matching.view",
-        "NamedView": ".matching.view",
-        "NearMiss": ".matching.near_misses",
-        "NewNode": ".matching.view",
-        "Reference": ".matching.view",
-        "Replacement": ".matching.view",
+        "ABSENT": ".compiler.view",
+        "GraphView": ".compiler.view",
+        "Match": ".compiler.view",
+        "NamedView": ".compiler.view",
+        "NearMiss": ".compiler.failed_conditions",
+        "NewNode": ".compiler.view",
+        "Reference": ".compiler.view",
+        "Replacement": ".compiler.view",
         "Rule": ".language.syntax",
         "RuleError": ".language.errors",
-        "attribute_text": ".matching.atoms",
-        "check_conditions": ".matching.match_rows",
-        "compile_misses": ".matching.near_misses",
-        "compile_program": ".matching.compile",
+        "attribute_text": ".compiler.atoms",
+        "check_conditions": ".compiler.match_rows",
+        "compile_misses": ".compiler.failed_conditions",
+        "compile_program": ".compiler.compile",
         "correction": ".language.promise",
-        "describe_miss": ".matching.near_misses",
+        "describe_miss": ".compiler.failed_conditions",
         "generate": ".generation.run",
-        "instantiate": ".matching.replacement",
-        "is_reported": ".matching.near_misses",
+        "instantiate": ".compiler.replacement",
+        "is_reported": ".compiler.failed_conditions",
         "load_rules": ".load",
-        "match_of": ".matching.match_rows",
-        "matches": ".matching.match_rows",
-        "near_misses": ".matching.near_misses",
-        "nearly": ".matching.near_misses",
+        "match_of": ".compiler.match_rows",
+        "matches": ".compiler.match_rows",
+        "near_misses": ".compiler.failed_conditions",
+        "nearly": ".compiler.failed_conditions",
         "parse_rules": ".language.parser",
         "promise": ".language.promise",
         "rule_rows": ".rule_tables",
         "select_rules": ".load",
         "store_rules": ".rule_tables",
-        "why_missed": ".matching.near_misses",
+        "why_missed": ".compiler.failed_conditions",
     },
 )

@@ -30,7 +30,7 @@ __all__ = [
     "parse",
 ]
 
-# What a program in memory needs (memory/shipped.py) loads neither the parser nor DuckDB.
+# What a program in memory needs (memory/program_cache.py) loads neither the parser nor DuckDB.
 __getattr__, __dir__ = lazily(
     __name__,
     {

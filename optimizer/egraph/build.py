@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ..graph.graph import Graph, Node
-from .columns import NONE
+from .congruence import NONE
 from .egraph import EGraph
 from .extraction.e_node_costs import givers_of
 from .extraction.problem import Selection, in_order

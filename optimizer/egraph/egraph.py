@@ -11,11 +11,11 @@ from ..graph.graph import Constant, Graph, TensorType
 from ..graph.infer import bind, bound_types, same_type, sharpen
 from ..graph.simplify import is_pure
 from ..match.arrays import Flags, Ints
-from .columns import NONE, Columns, Row, Rows
+from .canonical_nodes import Spelling
+from .congruence import NONE, Columns, Row, Rows
 from .inference import Inference, Operand, Operands, renamed
+from .interning import CONSTANT, INPUT, SMALL_BYTES, Attributes, Vocabulary
 from .provenance import Application
-from .spelling import Spelling
-from .vocabulary import CONSTANT, INPUT, SMALL_BYTES, Attributes, Vocabulary
 
 UNTYPED = -1
 

@@ -14,8 +14,8 @@ from ...rules import ABSENT
 from ..graph.graph import Graph, Node, TensorType
 from ..graph.infer import infer_node
 from ..price import kernel_of
-from .naming import DOMAIN
-from .vocabulary import Attributes, Operator, Vocabulary
+from .absorbing_rules import DOMAIN
+from .interning import Attributes, Operator, Vocabulary
 
 
 @dataclass(frozen=True)

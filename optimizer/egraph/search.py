@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...rules import Rule
-from ..garbage import seldom_collected
+from ..collector_pause import seldom_collected
 from ..graph.graph import Graph
 from ..match.rewrite import Step
 from ..price import Prices, Progress
+from .absorbing_rules import is_naming
 from .build import build
 from .derivations.derive_all import derive
 from .egraph import EGraph
+from .extraction.absorbing_kernels import name_kernels
 from .extraction.alternatives import Alternative, alternatives
 from .extraction.e_node_costs import Costs, original_selection, problem_of
 from .extraction.extract import MOST_STEPS, Extraction, extract
 from .extraction.merges import MergeResult, canonical, merge, pairs_neighbours
-from .extraction.named import name_kernels
 from .extraction.problem import Choice, Problem, Selection, cost_of
-from .naming import is_naming
 from .provenance import Application
 from .saturation.saturate import Budget, Growth, Report, saturate
 from .trace import steps_of

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ...catalog.errors import TensologError
-from .columns import NONE
+from .congruence import NONE
 from .extraction.merges import canonical
 from .extraction.problem import Selection
 from .provenance import Application

@@ -22,7 +22,7 @@ from ..price import Prices, kernels_of_graph
 from ..race.candidate_files import CandidateFiles
 from ..setting import Setting
 from ..target import AUTO, for_rules
-from .graph_near_misses import near_misses
+from .near_misses import near_misses
 
 if TYPE_CHECKING:
     from ..driver import Source

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..egraph.columns import NONE
+from ..egraph.congruence import NONE
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, original_selection, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, extract

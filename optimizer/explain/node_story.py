@@ -23,9 +23,9 @@ from ..match.rewrite import Step
 from ..price import Prices, kernel_of
 from ..report.notebook import Text
 from ..setting import OptionError, Setting
-from .graph_near_misses import near_misses
-from .nearest import nearest
+from .near_misses import near_misses
 from .node_options import Asker
+from .partial_match import nearest
 from .reason_text import story_text
 from .reasons import (
     IN_PLAN,

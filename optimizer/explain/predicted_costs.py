@@ -12,7 +12,7 @@ from ...profiles.kernels.costs import CostModel
 from ...profiles.learning.kernel_graphs import graph_of_kernel
 from ...profiles.learning.predictor import CostPredictor, Neighbour
 from ...profiles.machine import load_device
-from .survey import kernels_of_model
+from .explain_model import kernels_of_model
 
 if TYPE_CHECKING:
     from ..driver import Source

@@ -1,1 +1,8 @@
-"""Layouts as part of a plan: blocked values of convolutional models, and the ways in and out."""
+"""Layouts as part of a plan: blocked values of convolutional models, and the ways in and out.
+
+In: an e-graph (`space.py` adds classes of blocked values, `values.py`, with enforcers between
+layouts). Out: plans (`plans.py`). Begin with `space.py`; `growing.py` and `operators/` say what can
+be computed on blocked values, `blocked_costs.py` what that costs, and `selection.py` where a search
+starts. `runtime.py` asks ONNX Runtime for its blocks, and `guard.py` keeps a plan from machines
+where they differ.
+"""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..egraph.columns import NONE
+from ..egraph.congruence import NONE
 from ..egraph.egraph import EGraph
 from .values import BlockedValues
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..egraph.columns import NONE, Row
+from ..egraph.congruence import NONE, Row
 from ..egraph.egraph import UNTYPED, EGraph
+from ..egraph.interning import Attributes
 from ..egraph.provenance import Application
-from ..egraph.vocabulary import Attributes
 from ..graph.graph import Shape, TensorType
 from .filters import FILTERS, VECTOR
 from .layout import Layout

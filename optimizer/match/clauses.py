@@ -16,8 +16,8 @@ from ...catalog.datalog.language.parser import parse_block
 from ...catalog.datalog.language.syntax import Clause, String
 from ...catalog.kept import cache_path, kept, text_hash
 from ...rules import Rule, nearly
+from ...rules.compiler.compile import clause_of, default_facts, graph_relations
 from ...rules.language.conditions import UsedOnlyHere
-from ...rules.matching.compile import clause_of, default_facts, graph_relations
 from .arrays import Flags, Ints
 from .joins import Conjunction, Goal, Table, Tables, conjunction_of, union
 

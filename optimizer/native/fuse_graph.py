@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from ..fuse.codegen.compiler import FLAGS
 from ..graph.graph import Graph
 from .attention.kernel import attentions
+from .byte_tables import lookups
 from .eligible import steady
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
-from .lookup import lookups
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH

@@ -44,7 +44,7 @@ from .verify import (
 )
 
 if TYPE_CHECKING:
-    from ..native.kinds import Kind
+    from ..native.region_kinds import Kind
 
 ORIGINAL = "original"
 MOVES_INTEGERS = frozenset(

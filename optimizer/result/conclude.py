@@ -14,7 +14,7 @@ from ...catalog.store.constants import LARGE_BYTES
 from ...profiles.sessions.execution import embed
 from ..deadline import cut_at
 from ..delivery import deliver_kernels
-from ..explain.graph_near_misses import near_misses
+from ..explain.near_misses import near_misses
 from ..explain.node_story import Question
 from ..explain.outcome import candidate_of, more_time, processors, time_over, verdict_of
 from ..graph.infer import bound_types

@@ -212,7 +212,7 @@ class Optimization:
         Costs are those that the optimization measured, else bounds. Raises OptionError where no
         node, and no value that one gives, has the name.
         """
-        from ..explain.survey import explain_node_of
+        from ..explain.explain_model import explain_node_of
 
         assert self.question is not None
         with self._open() as catalog:

@@ -1,6 +1,7 @@
 """How a model is served on one machine: how many instances, threads, and rows of a batch.
 
 In: a model. Out: a `Deployment`, a folder with the model and the plan. Begin at `deploy.py`;
-`choose.py` decides which settings are measured, `crews.py` measures them, `batches.py` tells
-whether requests may be joined.
+`choose.py` decides which settings are measured, `ready_instances.py` measures them, `batches.py`
+tells whether requests may be joined. `over_devices.py` races plans of cuts against one instance and
+data parallelism (`contest.py`).
 """

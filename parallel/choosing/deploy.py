@@ -26,13 +26,13 @@ from ..devices import Cluster
 from ..serving.instance import Array, Slot
 from .batches import BatchAxis, drawn_feeds, find_batch_axis
 from .choose import Choice, choose
-from .crews import Crews
 from .deployment import (
     Deployment,
     check_target,
     files_beside,
     read_deployment,
 )
+from .ready_instances import Crews
 from .settings import (
     GOALS,
     MOST_ROWS,

@@ -25,14 +25,14 @@ from ...catalog.onnx.source import open_source
 from ...catalog.tensors import model_tensors
 from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.execution import embedded
-from ..partition import Partition
+from ..runnable_plan import Partition
 from ..serving.instance import Slot
 from .batches import BatchAxis
 from .settings import Goal, Measured, Setting, measured_from_json, read_limit
 from .typed_values import read_as
 
 if TYPE_CHECKING:
-    from ..stage_models import Parted
+    from ..partitioner import Parted
 
 PLAN = "plan.json"
 FORMAT, VERSION = "tensolog.deployment", 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..partition import CALLER, Partition
+from ..runnable_plan import CALLER, Partition
 from .deployment import Deployment
 from .settings import INDIFFERENCE, Measured, read_limit
 

@@ -27,11 +27,12 @@ from ...catalog.errors import TensologError
 from ...profiles.machine import cores as usable_cores
 from ...profiles.sessions.deployed import model_file
 from ..devices import Cluster, ClusterError
-from ..partition import Partition
+from ..partitioner import Parted, part
 from ..planning import ParallelPlan
 from ..planning import plan as find_plan
+from ..runnable_plan import Partition
 from ..search.goals import PlanError
-from ..search.stages import staged
+from ..search.pipelines import staged
 from ..serving.instance import Instance, Slot, Start
 from ..serving.pinning import here_each
 from ..serving.source import Runner
@@ -39,7 +40,6 @@ from ..serving.worker_group import WorkerGroup, starts_of
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan, Problem
-from ..stage_models import Parted, part
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
 from .contest import Contender, Feeds, closing, lead, race, warm

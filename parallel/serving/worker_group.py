@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...catalog.errors import ModelError
-from ..partition import CALLER, Partition
+from ..runnable_plan import CALLER, Partition
 from .instance import START_S, Array, Start
 from .part_messages import FAILED, read_done, step_message
 from .process import InstanceError, RunError, WorkerProcess

@@ -20,12 +20,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
 from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
+from ..compiler.bindings import Bindings
+from ..compiler.model_view import ModelView, dtype_name
+from ..compiler.replacement import instantiate
+from ..compiler.view import Reference
 from ..language.conditions import FLOATS, conditions, types_of
 from ..language.syntax import Rule
-from ..matching.bindings import Bindings
-from ..matching.model_view import ModelView, dtype_name
-from ..matching.replacement import instantiate
-from ..matching.view import Reference
 from ..sampling.instances import REJECTED, Instance, instances
 from ..sampling.sampler import PARAMETERS, Sampler
 

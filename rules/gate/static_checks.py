@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import onnx
 
 from ...catalog.operators.contributed import infer_shapes
+from ..compiler.model_view import dtype_name
 from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
 from ..language.syntax import Binary, Expression, Literal, Rule, Unary
-from ..matching.model_view import dtype_name
 from ..sampling.instances import Instance, instances
 from .contradiction import contradictory
 from .onnx_models import SideModels, sides_of

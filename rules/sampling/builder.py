@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
+from ..compiler.model_view import dtype_name
 from ..language import schemas
 from ..language.conditions import optional_values, types_of
 from ..language.expressions import Facts, evaluate, names_in
@@ -28,7 +29,6 @@ from ..language.syntax import (
     Rule,
     Star,
 )
-from ..matching.model_view import dtype_name
 from .sampler import PARAMETERS, SHAPED, RejectedError, Sampler
 
 LATEST_OPSET = 21

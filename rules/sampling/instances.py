@@ -15,6 +15,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import shape_inference
 
+from ..compiler.bindings import Bindings
+from ..compiler.model_view import ModelView, dtype_name
+from ..compiler.view import Match
 from ..language.conditions import (
     Condition,
     HasAttribute,
@@ -30,9 +33,6 @@ from ..language.conditions import (
 )
 from ..language.functions import UnknownError
 from ..language.syntax import Input, Name, Operand, PatternNode, Rule
-from ..matching.bindings import Bindings
-from ..matching.model_view import ModelView, dtype_name
-from ..matching.view import Match
 from .builder import Builder, array_for
 from .sampler import RejectedError
 

@@ -63,7 +63,7 @@ def collect(
         from ..catalog import Catalog
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
-        from ..optimizer.explain.survey import kernels_of_model
+        from ..optimizer.explain.explain_model import kernels_of_model
         from ..profiles.learning.cost_graphs import store_cost_graph
         from ..profiles.learning.kernel_samples import measured_graphs
 
@@ -132,7 +132,7 @@ def score(
     """
     from dataclasses import asdict
 
-    from ..optimizer.explain.survey import kernels_of_model
+    from ..optimizer.explain.explain_model import kernels_of_model
     from ..profiles.learning.baselines import score_baselines
     from ..profiles.learning.kernel_samples import measured_samples
     from ..profiles.machine import cores, load_device

@@ -84,7 +84,7 @@ def train(
       tensolog costs train --leave-out bert --leave-out unet -o costs.onnx
     """
     from ..catalog.files import replacing
-    from ..optimizer.explain.survey import kernels_of_model
+    from ..optimizer.explain.explain_model import kernels_of_model
     from ..profiles.learning.cost_graphs import load_cost_graphs
     from ..profiles.learning.ensemble import train_on_graphs, train_on_kernels
     from ..profiles.learning.examples import architecture_of

@@ -12,16 +12,16 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.parallel.choosing.deployment import DeploymentError, read_deployment
 from tensolog.parallel.choosing.settings import Setting
 from tensolog.parallel.choosing.typed_values import read_as
-from tensolog.parallel.partition import CALLER, Partition
+from tensolog.parallel.partitioner import part
+from tensolog.parallel.runnable_plan import CALLER, Partition
 from tensolog.parallel.search.goals import PlanError
-from tensolog.parallel.search.stages import staged
+from tensolog.parallel.search.pipelines import staged
 from tensolog.parallel.serving import pool as pool_module
 from tensolog.parallel.serving.instance import Start
 from tensolog.parallel.serving.pool import ClosedError, FeedError
 from tensolog.parallel.serving.process import InstanceError, RunError
 from tensolog.parallel.serving.worker_group import WorkerGroup, starts_of
 from tensolog.parallel.simulation.placement import whole_on
-from tensolog.parallel.stage_models import part
 
 from tensolog import open_parallel
 

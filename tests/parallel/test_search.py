@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.planning import plan
-from tensolog.parallel.search.additive import AdditiveCosts, best_plan
+from tensolog.parallel.search.dynamic_programming import AdditiveCosts, best_plan
 from tensolog.parallel.search.goals import PlanError, score
-from tensolog.parallel.search.stages import divide_evenly
+from tensolog.parallel.search.pipelines import divide_evenly
 from tensolog.parallel.simulation.simulator import Simulation
 
 from ..campaigns import examples

@@ -25,6 +25,10 @@ from tensolog.rules import (
     near_misses,
     select_rules,
 )
+from tensolog.rules.compiler.compile import clause_of
+from tensolog.rules.compiler.failed_conditions import IDENTIFYING, failed_conditions, is_reported
+from tensolog.rules.compiler.match_rows import check_all
+from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.conditions import (
     HasAttribute,
     HasDefaults,
@@ -36,10 +40,6 @@ from tensolog.rules.language.conditions import (
     UsedOnlyHere,
     conditions,
 )
-from tensolog.rules.matching.compile import clause_of
-from tensolog.rules.matching.match_rows import check_all
-from tensolog.rules.matching.model_view import ModelView
-from tensolog.rules.matching.near_misses import IDENTIFYING, failed_conditions, is_reported
 from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
@@ -391,7 +391,7 @@ def changes(condition):
 
 def really_broken(condition, view, match):
     """Whether the change did break the condition: an absent operand is not made variable."""
-    from tensolog.rules.matching.bindings import Bindings
+    from tensolog.rules.compiler.bindings import Bindings
 
     if isinstance(condition, UsedOnlyHere | UnusedOutputs):
         return True

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...graph.graph import Shape
-from ..columns import NONE
+from ..congruence import NONE
 from .derivation import Derivation, Giver
 
 RULE = "FuseMultiHeadAttention"

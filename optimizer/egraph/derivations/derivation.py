@@ -17,11 +17,11 @@ from onnx import helper
 
 from ...graph.graph import Shape, TensorType, constant_of
 from ...graph.infer import bind, sharpen
-from ..columns import NONE
+from ..congruence import NONE
 from ..egraph import UNTYPED, EGraph
 from ..extraction.e_node_costs import givers_of
+from ..interning import Attributes
 from ..provenance import Application
-from ..vocabulary import Attributes
 
 
 @dataclass(frozen=True)

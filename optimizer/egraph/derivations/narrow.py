@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...graph.graph import constant_of
-from ..columns import NONE
+from ..congruence import NONE
 from .derivation import Derivation, Giver
 
 RULE = "SplitNarrowConv"

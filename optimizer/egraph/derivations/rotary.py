@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...graph.graph import constant_of
-from ..columns import NONE
+from ..congruence import NONE
 from .derivation import Derivation, Giver
 
 RULE, HEADS = "FuseRotaryEmbedding", "FuseRotaryEmbeddingOfHeads"

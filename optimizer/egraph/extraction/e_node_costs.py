@@ -9,9 +9,9 @@ import numpy as np
 
 from ....profiles.kernel import Kernel
 from ...price import Prices, Progress
-from ..columns import NONE
+from ..congruence import NONE
 from ..egraph import UNTYPED, EGraph
-from ..vocabulary import INPUT
+from ..interning import INPUT
 from .problem import Choice, Problem
 
 UNUSABLE = math.inf

@@ -18,7 +18,7 @@ import numpy as np
 
 from ....rules import Match, Rule, check_conditions, match_of
 from ...deadline import checkpoint
-from ..columns import NONE
+from ..congruence import NONE
 from ..egraph import EGraph
 from ..provenance import Application
 from ..saturation.application import apply_matches

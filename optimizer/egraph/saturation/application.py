@@ -11,10 +11,10 @@ from ....rules import Match, Replacement, RuleError, correction, instantiate, pr
 from ...deadline import checkpoint
 from ...graph.graph import constant_of
 from ...match.rewrite import attribute_proto
-from ..columns import NONE, Row
+from ..congruence import NONE, Row
 from ..egraph import EGraph
+from ..interning import Attributes
 from ..provenance import Application
-from ..vocabulary import Attributes
 from .view import View
 
 

@@ -24,10 +24,10 @@ from itertools import combinations
 
 import numpy as np
 
-from ..columns import NONE
+from ..congruence import NONE
 from ..egraph import EGraph
+from ..interning import Attributes
 from ..provenance import Application
-from ..vocabulary import Attributes
 
 # A chain is cut here: longer ones are equal to others only if their brackets are.
 MOST_OPERANDS = 16

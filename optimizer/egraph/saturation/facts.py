@@ -13,7 +13,7 @@ from ....rules import attribute_text
 from ...match.arrays import Ints, segments
 from ...match.joins import union
 from ...match.relations import is_plain, scalar_of
-from ..columns import NONE, Row
+from ..congruence import NONE, Row
 from ..egraph import UNTYPED, EGraph
 
 Relation = list[NDArray[Any]]

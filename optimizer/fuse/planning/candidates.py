@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any
 
 from ....catalog.datalog.memory.execution import Evaluator
-from ....catalog.datalog.memory.shipped import shipped
+from ....catalog.datalog.memory.program_cache import shipped
 from ..program.dag import Node, Program
 
 # Types of elements that kernels compute with.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ....catalog.errors import TensologError
 from ....profiles.machine import cores
-from ...garbage import seldom_collected
+from ...collector_pause import seldom_collected
 from ..program.dag import Program
 from .candidates import Conditions, conditions
 from .graph import Graph, Operand, mask, members

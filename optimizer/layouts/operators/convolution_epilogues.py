@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ...egraph.egraph import EGraph
 from ..runtime import ACTIVATIONS, activations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ..blocking import Blocking, Operation
 from ..filters import DENSE, OUTER
 from ..layout import Layout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ...graph.graph import constant_of
 from ..blocking import Blocking, Operation
 from ..runtime import NCHWC

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ..blocking import POOLS, Blocking, Operation
 from ..runtime import NCHWC
 from .resizing import upsampling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ...egraph.egraph import EGraph
 from ...graph.graph import Shape
 

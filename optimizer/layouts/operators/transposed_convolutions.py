@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...egraph.columns import NONE
+from ...egraph.congruence import NONE
 from ...graph.graph import constant_of
 from ..filters import TRANSPOSED
 from ..layout import Layout

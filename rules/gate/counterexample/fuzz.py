@@ -19,11 +19,11 @@ import onnx
 
 from ....catalog.operators import ShapeError
 from ....profiles.kernels.faults import FATAL_WHEN_EMPTY
+from ...compiler.model_view import dtype_name
 from ...language.errors import RuleError
 from ...language.promise import promise
 from ...language.schemas import plain
 from ...language.syntax import Rule
-from ...matching.model_view import dtype_name
 from ...prover.cases.composition import Composition, UndescribedError, algebra_of
 from ...prover.diagnostics import symbol_worded
 from ...prover.statement import Equation, Origin, Statement

@@ -16,10 +16,10 @@ from onnx import helper, numpy_helper
 from ....catalog.errors import TensologError
 from ....catalog.operators import specification
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
+from ...compiler.bindings import Bindings
+from ...compiler.model_view import ModelView
 from ...language.conditions import conditions
 from ...language.syntax import PatternNode, Rule
-from ...matching.bindings import Bindings
-from ...matching.model_view import ModelView
 from ...prover.statement import Node, Origin, Statement
 from ...sampling.instances import Instance
 from ..evaluation.arithmetic import Array, Assignment, number

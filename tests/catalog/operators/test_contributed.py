@@ -276,7 +276,7 @@ FIRST = {
         "assert signature('com.microsoft:FusedMatMul', 1) is not None",
     ),
     "shapes": (
-        "import sys, onnx; from tensolog.rules.matching.model_view import ModelView",
+        "import sys, onnx; from tensolog.rules.compiler.model_view import ModelView",
         "view = ModelView(onnx.load(sys.argv[1])); assert view.shape(view.ids['y']) == (2, 5)",
     ),
     "the reference implementation": (

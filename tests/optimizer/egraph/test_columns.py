@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph.columns import NONE, Columns, Rows
+from tensolog.optimizer.egraph.congruence import NONE, Columns, Rows
 from tensolog.optimizer.match.arrays import linked
 
 from tests.campaigns import examples

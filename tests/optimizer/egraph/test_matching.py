@@ -21,8 +21,8 @@ from tensolog.optimizer.egraph.saturation.e_matching import (
 )
 from tensolog.optimizer.match import clauses
 from tensolog.rules import nearly
+from tensolog.rules.compiler.compile import clause_of, default_facts, graph_relations
 from tensolog.rules.language.conditions import UsedOnlyHere
-from tensolog.rules.matching.compile import clause_of, default_facts, graph_relations
 
 from benchmarks.zoo import build
 from tests.campaigns import ALL, SHARE

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tensolog.optimizer.explain.nearest import nearest
+from tensolog.optimizer.explain.partial_match import nearest
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import refine_types
 from tensolog.rules import load_rules

@@ -9,8 +9,8 @@ from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out_jointly
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.match.rewrite import clean
-from tensolog.optimizer.native.candidates import _best
 from tensolog.optimizer.native.convolution.blocked import TILES
+from tensolog.optimizer.native.kernel_plans import _best
 from tensolog.optimizer.race.contest import Plan
 from tensolog.optimizer.setting import Setting
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import evaluate, parse
-from tensolog.optimizer.explain.graph_near_misses import near_misses
+from tensolog.optimizer.explain.near_misses import near_misses
 from tensolog.optimizer.match.matcher import Matcher, with_present_operators
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
 from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches

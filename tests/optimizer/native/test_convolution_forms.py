@@ -7,10 +7,12 @@ import pytest
 from onnx import helper
 from tensolog.optimizer import setting
 from tensolog.optimizer.fuse.codegen.unit import native_level
-from tensolog.optimizer.native import candidates, kind_race, plan_kernels
+from tensolog.optimizer.native import kernel_plans as candidates
+from tensolog.optimizer.native import kernel_selection as plan_kernels
+from tensolog.optimizer.native import region_kind_race as kind_race
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
-from tensolog.optimizer.native.kinds import CONVERT
 from tensolog.optimizer.native.library import DOMAIN
+from tensolog.optimizer.native.region_kinds import CONVERT
 from tensolog.optimizer.race.contest import Contest
 from tensolog.optimizer.setting import KERNELS_TARGET
 from tensolog.profiles.races.race import Lap

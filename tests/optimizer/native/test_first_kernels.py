@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from tensolog.optimizer.native import candidates
-from tensolog.optimizer.native.candidates import KernelPlans
+from tensolog.optimizer.native import kernel_plans as candidates
+from tensolog.optimizer.native.kernel_plans import KernelPlans
 from tensolog.optimizer.race.contest import Plan
 
 

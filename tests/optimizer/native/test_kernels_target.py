@@ -12,12 +12,15 @@ from tensolog.optimizer.deadline import OutOfTimeError
 from tensolog.optimizer.fuse.codegen import CompilerError
 from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.native import find_kinds, kind_race, library, plan_kernels
+from tensolog.optimizer.native import find_region_kinds as find_kinds
+from tensolog.optimizer.native import kernel_selection as plan_kernels
+from tensolog.optimizer.native import library
+from tensolog.optimizer.native import region_kind_race as kind_race
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
-from tensolog.optimizer.native.kinds import Kind, cover
 from tensolog.optimizer.native.library import DOMAIN
 from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.region_kinds import Kind, cover
 from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.race.contest import Contest, Plan

@@ -2,7 +2,7 @@
 
 import pytest
 from onnx import helper
-from tensolog.optimizer.native import find_kinds as finding
+from tensolog.optimizer.native import find_region_kinds as finding
 from tensolog.optimizer.native.embed import RULE
 from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
 from tensolog.optimizer.race.contest import Contest

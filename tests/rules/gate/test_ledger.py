@@ -188,7 +188,7 @@ CHANGES = {
         "normaliser",
     ),
     "a module that nothing is proved with": (
-        "tensolog/rules/matching/near_misses.py",
+        "tensolog/rules/compiler/failed_conditions.py",
         "from __future__",
         "# new\nfrom __future__",
         [],

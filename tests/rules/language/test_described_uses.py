@@ -2,9 +2,9 @@
 
 import pytest
 from onnx import TensorProto, helper
+from tensolog.rules.compiler.match_rows import check_all
+from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.matching.match_rows import check_all
-from tensolog.rules.matching.model_view import ModelView
 
 (POOL,) = parse_rules(
     "rule FusePool\n  tags explore\n  opset >= 13\n  given X [n, c, h] float32\n  match\n"

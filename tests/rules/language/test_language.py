@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
 from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
+from tensolog.rules.compiler.symmetry import mirrored_nodes
 from tensolog.rules.language.canonical_text import expression_text, format_rules, rule_text
 from tensolog.rules.language.expressions import Facts, evaluate
 from tensolog.rules.language.functions import FUNCTIONS, Symbol, UnknownError
@@ -23,7 +24,6 @@ from tensolog.rules.language.syntax import (
     Star,
     Unary,
 )
-from tensolog.rules.matching.symmetry import mirrored_nodes
 
 from tests.campaigns import examples
 

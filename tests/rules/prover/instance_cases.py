@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from tensolog.rules.compiler.bindings import Bindings
+from tensolog.rules.compiler.view import ABSENT
 from tensolog.rules.language import schemas
 from tensolog.rules.language.conditions import bindings
-from tensolog.rules.matching.bindings import Bindings
-from tensolog.rules.matching.view import ABSENT
 from tensolog.rules.prover.cases.case_split import statement_of
 from tensolog.rules.prover.cases.composition import Composition, algebra_of, described
 from tensolog.rules.prover.cases.enumeration import Choices, NoCaseError

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tensolog.catalog.datalog import evaluate
-from tensolog.catalog.datalog.memory import shipped as shipped_programs
+from tensolog.catalog.datalog.memory import program_cache as shipped_programs
 from tensolog.catalog.datalog.memory.program_plans import database_only
 from tensolog.catalog.datalog.program_files import read_program
 from tensolog.optimizer.fuse.planning.candidates import (

@@ -1,0 +1,116 @@
+"""The kinds of regions of a plan: what kernels could compute, and what the compiler takes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..fuse.codegen.compiler import CompilerError
+from ..fuse.codegen.unit import has_tiles
+from ..graph.graph import Graph
+from ..race.contest import Contest, Plan
+from .convolution.blocked import convolutions
+from .convolution.pair import pairs
+from .convolution.shared_blocks import narrow_convolutions
+from .eligible import steady
+from .fuse_graph import by_kernel, regions
+from .grow import Found, Grower
+from .library import Library, build
+from .loops.kernel_region import Meanings
+from .product.kernel import RANKS, formed
+from .product.text import TILES
+from .region_kinds import Kind
+from .untouched import left_alone
+
+# How regions are grown: from what the runtime leaves as it is, without products, and from all.
+LEFT, OTHERS, EVERYTHING = range(3)
+# Models beyond this aren't written as the runtime optimizes them.
+MOST_WRITTEN_BYTES = 448 << 20
+# Of a NaN among others, kernels make NaN in these, as ONNX specifies; what the runtime makes of it
+# depends on where it stands.
+EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
+
+
+def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> list[Kind]:
+    """Find the regions of a plan's graph, of all nodes and of those that nobody fuses yet.
+
+    In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
+    is all.
+    """
+    meanings = Meanings(graph)
+    running = steady(meanings, graph.nodes)
+    convolved = [
+        one
+        for find in (convolutions, narrow_convolutions, pairs)
+        for one in find(meanings, running)
+    ]
+    alike = _alike_for_nan(graph, contest)
+    everything = regions(meanings, alike)
+    others = regions(meanings, alike, multiplies=False)
+    left = [] if in_blocks else _left(meanings, base, contest)
+    kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
+    for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
+        for name, found in by_kernel(grown).items():
+            key = (name, tuple(one.region.nodes for one in found))
+            kinds.setdefault(key, Kind(found)).sorts.add(sort)
+    forms = [form for form in RANKS if form != TILES or has_tiles()]
+    multiplied = [
+        Kind(found, {EVERYTHING}, rank=RANKS[found[0].kernel.form])
+        for found in by_kernel(formed(meanings, everything, forms)).values()
+    ]
+    return [*_forms(convolved), *kinds.values(), *multiplied]
+
+
+def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
+    """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
+    graph = meanings.graph
+    if contest.size_bytes > MOST_WRITTEN_BYTES:
+        left = set(graph.nodes)
+    else:
+        left = left_alone(graph, base.source, base.execution, contest.setting.threads)
+    left &= _alike_for_nan(graph, contest)
+    return Grower(meanings, steady(meanings, left)).regions()
+
+
+def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:
+    """The nodes whose kernels give NaN where the runtime does; all where that may differ."""
+    if contest.setting.finite_math:
+        return set(graph.nodes)
+    return {number for number, node in graph.nodes.items() if node.operator not in EXTREMES}
+
+
+def _forms(convolved: Sequence[Found]) -> list[Kind]:
+    """Sort convolutions by their kernels; those of one node come with what rounds least first."""
+    ranks: dict[tuple[int, ...], int] = {}
+    kinds: dict[str, Kind] = {}
+    for one in convolved:
+        rank = ranks[one.region.nodes] = ranks.get(one.region.nodes, 0) + 1
+        sorts = {LEFT, OTHERS, EVERYTHING}
+        kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
+        kind.found.append(one)
+    return list(kinds.values())
+
+
+def compiled(kinds: Sequence[Kind], levels: Sequence[str] | None) -> Library:
+    """Compile the kernels of kinds together for some processors, and mark those that are refused.
+
+    `levels` are those of `library.build`. Raises CompilerError where there is no compiler, or it
+    refuses all.
+    """
+    try:
+        kernels = {kind.name: kind.found[0].kernel for kind in kinds}
+        return build([kernels[name] for name in sorted(kernels)], levels=levels)
+    except CompilerError:
+        for kind in kinds:
+            kind.is_refused = not _compiles(kind, levels)
+        accepted = [kind.found[0].kernel for kind in kinds if not kind.is_refused]
+        if not accepted:
+            raise
+        return build(accepted, levels=levels)
+
+
+def _compiles(kind: Kind, levels: Sequence[str] | None) -> bool:
+    try:
+        build([kind.found[0].kernel], levels=levels)
+    except CompilerError:
+        return False
+    return True

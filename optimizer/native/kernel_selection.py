@@ -1,0 +1,289 @@
+"""Kernels for the operators of one plan: which kinds of regions gain, and the plans with them.
+
+Regions with one kernel are of one kind: the layers of a model have the same ones. A kind is first
+raced against the operators that it replaces, then, where that promises something, end to end: a
+kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
+layout the runtime would have kept. In a large model, where each such race takes seconds, only the
+latter are. Convolutions in blocks have kernels of several forms, which compute the same: of those
+the fastest alone is taken, and they go into the model together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...profiles.races.race import verdict
+from ..fuse.codegen.unit import native_level
+from ..layouts.plans import sources
+from ..layouts.runtime import NCHWC
+from ..match.rewrite import Step
+from ..phases import Phases
+from ..race.candidate_files import CandidateFiles
+from ..race.contest import Contest, Plan
+from ..race.qualifying import is_roomy
+from .embed import embed, place
+from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
+from .fuse_graph import by_kernel, regions
+from .grow import Found
+from .library import Library
+from .loops.kernel_region import Meanings
+from .product.kernel import RANKS, formed, supply
+from .region_kind_race import Alone
+from .region_kinds import Kind, best_forms, cover, step_of
+from .shapes.constant_shapes import resolve_shapes
+
+# More kinds share too little time to be told apart; those that promise most are tried, in the model
+# as far as there is time for so many rounds of each. Convolutions are tried together.
+MOST_KINDS, LEAST_ROUNDS = 20, 5
+# What the runtime computes in a blocked layout, which is kept from one to the next.
+BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
+# What the names of plans end in whose convolutions round less than in another.
+MILDER = ", rounding less"
+# What racing kinds in the model may always take. Where opening each of them takes longer than there
+# is time for, only some are raced.
+SCREENING_LEAST_S = 1.0
+
+
+@dataclass
+class Fusing:
+    """The kernels of one plan of a model, and the plans with them; their names end in `suffix`."""
+
+    base: Plan
+    contest: Contest
+    candidate_files: CandidateFiles
+    phases: Phases
+    alone: Alone
+    suffix: str = ""
+    # for this processor alone, with the kernels of all kinds
+    library: Library | None = None
+    compiling_s: float = 0.0
+    kinds: list[Kind] = field(default_factory=list)
+    promising: list[Kind] = field(default_factory=list)
+    chosen: list[Kind] = field(default_factory=list)
+    # the kinds in each plan that was made, by its name
+    used: dict[str, list[Kind]] = field(default_factory=dict)
+
+    def look(self, budget_s: float) -> None:
+        """Find the kinds of regions, and race them alone for about `budget_s` seconds.
+
+        Raises CompilerError where there is no C compiler.
+        """
+        self.graph = self.base.graph.copy()
+        self.shape_steps = resolve_shapes(self.graph)
+        with self.phases("fusing", self.base.name):
+            self.kinds = kinds_of(self.graph, self.base, self.contest, self.is_in_blocks)
+            if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
+                self.kinds = []
+            if not self.kinds:
+                return
+            start = time.monotonic()
+            self.library = compiled(self.kinds, (native_level(),))
+            self.compiling_s = time.monotonic() - start
+        accepted = [kind for kind in self.kinds if not kind.is_refused]
+        self.alone.race(self.graph, accepted, self.library, budget_s)
+        by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
+        by_gain = [kind for kind in by_gain if kind.is_promising]
+        self.promising = [kind for kind in by_gain if kind.convolves]
+        self.promising += [kind for kind in best_forms(by_gain) if not kind.convolves][:MOST_KINDS]
+
+    def plans(self, budget_s: float) -> list[Plan]:
+        """Return the plans with fused kernels that take part in the race; none where none gain.
+
+        What stands beside the convolutions is raced in the model for about `budget_s` seconds.
+        """
+        others = [kind for kind in self.promising if not kind.convolves]
+        convolving = [kind for kind in self.promising if kind.convolves]
+        if not self.promising:
+            return []
+        self._race_in_model(self._screened(others, budget_s), budget_s)
+        harmless = [k for k in self.promising if k.whole is None or verdict(k.whole) != "slower"]
+        without = [kind for kind in harmless if not kind.multiplies]
+        self.chosen = cover(harmless, EVERYTHING)
+        ways = [("kernels", self.chosen), ("kernels without products", cover(without, OTHERS))]
+        if convolving:  # most of the gain may be theirs, and the rest is what can do harm beside
+            ways.pop()
+            if is_roomy(self.contest):
+                ways.append(("convolutions", cover(convolving)))
+        else:
+            ways.append(("kernels by gain", cover(harmless)))
+        plans: dict[frozenset[int], Plan | None] = {}
+        for name, chosen in ways:
+            same = frozenset(map(id, chosen))
+            if chosen and same not in plans:
+                with self.phases("fusing", name):
+                    plans[same] = self._plan(self._named(name), chosen)
+        return [plan for plan in plans.values() if plan is not None]
+
+    def rebuilt(self, plan: Plan) -> Plan | None:
+        """Make a plan of this base once more, without what the compiler has refused since."""
+        self.graph = self.base.graph.copy()
+        self.shape_steps = resolve_shapes(self.graph)
+        self.kinds = list(plan.kernels)
+        self.library = compiled(self.kinds, (native_level(),))
+        return self._plan(plan.name, self.kinds)
+
+    def _named(self, name: str) -> str:
+        return f"{name} in blocks" if self.is_in_blocks else f"{name}{self.suffix}"
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """Tell whether the plan lays values out in blocks itself."""
+        return any(node.domain == NCHWC for node in self.base.graph.nodes.values())
+
+    @property
+    def gains(self) -> bool:
+        """Tell whether something gains that could not as well in another plan."""
+        return not self.is_in_blocks or self._gain_in_blocks(self.promising)
+
+    def _gain_in_blocks(self, kinds: Sequence[Kind]) -> bool:
+        """Tell whether there are convolutions among kinds, or what lies between some in blocks."""
+        operators = {f"{NCHWC}:{name}" for name in BLOCKED}
+        return any(kind.convolves or self._adjoins(kind, operators) for kind in kinds)
+
+    @property
+    def convolves(self) -> bool:
+        """Tell whether of what was chosen convolutions gain more than all else."""
+        gains = [kind.gain_ns * (1 if kind.convolves else -1) for kind in self.chosen]
+        return sum(gains) > 0
+
+    def milder(self, plan: Plan) -> Plan | None:
+        """Return a plan without the forms of kernels that round most in another plan.
+
+        Their nodes have the next form that gains, or none. None where there is no such plan.
+        """
+        used = self.used.get(plan.name, ())  # one that was made of another plan has none
+        most = max((kind.rank for kind in used), default=0)
+        if not most:
+            return None
+        nodes = {number for kind in used for number in kind.nodes}
+        left = [
+            kind
+            for kind in self.kinds
+            if kind in used or (kind.form and kind.is_promising and kind.nodes <= nodes)
+        ]
+        chosen = cover([kind for kind in left if kind.rank < most])
+        stem, again, _ = plan.name.partition(MILDER)
+        return self._plan(f"{stem}{MILDER}{' still' * bool(again)}", chosen) if chosen else None
+
+    def carried(self, plans: Sequence[Plan], least: float) -> Plan | None:
+        """Fuse what was chosen into another plan; None where none of them promises more by it.
+
+        What a plan promises is what it is expected to take, less what its kernels save: it has to
+        be less than `least` of that of this one.
+        """
+        promise_ns = self._expected_ns(self.base, self.chosen)
+        if promise_ns is None or not self.chosen:
+            return None
+        best, least_ns = None, promise_ns * least
+        used = {kind.form for kind in self.chosen}
+        forms = [form for form in RANKS if form in used]
+        for plan in plans:
+            if plan is self.base:
+                continue
+            other = replace(self, base=plan, kinds=[], used={})
+            other.graph = plan.graph.copy()
+            other.shape_steps = resolve_shapes(other.graph)
+            meanings = Meanings(other.graph)
+            found = regions(meanings, other.graph.nodes)
+            of = by_kernel([*found, *formed(meanings, found, forms)])
+            other.kinds = [
+                replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
+            ]
+            expected_ns = self._expected_ns(plan, other.kinds)
+            if other.kinds and expected_ns is not None and expected_ns < least_ns:
+                best, least_ns = other, expected_ns
+        return None if best is None else best._plan(f"kernels on {best.base.name}", best.kinds)
+
+    def _expected_ns(self, plan: Plan, kinds: Sequence[Kind]) -> float | None:
+        if plan.predicted_ns is None:
+            return None
+        return plan.predicted_ns - sum(kind.gain_ns for kind in kinds)
+
+    # ------------------------------------------------------------------------------ in the model
+
+    def _screened(self, kinds: Sequence[Kind], budget_s: float) -> Sequence[Kind]:
+        """Choose the kinds that are raced in the model: all where there is time for it."""
+        if len(self.promising) == 1:
+            return []
+        if 2 * len(kinds) * self.contest.entry_s <= max(budget_s, SCREENING_LEAST_S):
+            return kinds
+        return [kind for kind in kinds if self._adjoins(kind, BLOCKED)]
+
+    def _adjoins(self, kind: Kind, operators: Collection[str]) -> bool:
+        """Tell whether what a kind computes comes from some operators, or goes to them."""
+        graph = self.graph
+        read = {value for one in kind.found for value in one.region.inputs}
+        made = {value for one in kind.found for value in one.region.outputs}
+        beside = {graph.producer[value] for value in read if value in graph.producer}
+        beside |= {user for value in made for user in graph.users.get(value, ())}
+        return any(graph.nodes[number].operator in operators for number in beside - kind.nodes)
+
+    def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
+        if not kinds:
+            return
+        count = self.contest.affordable(budget_s, LEAST_ROUNDS)
+        plans = [self._plan(f"kind {at}", [k]) for at, k in enumerate(kinds[:count])]
+        placed = [plan for plan in plans if plan is not None]
+        if not placed:
+            return
+        for plan in placed:
+            self.candidate_files.placed(plan)
+        laps = self.contest.time_runnable(
+            [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
+        )
+        for at, kind in enumerate(kinds):
+            kind.whole = laps.get(f"kind {at}")
+
+    # --------------------------------------------------------------------------------- plans
+
+    def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
+        """Return the base with the regions of some kinds fused; None where none can be.
+
+        It opens the library of all kinds, for this processor: see `KernelPlans.delivered`.
+        """
+        assert self.library is not None
+        library, kinds = self.library, [kind for kind in kinds if not kind.is_refused]
+        supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
+        graph = self.graph.copy()
+        steps = []
+        for kind in kinds:
+            for one in kind.found:
+                step = self._step(kind, one)
+                if place(graph, one.region.nodes, one.kernel):
+                    steps.append(step)
+        if not steps:
+            return None
+        self.candidate_files.place_file(library.path, library.name)
+        opened = replace(self.base.execution, libraries=(Path(library.name),))
+        self.used[name] = list(kinds)
+        return Plan(
+            name,
+            embed(graph, library.domain),
+            steps=[*self.base.steps, *self.shape_steps, *steps, *self._left_out(kinds)],
+            execution=opened,
+            base=self.base,
+            gain_ns=sum(kind.gain_ns for kind in kinds),
+            kernels=tuple(kinds),
+        )
+
+    def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
+        """Say of the kinds that a plan is without why."""
+        found = []
+        for kind in self.kinds:
+            if kind not in chosen:
+                reason = kind.refusal(chosen)
+                for one in kind.found if kind.convolves else kind.found[:1]:
+                    found.append(replace(self._step(kind, one), accepted=False, reason=reason))
+        return found
+
+    def _step(self, kind: Kind, one: Found) -> Step:
+        """Describe a region fused; a convolution in blocks by the model's own nodes."""
+        names = [
+            name
+            for number in one.region.nodes
+            for name in sources(self.graph, number, self.base.steps)
+        ]
+        return step_of(kind, one, tuple(dict.fromkeys(names)))

@@ -1,0 +1,72 @@
+"""Kinds of regions raced alone, each against the operators that it replaces, the same ones once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...profiles.races.race import Lap
+from ..graph.graph import Graph, TensorType
+from ..graph.infer import bound_types
+from ..phases import Phases
+from ..race.candidate_files import CandidateFiles
+from ..race.contest import Contest
+from .kernel_trial import measured_forms
+from .library import Library
+from .product.kernel import supply
+from .region_kinds import Kind
+from .shapes.shapes import Followed
+
+# What each race has at least.
+LEAST_S = 0.05
+
+
+class Alone:
+    """What kernels were measured to take beside the operators of their regions.
+
+    Plans of one model share it: what has been raced for one counts for the next.
+    """
+
+    def __init__(self, contest: Contest, candidate_files: CandidateFiles, phases: Phases) -> None:
+        self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
+        self._laps: dict[str, dict[str, Lap] | None] = {}
+
+    def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
+        """Race kinds of a graph, the forms of one region together, for about `budget_s`."""
+        groups = self._groups(kinds)
+        types = _types(graph, self.contest.sizes)
+        for at, group in enumerate(groups):
+            kernels = [kind.found[0].kernel for kind in group]
+            self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
+            with self.phases("measuring kernels", kernels[0].name):
+                supply(graph, kernels)
+                laps = measured_forms(
+                    graph,
+                    group[0].found[0].region,
+                    kernels,
+                    library,
+                    types,
+                    threads=self.contest.setting.threads,
+                    budget_s=max(LEAST_S, budget_s / len(groups)),
+                    place=self.candidate_files.place,
+                )
+            self._laps |= {kernel.name: laps.get(kernel.name) for kernel in kernels}
+        for kind in kinds:
+            kind.alone = self._laps[kind.name]
+
+    def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
+        """Put together what is raced together, without what was raced before."""
+        groups: dict[object, list[Kind]] = {}
+        for name, kind in {kind.name: kind for kind in kinds}.items():
+            if name not in self._laps:
+                key = kind.found[0].region.nodes if kind.form else name
+                groups.setdefault(key, []).append(kind)
+        return list(groups.values())
+
+
+def _types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
+    """Give the types under the sizes that free dimensions have, those in blocks as well."""
+    bound = graph.copy()
+    bound.types = bound_types(graph, sizes)
+    if sizes:
+        Followed(bound)
+    return bound.types

@@ -1,0 +1,78 @@
+"""`tensolog rules derive`: which rules say nothing that others don't."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ...printing import echo
+from .. import completion
+from .. import options as shared
+from .arguments import chosen, counted, rules_argument
+
+
+@click.command(no_args_is_help=True, short_help="Say which rules others derive.")
+@rules_argument
+@click.option("--all", "everything", is_flag=True, help="All shipped rules.")
+@click.option(
+    "--by",
+    "by",
+    metavar="FILE.rules|NAME",
+    multiple=True,
+    shell_complete=completion.any_rule,
+    help="By these rules; without it by the other shipped ones. May be repeated.",
+)
+@click.option(
+    "--budget",
+    type=shared.SECONDS_ABOVE_0,
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Time for all of it.",
+)
+@shared.json_option
+def derive(
+    rules: tuple[str, ...], everything: bool, by: tuple[str, ...], budget: float, as_json: bool
+) -> None:
+    """Say which rules follow from others, and from which.
+
+    A rule is drawn at some sizes; others are applied to both sides in an e-graph, for a few rounds.
+    Where the sides become equal, the rule is derived, and those are named without which it is not.
+    Otherwise it is new, as far as these rounds lead. Of rules with constants that are folded, the
+    constants count as unknown.
+
+    \b
+    Examples:
+      tensolog rules derive --all --by found.rules
+      tensolog rules derive EliminateSplitOfConcat MergeAddedConvs
+    """
+    given = chosen(rules, everything=everything)
+    from ...optimizer.egraph.redundancy import Redundancy, redundancy
+    from ...progress import Progress
+
+    others = chosen(by, everything=not by)
+    found: list[Redundancy] = []
+    until = time.monotonic() + budget
+    with Progress(quiet=as_json, budget_s=budget) as progress:
+        for at, rule in enumerate(given):
+            if time.monotonic() > until:
+                break
+            progress("deriving", at, len(given), rule.name)
+            found.append(redundancy(rule, others))
+    if as_json:
+        from dataclasses import asdict
+
+        from ...json_text import json_text
+
+        rows = [asdict(item) for item in found]
+        click.echo(json_text({"rules": rows, "not_looked_at": len(given) - len(found)}))
+        return
+    for item in found:
+        if item.status == "derived":
+            names = ", ".join(item.derived_by) or "sums and products in another order"
+            echo(f"{item.rule}: derived by {names}")
+    totals = [f"{sum(i.status == s for i in found)} {s}" for s in ("derived", "new", "no instance")]
+    echo(f"{counted(len(found), 'rule')}: {', '.join(totals)}")
+    if len(found) < len(given):
+        echo(f"{len(given) - len(found)} were not looked at: the budget ended")

@@ -1,0 +1,214 @@
+"""`tensolog rules generate`: rules found by enumeration over the specifications, and proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...printing import echo
+from .. import options as shared
+from .arguments import counted
+
+if TYPE_CHECKING:
+    from ...rules.generation import Generation
+
+
+@click.command(no_args_is_help=True, short_help="Find rules over operators, and prove each.")
+@click.option(
+    "--operators",
+    metavar="NAME,…",
+    multiple=True,
+    help="Operators, or families of them: taso, sums, slices, …, and those of docs/operators.md. "
+    "May be repeated.",
+)
+@click.option(
+    "--model",
+    "model_path",
+    metavar="MODEL.onnx",
+    type=click.Path(path_type=Path),
+    help="In their place: the operators of this model, those that have the most to do first.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Operators that a side may have.",
+)
+@click.option(
+    "--inputs",
+    type=click.IntRange(min=1, max=6),
+    metavar="K",
+    default=3,
+    show_default=True,
+    help="Variables of the main shape; there are fewer of those beside it.",
+)
+@click.option(
+    "--budget",
+    type=shared.SECONDS_ABOVE_0,
+    metavar="SECONDS",
+    default=300.0,
+    show_default=True,
+    help="Time for all of it.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**63 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Draws the numbers that programs are compared on.",
+)
+@click.option(
+    "--from-nothing",
+    is_flag=True,
+    help="Leave nothing out for being derived by the shipped rules.",
+)
+@click.option(
+    "--constants",
+    is_flag=True,
+    help="Zeros, ones and identities may stand in the place of a variable.",
+)
+@shared.jobs_option
+@click.option(
+    "-o",
+    "--output",
+    "--out",
+    "output",
+    metavar="FOUND.rules",
+    type=click.Path(path_type=Path),
+    help="Write the rules there.",
+)
+@shared.catalog_option
+@shared.json_option
+def generate(
+    operators: tuple[str, ...],
+    model_path: Path | None,
+    nodes: int,
+    inputs: int,
+    budget: float,
+    seed: int,
+    from_nothing: bool,
+    constants: bool,
+    jobs: int | None,
+    output: Path | None,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Find rules over operators: programs that are equal, proved for all sizes, none derivable.
+
+    All programs of up to N operators are built from those that were not seen to equal a smaller
+    one, and compared on numbers. What agrees is a candidate; what the shipped rules and those found
+    before derive is left out; the rest is proved, as generally as it holds, or dropped with the
+    reason (docs/generating-rules.md).
+
+    \b
+    Examples:
+      tensolog rules generate --operators MatMul,Concat -o found.rules
+      tensolog rules generate --operators reduction --operators Add,Mul --budget 600
+      tensolog rules generate --model model.onnx --budget 60 -o found.rules
+      tensolog optimize model.onnx -o fast.onnx --rules found.rules
+    """
+    if bool(operators) == (model_path is not None):
+        raise click.UsageError("name either --operators or a --model whose operators to take")
+    names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
+    if model_path is None and not names:
+        raise click.UsageError("--operators names none: MatMul,Concat are two")
+    if output is not None:
+        output = shared.output_file(output, what="the rules")
+        if output.exists():
+            raise click.ClickException(f"{output} exists: name another file with --output")
+    from ...catalog import Catalog
+    from ...catalog.files import replacing
+    from ...catalog.onnx import read_model, skeleton_model
+    from ...catalog.store.staging import stage
+    from ...interrupts import on_interrupt
+    from ...optimizer.egraph import equalities
+    from ...profiles.machine import cores
+    from ...progress import Progress
+    from ...rules import load_rules
+    from ...rules.generation import generate as run
+    from ...rules.generation import generate_for_model as run_for_model
+    from ...rules.generation.for_model import operator_sets
+    from ...rules.generation.rows import Journal, Judgements, judgements
+
+    def recall(run_hash: str) -> Judgements:
+        with shared.open_to_read(catalog_path) as known:
+            return judgements(known, run_hash)
+
+    with (
+        Progress(quiet=as_json, budget_s=budget) as progress,
+        on_interrupt(
+            "what was seen by then is in the catalog: the same command goes on from there"
+        ),
+        stage(catalog_path) as catalog,
+    ):
+        settings: dict[str, Any] = {
+            "saturation": equalities,
+            "nodes": nodes,
+            "inputs": inputs,
+            "budget": budget,
+            "seed": seed,
+            "known": () if from_nothing else load_rules(),
+            "constants": constants,
+            "workers": jobs or cores(),
+            "journal": Journal(catalog),
+            "recall": recall,
+            "progress": progress,
+        }
+        if model_path is None:
+            results: tuple[Generation, ...] = (run(names, **settings),)
+        else:
+            with Catalog(":memory:") as scratch:
+                skeleton = skeleton_model(scratch, read_model(scratch, model_path))
+            if not operator_sets(skeleton):
+                raise click.ClickException(
+                    f"{model_path} has no operators beside each other that programs can be built "
+                    "of: name others with --operators"
+                )
+            results = run_for_model(skeleton, **settings)
+    rules = [rule for result in results for rule in result.rules]
+    if output is not None:
+        with replacing(output) as file:
+            file.write("\n".join(one.text for one in results if one.rules).encode())
+    if as_json:
+        from ...json_text import json_text
+
+        records = [one.record() for one in results]
+        click.echo(json_text({"runs": records} if model_path is not None else records[0]))
+        return
+    for result in results:
+        _print(
+            result,
+            goes_on="the same command goes on from there, with another --output"
+            if output is not None
+            else "the same command goes on from there",
+        )
+    if not results:
+        echo("the budget is too short to look at any of the model's operators")
+    if output is not None:
+        echo(f"{output}: {counted(len(rules), 'rule')}")
+    elif rules:
+        echo("\n" + "\n".join(one.text for one in results if one.rules))
+
+
+def _print(result: Generation, *, goes_on: str) -> None:
+    from ...summary import columns
+
+    echo(f"{', '.join(result.operators)}:")
+    rows = [
+        (str(level.nodes), str(level.terms), str(level.classes), str(len(level.equalities)))
+        for level in result.levels
+    ]
+    echo(columns([("nodes", "terms", "classes", "equal"), *rows], right=(0, 1, 2, 3), indent=""))
+    for one in result.findings:
+        if one.status == "kept":
+            for rule in one.rules:
+                echo(f"{rule.name}: {one.candidate.text}")
+    totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
+    echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
+    if not result.complete:
+        echo(f"the budget ended before all was seen: {goes_on}")

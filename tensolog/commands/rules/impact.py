@@ -1,0 +1,126 @@
+"""`tensolog rules impact`: what a rule would do to models, before it is merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...printing import echo
+from .. import completion
+from .. import options as shared
+from .arguments import counted, one
+
+if TYPE_CHECKING:
+    from ...optimizer.explain.impact import Impact
+
+SHOWN = 5
+
+
+@click.command(no_args_is_help=True)
+@click.argument("rule", metavar="FILE.rules|NAME", shell_complete=completion.any_rule)
+@click.argument("models", metavar="IN.onnx...", nargs=-1, required=True, type=shared.FILE)
+@click.option(
+    "--budget",
+    type=shared.SECONDS,
+    metavar="SECONDS",
+    default=10.0,
+    show_default=True,
+    help="Time for measuring kernels of each model; 0 estimates.",
+)
+@shared.threads_option
+@shared.target_option
+@shared.input_shape_option
+@shared.catalog_option
+@shared.json_option
+def impact(
+    rule: str,
+    models: tuple[Path, ...],
+    budget: float,
+    threads: int | None,
+    target: str,
+    input_shapes: shared.Shapes,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Say where a rule fires in models, and what it changes in cost.
+
+    The rule need not be proved: no model is changed. Costs are those of kernels measured on this
+    machine, and bounds where the budget does not reach. Near misses say what keeps it from firing.
+
+    \b
+    Examples:
+      tensolog rules impact my.rules model.onnx
+      tensolog rules impact MergeMatMulsSharingLeft bert.onnx gpt2.onnx --threads 1
+      tensolog rules impact my.rules model.onnx --budget 0 --json
+    """
+    chosen = one(rule)
+    from ...catalog.store.staging import stage
+    from ...optimizer.explain.impact import impact_of
+    from ...progress import Progress
+
+    found: list[Impact] = []
+    with Progress(quiet=as_json) as progress, stage(catalog_path) as catalog:
+        for model in models:
+            found.append(
+                impact_of(
+                    chosen,
+                    model,
+                    name=str(model),
+                    catalog=catalog,
+                    budget=budget,
+                    threads=threads,
+                    target=target,
+                    input_shapes=input_shapes or None,
+                    progress=progress,
+                )
+            )
+    if as_json:
+        from dataclasses import asdict
+
+        from ...json_text import json_text
+
+        rows = [
+            {**asdict(item), "gain_ns": item.gain_ns, "measured": item.measured} for item in found
+        ]
+        click.echo(json_text({"rule": chosen.name, "models": rows}))
+        return
+    echo(f"{chosen.name}: {chosen.summary or 'no summary'}")
+    for item in found:
+        click.echo()
+        echo("\n".join(_lines(item)))
+
+
+def _lines(found: Impact) -> list[str]:
+    from ...printing import one_line
+    from ...units import format_time
+
+    head = f"{one_line(found.model)} ({counted(found.nodes, 'node')}): "
+    if found.why_not:
+        return [head + found.why_not]
+    lines = [head + (f"fires at {counted(len(found.places), 'place')}" if found.places else "")]
+    if not found.places:
+        lines[0] += "does not fire"
+    priced = [place for place in found.places if place.before_ns is not None]
+    if priced:
+        how = "measured" if found.measured else "partly estimated"
+        gain = found.gain_ns
+        said = f"{format_time(abs(gain))} {'less' if gain >= 0 else 'more'}"
+        share = f"{100 * abs(gain) / found.model_ns:.1f} % of {format_time(found.model_ns)}"
+        lines.append(f"  kernels: {said} in all, {share} ({how})")
+    for place in found.places[:SHOWN]:
+        nodes = ", ".join(one_line(name) for name in place.nodes[:4])
+        cost = "cost unknown"
+        if place.before_ns is not None and place.after_ns is not None:
+            cost = f"{format_time(place.before_ns)} -> {format_time(place.after_ns)}"
+        lines.append(f"  at {nodes}: {place.removed} -> {place.added} nodes, {cost}")
+    if len(found.places) > SHOWN:
+        lines.append(f"  and at {len(found.places) - SHOWN} more places")
+    if found.near_misses:
+        many = len(found.near_misses) != 1
+        lines.append(f"  {len(found.near_misses)} near miss{'es' if many else ''}:")
+        lines += [f"    {miss}" for miss in found.near_misses[:SHOWN]]
+        if len(found.near_misses) > SHOWN:
+            lines.append(f"    and {len(found.near_misses) - SHOWN} more")
+    return lines

@@ -1,0 +1,90 @@
+"""`tensolog rules mutate`: does the gate notice a slip of the pen?"""
+
+from __future__ import annotations
+
+import click
+
+from ...printing import echo
+from .. import options as shared
+from .arguments import chosen, counted, refuse, rules_argument
+
+
+@click.command(short_help="Test the gate with rules that were changed in one place.")
+@rules_argument
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=300,
+    show_default=True,
+    help="Mutants to draw.",
+)
+@click.option("--seed", type=int, metavar="S", default=0, show_default=True, help="Other mutants.")
+@shared.jobs_option_of("Mutants")
+@shared.timeout_option("for the proof of one mutant")
+@shared.json_option
+def mutate(
+    rules: tuple[str, ...],
+    count: int,
+    seed: int,
+    jobs: int | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Change rules in one place each and see whether the gate still lets them pass.
+
+    Mutants are made of the rules named, or of all shipped ones: entries swapped, bounds off by one,
+    conditions dropped, operators exchanged. Each goes through the gate; each that is proved is
+    searched for numbers that refute it, by means of their own. Exits with 1 if there are such
+    numbers for one: a false rule was accepted.
+
+    \b
+    Examples:
+      tensolog rules mutate --count 300
+      tensolog rules mutate MergeMatMulsSharingLeft --count 40 --seed 7
+    """
+    found = chosen(rules, everything=not rules)
+    from ...profiles.machine import cores
+    from ...progress import Progress
+    from ...rules.gate.mutation_campaign import FATES
+    from ...rules.gate.mutation_campaign import mutate as run
+
+    with Progress(quiet=as_json) as progress:
+        campaign = run(found, count, seed, jobs=jobs or cores(), timeout=timeout, progress=progress)
+    counts = campaign.count()
+    if as_json:
+        from ...json_text import json_text
+
+        rows = [
+            {
+                "rule": one.mutant.original,
+                "change": one.mutant.change,
+                "fate": one.fate,
+                "reason": one.reason,
+                "text": one.mutant.text,
+                "seconds": one.seconds,
+            }
+            for one in campaign.judged
+        ]
+        click.echo(json_text({"seed": seed, "counts": counts, "mutants": rows}))
+    else:
+        said = {
+            "static": "are no rules, or refused for their form",
+            "refuted": "refuted with numbers",
+            "unknown": "neither proved nor refuted",
+            "equivalent": "proved, and nothing speaks against them",
+            "accepted": "FALSE AND ACCEPTED",
+        }
+        drawn = counted(len(campaign.judged), "mutant")
+        echo(f"{drawn} of {counted(len(found), 'rule')}, seed {seed}")
+        for fate in FATES:
+            echo(f"  {counts[fate]:>5} {said[fate]}")
+        for fate in ("accepted", "equivalent", "unknown"):
+            shown = campaign.of(fate)
+            if shown:
+                echo(f"\n{fate}:")
+            for one in shown:
+                why = f" ({one.reason})" if one.reason else ""
+                echo(f"  {one.mutant.original}: {one.mutant.change}{why}")
+    if counts["accepted"]:
+        refuse()

@@ -1,0 +1,117 @@
+"""`tensolog rules replay`: stored obligations put to a solver again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from ...printing import echo
+from .. import completion
+from .. import options as shared
+from .arguments import counted, refuse
+
+
+@click.command(short_help="Ask solvers again what the proofs rest on.")
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.shipped_rule)
+@click.option(
+    "--solver",
+    type=click.Choice(["z3", "cvc5", "both"]),
+    default="z3",
+    show_default=True,
+    help="Who answers.",
+)
+@shared.timeout_option("for one question")
+@click.option(
+    "--own",
+    is_flag=True,
+    help="What the catalog holds, not what is shipped.",
+)
+@shared.catalog_option
+@shared.json_option
+def replay(
+    names: tuple[str, ...],
+    solver: str,
+    timeout: float,
+    own: bool,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Ask solvers once more what the proofs rest on; nothing is proved anew.
+
+    A proof rests on questions in SMT-LIB whose answer is unsat. They are stored, and compared by
+    hash with what the ledger says. Exits with 1 if a solver answers sat.
+
+    \b
+    Examples:
+      tensolog rules replay
+      tensolog rules replay EliminateFlatten --solver both
+      tensolog rules replay --own --catalog my.duckdb
+    """
+    from ...progress import Progress
+    from ...rules.gate.ledger.replay import Replayed
+    from ...rules.gate.ledger.replay import replay as ask
+
+    scripts = list(_stored(names, own, catalog_path))
+    if not scripts and not names:
+        raise click.ClickException("nothing is stored: run tensolog rules prove first")
+    if not scripts and not as_json:
+        # Names that are not known were refused; these are proved by their normal forms alone.
+        echo(f"{', '.join(names)}: the proof asks nothing of a solver")
+        return
+    found: list[tuple[str, Replayed]] = []
+    asked = ("z3", "cvc5") if solver == "both" else (solver,)
+    with Progress(quiet=as_json) as progress:
+
+        def told(one: Replayed) -> None:
+            progress("replaying", len(found), len(scripts) * len(asked), one.rule)
+
+        for name in asked:
+            answers = ask(scripts, "cvc5" if name == "cvc5" else "z3", timeout, told)
+            found += [(name, one) for one in answers]
+    against = [(name, one) for name, one in found if one.contradicts]
+    if as_json:
+        from ...json_text import json_text
+
+        rows = [
+            {
+                "rule": one.rule,
+                "script_hash": one.script_hash,
+                "solver": name,
+                "answer": one.answer,
+                "reason": one.reason,
+                "seconds": one.seconds,
+            }
+            for name, one in found
+        ]
+        click.echo(json_text(rows))
+    else:
+        for name in asked:
+            counts = Counter(one.answer for solver_, one in found if solver_ == name)
+            said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
+            rules = counted(len({one.rule for _, one in found}), "rule")
+            asked_all = counted(sum(counts.values()), "question")
+            echo(f"{name}: {asked_all} of {rules}: {said}")
+        for name, one in against:
+            echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
+    if against:
+        refuse()
+
+
+def _stored(
+    names: tuple[str, ...], own: bool, catalog_path: str | None
+) -> Iterable[tuple[str, str]]:
+    from ...rules.gate.ledger.replay import scripts_path, stored, stored_in
+
+    if own or catalog_path is not None:
+        with shared.open_to_read(catalog_path) as catalog:
+            return list(stored_in(catalog, names))
+    from importlib import resources
+
+    from ...rules.gate.ledger.ledger import shipped
+    from ...rules.prover.solve.smt_scripts import Scripts
+
+    path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"
+    return list(stored(shipped(), Scripts.read(scripts_path(path)), names))

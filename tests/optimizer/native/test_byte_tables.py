@@ -1,0 +1,109 @@
+"""Functions of one 8-bit tensor: tables of what the runtime gives, equal to the bit."""
+
+import numpy as np
+import pytest
+from onnx import helper
+from tensolog.optimizer.native.byte_tables import lookups
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+
+from .build import (
+    embed,
+    infer_types,
+    load_graph,
+    native_level,
+    needs_compiler,
+    opened,
+    place,
+    to_model,
+)
+from .test_elements import made
+
+pytestmark = needs_compiler
+node = helper.make_node
+SCALES = {"s": np.float32(0.043), "t": np.float32(0.021)}
+GELU = (
+    node("Div", ["a", "root"], ["b"]),
+    node("Erf", ["b"], ["c"]),
+    node("Add", ["c", "one"], ["d"]),
+    node("Mul", ["a", "d"], ["e"]),
+    node("Mul", ["e", "half"], ["f"]),
+)
+NUMBERS = {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
+
+
+def activation(given, result, behind=GELU, shape=("n", 7), constants=(), outputs=()):
+    """x, of 8 bits, dequantized as a, and f quantized as y."""
+    low = {name: np.dtype(name).type(np.iinfo(name).min // 3 + 9) for name in (given, result)}
+    nodes = [
+        node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        *behind,
+        node("QuantizeLinear", ["f", "t", "w"], ["y"]),
+    ]
+    held = {**SCALES, **NUMBERS, "z": low[given], "w": low[result], **dict(constants)}
+    types = {"x": (given, shape)}, {"y": (result, shape), **dict(outputs)}
+    return made(nodes, *types, held)
+
+
+def found_in(proto):
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    return graph, lookups(Meanings(graph), graph.nodes)
+
+
+def test_each_number_gives_what_the_runtime_gives():
+    pairs = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
+    cases = [(activation(*pair), *found_in(activation(*pair))) for pair in pairs]
+    library = build([one.kernel for *_, (one,) in cases], levels=(native_level(),))
+    for (given, _), (proto, graph, (one,)) in zip(pairs, cases, strict=True):
+        assert place(graph, one.region.nodes, one.kernel)
+        supply(graph, [one.kernel])
+        changed = to_model(embed(graph, library.domain))
+        assert len(changed.graph.node) == 1
+        limits = np.iinfo(given)
+        numbers = np.arange(limits.min, limits.max + 1, dtype=given)
+        for x in (np.resize(numbers, (259, 7)), np.resize(numbers, (4000, 7)), numbers[:7][None]):
+            wanted = opened(proto, level="ORT_DISABLE_ALL").run(None, {"x": x})
+            np.testing.assert_array_equal(
+                opened(changed, library, threads=2).run(None, {"x": x}), wanted
+            )
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        activation(
+            "int8",
+            "int8",
+            [node("Add", ["a", "row"], ["e"]), node("Tanh", ["e"], ["f"])],
+            constants={"row": np.ones(7, np.float32)},
+        ),
+        activation("int8", "int8", [node("Softmax", ["a"], ["f"])]),
+        activation("int8", "int8", outputs={"c": ("float32", ("n", 7))}),
+        activation("int16", "int8"),
+        made(
+            [
+                node("DequantizeLinear", ["x", "s"], ["a"]),
+                node("QuantizeLinear", ["a", "t"], ["y"]),
+            ],
+            {"x": ("uint8", [9])},
+            {"y": ("uint8", [9])},
+            SCALES,
+        ),
+    ],
+    ids=["a number for each column", "rows", "a value in between", "16 bits", "nothing between"],
+)
+def test_what_is_no_function_of_one_number_is_left(proto):
+    assert not found_in(proto)[1]
+
+
+def test_two_operands_are_no_function_of_one():
+    nodes = [
+        node("DequantizeLinear", ["x", "s"], ["a"]),
+        node("DequantizeLinear", ["r", "s"], ["b"]),
+        node("Mul", ["a", "b"], ["f"]),
+        node("QuantizeLinear", ["f", "t"], ["y"]),
+    ]
+    types = {"x": ("uint8", [9]), "r": ("uint8", [9])}, {"y": ("uint8", [9])}
+    assert not found_in(made(nodes, *types, SCALES))[1]
