@@ -60,9 +60,9 @@ __getattr__, __dir__ = lazily(
         "NodeStory": ".explain.node_story",
         "Optimization": ".result.optimization",
         "Step": ".match.rewrite",
-        "explain_model": ".explain.survey",
-        "explain_node": ".explain.survey",
+        "explain_model": ".explain.explain_model",
+        "explain_node": ".explain.explain_model",
         "optimize": ".driver",
-        "profile_model": ".explain.survey",
+        "profile_model": ".explain.explain_model",
     },
 )
