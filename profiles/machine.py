@@ -30,6 +30,7 @@ _FLAGS = (
     "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16", "asimd", "asimdhp", "asimddp", "i8mm",
     "bf16", "sve", "sve2", "sme",
 )  # fmt: skip
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _BUFFER = 256 << 10  # bytes: lies in the second-level cache of every current core
 _MATRIX = 384
 _SECONDS = 0.15  # for each of the two measurements
@@ -126,6 +127,25 @@ def _free_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     return memory_bytes() // 2 or 1 << 30
+
+
+@cache
+def cache_bytes() -> dict[int, int]:
+    """Return the bytes of the first processor's caches for data, by their level.
+
+    Levels that the system does not tell are left out.
+    """
+    found: dict[int, int] = {}
+    units = {"K": 10, "M": 20, "G": 30}
+    with contextlib.suppress(OSError, ValueError):
+        for folder in _CACHES.glob("index*"):
+            level, kind, size = (
+                (folder / name).read_text(encoding="ascii").strip()
+                for name in ("level", "type", "size")
+            )
+            if kind != "Instruction":
+                found[int(level)] = int(size.rstrip("KMG")) << units.get(size[-1:], 0)
+    return found
 
 
 def device(catalog: Catalog) -> int:

@@ -22,6 +22,7 @@ from ..fuse.codegen.compiler import (
     refusal,
 )
 from ..fuse.codegen.unit import LEVELS, unit
+from .configurations.product_configuration import Chosen, constants
 from .loops.lower import Kernel
 from .loops.tables import operation, registration
 
@@ -67,9 +68,13 @@ def build(
     distinct = list({kernel.name: kernel for kernel in kernels}.values())
     levels = levels or default_levels()
     texts = [(f"run_{kernel.name}", kernel.text) for kernel in distinct]
-    supports = dict.fromkeys(name for kernel in distinct for name in kernel.support.split())
+    supports = dict.fromkeys(
+        _support(name, kernel.configuration)
+        for kernel in distinct
+        for name in kernel.support.split()
+    )
     name, text = texts[0]
-    texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *map(_text, supports), text]))
+    texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *supports, text]))
     parts = [
         "#include <stdio.h>",
         unit(texts, levels, compiler, asks_processor=True),
@@ -81,6 +86,16 @@ def build(
     domain = DOMAIN + hashlib.sha256(body.encode()).hexdigest()[:16]
     source = "\n".join([body, registration(distinct, domain, levels[-1])])
     return Library(domain, library_file(source, compiler, flags), source)
+
+
+@cache
+def _support(name: str, chosen: Chosen | None) -> str:
+    """Return a file that kernels need, with the constants of a configuration in front."""
+    if name != "product.h":
+        return _text(name)
+    if chosen is None:
+        return f"{constants()}\n{_text(name)}"
+    return f"{chosen.constants()}\n{chosen.specialised(_text(name))}"
 
 
 @cache

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ....profiles.machine import identity
+from ....profiles.machine import cache_bytes, identity
 
 # Imported within functions: platformdirs, where rates are read or measured.
 
@@ -41,7 +41,6 @@ _BOTH = 3.0
 _PRODUCTS = 0.7
 # Calls of NumPy that take as long as that of a kernel, and as that of a node between kernels.
 _KERNEL, _NODE = 10, 3
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 Rates = dict[str, float]
 
@@ -124,7 +123,7 @@ def measured() -> Rates:
         "matmul": matmul,
         "near": max(cache / read, 1.0),
         "near_write": max(near_write / write, 1.0),
-        "near_bytes": _largest_cache() / 2,
+        "near_bytes": max(cache_bytes().values(), default=0) / 2,
         "dispatch_s": _KERNEL * call,
         "plain_s": _NODE * call,
     }
@@ -157,17 +156,6 @@ def _least_s(call: Callable[[], object], times: int) -> float:
         call()
         found.append(time.thread_time_ns() - begin)
     return max(min(found), 1) / 1e9
-
-
-def _largest_cache() -> int:
-    """Return the bytes of the largest cache, 0 where the system doesn't tell."""
-    found = [0]
-    with contextlib.suppress(OSError, ValueError):
-        for one in _CACHES.glob("index*/size"):
-            text = one.read_text(encoding="ascii").strip()
-            units = {"K": 10, "M": 20, "G": 30}
-            found.append(int(text.rstrip("KMG")) << units.get(text[-1:], 0))
-    return max(found)
 
 
 # What a call of NumPy takes of a kernel's, and the bytes of arrays that stay in the nearest caches.

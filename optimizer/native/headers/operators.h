@@ -260,24 +260,25 @@ static void arrange_attention(call *c, i64 grain) {
 }
 
 /* A product with a constant matrix: a unit is a panel of columns for a block of rows, which stays in
-   the second cache. A task has several panels of a block, one after another. The loops are those of
-   the rows, the columns and the depth. */
-static void arrange_product(call *c, i64 grain) {
+   the second cache, of so many `numbers` and whole tiles, `tall` rows each. A task has several panels of a block,
+   one after another, `run` of them or more. The loops are those of the rows, the columns and the depth. */
+static INLINED void arrange_product_by(call *c, i64 grain, i64 panel, i64 numbers, i64 tall, i64 run) {
   const i64 columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
   const i64 least = LEAST(c->rows / columns, 192);
   c->rows /= columns;
-  c->blocks = (columns + PRODUCT_PANEL - 1) / PRODUCT_PANEL;
-  i64 most = (192 << 10) / depth;
+  c->blocks = (columns + panel - 1) / panel;
+  i64 most = numbers / depth;
   most = most > least ? most : least;
   const i64 pieces = most > 0 ? (c->rows + most - 1) / most : 0;
-  c->block = pieces ? ((c->rows + pieces - 1) / pieces + 7) / 8 * 8 : 8;
+  c->block = pieces ? ((c->rows + pieces - 1) / pieces + tall - 1) / tall * tall : tall;
   c->units = (c->rows + c->block - 1) / c->block * c->blocks;
-  c->tasks = LEAST(c->units / 4 > 4 ? c->units / 4 : 4, MOST_TASKS);
+  c->tasks = LEAST(c->units / run > 4 ? c->units / run : 4, MOST_TASKS);
   const i64 worth = c->rows * columns * depth / grain + columns * depth / PRODUCT_READ;
   c->tasks = LEAST(LEAST(c->tasks, c->units), worth);
   if (c->tasks < 1) c->tasks = 1;
-  c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
+  c->share = (i64)sizeof(float) * c->block * panel;
 }
+static void arrange_product(call *c, i64 grain) { arrange_product_by(c, grain, PRODUCT_PANEL, 192 << 10, 8, 4); }
 
 /* The same where the matrix has 16 bits: a task has room for a piece of a panel in float32. */
 static void arrange_halves(call *c, i64 grain) {

@@ -3,23 +3,21 @@
    depth, so that a piece of it stays in the second cache while all rows of a block pass (Goto and
    van de Geijn 2008); meanwhile the next piece is fetched, which lies right behind. */
 
-/* a tile's sums stay in registers: so many rows of so many vectors. Of 16 registers, 4 rows of 3 use all
-   as well, but 6 of 2 take whole lines of a panel, of which 256 rows stay in the first cache. */
-#undef PRODUCT_ROWS
-#undef PRODUCT_VECTORS
-#undef PRODUCT_DEPTH
-#if defined(LEVEL_AVX512)
-#define PRODUCT_ROWS 8
-#define PRODUCT_VECTORS 3
-#define PRODUCT_DEPTH 512
-#elif defined(LEVEL_AVX2)
-#define PRODUCT_ROWS 6
-#define PRODUCT_VECTORS 2
-#define PRODUCT_DEPTH 256
+/* The constants in front come from the kernel's configuration (product_configuration.py). A tile's sums stay in
+   registers: PRODUCT_ROWS rows of PRODUCT_VECTORS vectors, at most 14 of 3. */
+#undef PRODUCT_EACH_ROW
+#if PRODUCT_ROWS > 8
+#define PRODUCT_EACH_ROW _Pragma("GCC unroll 14")
 #else
-#define PRODUCT_ROWS 4
-#define PRODUCT_VECTORS 3
-#define PRODUCT_DEPTH 512
+#define PRODUCT_EACH_ROW _Pragma("GCC unroll 8")
+#endif
+#undef PRODUCT_EACH_STEP
+#if PRODUCT_UNROLL == 4
+#define PRODUCT_EACH_STEP _Pragma("GCC unroll 4")
+#elif PRODUCT_UNROLL == 2
+#define PRODUCT_EACH_STEP _Pragma("GCC unroll 2")
+#else
+#define PRODUCT_EACH_STEP
 #endif
 #undef PRODUCT_STRIP
 #define PRODUCT_STRIP (PRODUCT_VECTORS * LANES_32)
@@ -33,20 +31,26 @@ static INLINED void product_tile(
     const char *next, i64 step) {
   VEC_32 s[PRODUCT_ROWS][3];
   const float *p[PRODUCT_ROWS];
-  _Pragma("GCC unroll 8")
+  PRODUCT_EACH_ROW
   for (int r = 0; r < rows; r++) {
     p[r] = x + r * apart;
     for (int v = 0; v < vectors; v++) s[r][v] = SET_32(0.0f);
   }
+  PRODUCT_EACH_STEP
   for (i64 k = 0; k < K; k++) {
     VEC_32 a = FULL_32(w), b = a, c = a;
     HOLD(a);
     if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
     if (vectors > 2) { c = FULL_32(w + 2 * LANES_32); HOLD(c); }
+#if PRODUCT_DISTANCE > 0
+    for (int v = 0; v < vectors; v++) __builtin_prefetch(w + PRODUCT_DISTANCE * PRODUCT_PANEL + v * LANES_32, 0, 3);
+#endif
     w += PRODUCT_PANEL;
+#if PRODUCT_FETCH_NEXT
     __builtin_prefetch(next, 0, 2);
     next += step;
-    _Pragma("GCC unroll 8")
+#endif
+    PRODUCT_EACH_ROW
     for (int r = 0; r < rows; r++) {
       VEC_32 one = SET_32(p[r][k]);
       HOLD(one);
@@ -55,7 +59,7 @@ static INLINED void product_tile(
       if (vectors > 2) s[r][2] = FMA_VEC_32(one, c, s[r][2]);
     }
   }
-  _Pragma("GCC unroll 8")
+  PRODUCT_EACH_ROW
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vectors; v++) {
       float *to = S + r * PRODUCT_PANEL + v * LANES_32;
@@ -65,18 +69,24 @@ static INLINED void product_tile(
 static APART void product_rows(
     int rows, const float *x, i64 apart, const float *w, float *S, i64 K, const char *next, i64 step) {
   switch (rows) {
-#if PRODUCT_ROWS == 8
-    case 8: product_tile(8, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
-    case 7: product_tile(7, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+#define CASE(n) case n: product_tile(n, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+#if PRODUCT_ROWS > 12
+    CASE(14) CASE(13)
+#endif
+#if PRODUCT_ROWS > 10
+    CASE(12) CASE(11)
+#endif
+#if PRODUCT_ROWS > 8
+    CASE(10) CASE(9)
+#endif
+#if PRODUCT_ROWS > 6
+    CASE(8) CASE(7)
 #endif
 #if PRODUCT_ROWS > 4
-    case 6: product_tile(6, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
-    case 5: product_tile(5, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    CASE(6) CASE(5)
 #endif
-    case 4: product_tile(4, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
-    case 3: product_tile(3, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
-    case 2: product_tile(2, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
-    case 1: product_tile(1, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    CASE(4) CASE(3) CASE(2) CASE(1)
+#undef CASE
   }
 }
 /* the same for one or two vectors, where a panel has no more columns */
@@ -91,21 +101,23 @@ static APART void product_narrow(
     else product_tile(1, 2, x, apart, w, S, K, (const char *)w, 0);
 }
 
-#if defined(LEVEL_AVX2)
+#undef PRODUCT_WIDE
+#define PRODUCT_WIDE (PRODUCT_PANEL / LANES_32)
+#if PRODUCT_FEW
 /* The same for one or two rows and a whole panel: it is read once, one line after another, and what
    comes next is fetched by the processor itself. */
 static INLINED void product_wide(const int rows, const float *x, i64 apart, const float *w, float *S, i64 K) {
-  VEC_32 s[2][6];
+  VEC_32 s[2][PRODUCT_WIDE];
   _Pragma("GCC unroll 2")
   for (int r = 0; r < rows; r++)
     _Pragma("GCC unroll 6")
-    for (int v = 0; v < 6; v++) s[r][v] = SET_32(0.0f);
+    for (int v = 0; v < PRODUCT_WIDE; v++) s[r][v] = SET_32(0.0f);
   for (i64 k = 0; k < K; k++, w += PRODUCT_PANEL) {
     VEC_32 one[2];
     _Pragma("GCC unroll 2")
     for (int r = 0; r < rows; r++) { one[r] = SET_32(x[r * apart + k]); HOLD(one[r]); }
     _Pragma("GCC unroll 6")
-    for (int v = 0; v < 6; v++) {
+    for (int v = 0; v < PRODUCT_WIDE; v++) {
       VEC_32 m = FULL_32(w + v * LANES_32);
       HOLD(m);
       _Pragma("GCC unroll 2")
@@ -115,7 +127,7 @@ static INLINED void product_wide(const int rows, const float *x, i64 apart, cons
   _Pragma("GCC unroll 2")
   for (int r = 0; r < rows; r++)
     _Pragma("GCC unroll 6")
-    for (int v = 0; v < 6; v++) {
+    for (int v = 0; v < PRODUCT_WIDE; v++) {
       float *to = S + r * PRODUCT_PANEL + v * LANES_32;
       PUT_32(to, FULL_32(to) + s[r][v]);
     }
@@ -127,21 +139,24 @@ static APART void product_few(i64 rows, const float *x, i64 apart, const float *
     else product_wide(1, x, apart, w, S, depth);
   }
 }
+#endif
+#if PRODUCT_PART > 0
 /* so many rows of a block at a time that they stay in the second cache while several panels pass;
    where fewer than 48 would, each panel is worth more than its rows */
 static i64 product_part(i64 block, i64 depth) {
-  const i64 most = (64 << 10) / depth;
+  const i64 most = PRODUCT_PART / depth;
   if (most < 48 || most >= block) return block;
   const i64 parts = (block + most - 1) / most;
   return (block + parts - 1) / parts;
 }
-/* rows of the next tile of those that are left: about as many as of the others, as sums of fewer than
-   four wait for themselves */
-static inline i64 product_tall(i64 rows, i64 tiles) { return (rows + tiles - 1) / tiles; }
 #else
 static i64 product_part(i64 block, i64 depth) { (void)depth; return block; }
-static inline i64 product_tall(i64 rows, i64 tiles) { (void)tiles; return LEAST(PRODUCT_ROWS, rows); }
 #endif
+/* rows of the next tile of those that are left: where PRODUCT_EVEN, about as many as of the others, as sums of
+   fewer than four wait for themselves */
+static inline i64 product_tall(i64 rows, i64 tiles) {
+  return PRODUCT_EVEN ? (rows + tiles - 1) / tiles : LEAST(PRODUCT_ROWS, rows);
+}
 
 /* S = start for a block of rows and the n columns of a panel, zeros where it is NULL. */
 static void product_start(float *S, i64 rows, const float *start, i64 n) {
@@ -188,7 +203,7 @@ static APART void product_block(
   const i64 pieces = (K + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (K + pieces - 1) / pieces;
   const i64 tiles = product_tiles(rows);
   product_start(S, rows, start, n);
-#if defined(LEVEL_AVX2)
+#if PRODUCT_FEW
   if (rows <= 2 && n > PRODUCT_PANEL / 2) { product_few(rows, x, apart, w, S, K); return; }
 #endif
   for (i64 k = 0; k < K; k += most) {

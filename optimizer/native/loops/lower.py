@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ...fuse.codegen.statements import LoweringError
+from ..configurations.product_configuration import Chosen
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
@@ -80,9 +81,10 @@ class Kernel:
 
     `label` names the operators that it computes. Equal kernels have equal names. `support` names
     files of C that the text needs, with spaces between, `arrange` a function that says how the work
-    is divided, and `columns` what arrange_columns has to know for it. `skips` says that work is
+    is divided, and `columns` what that, or arrange_columns, has to know. `skips` says that work is
     left out where a mask allows it. `packed` are inputs that constants become when they are laid
-    out for it: (input, constant, how). `form` says how it computes, where there are several ways.
+    out for it: (input, constant, how). `form` says how it computes, where there are several ways,
+    `configuration` how its loops are tiled, None by default.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Kernel:
     skips: bool = False
     packed: tuple[tuple[int, int, Laying], ...] = ()
     form: str = ""
+    configuration: Chosen | None = None
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

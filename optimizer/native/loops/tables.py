@@ -51,9 +51,10 @@ def operation(kernel: Kernel) -> str:
     made = shapes.made or ["float32"] * len(outputs)
     arrange, lines = kernel.arrange or "NULL", []
     if kernel.columns:
+        function = kernel.arrange or "arrange_columns"
         arrange, told = f"arrange_{name}", ", ".join(map(str, kernel.columns))
         lines.append(
-            f"static void {arrange}(call *c, i64 grain) {{ arrange_columns(c, grain, {told}); }}"
+            f"static void {arrange}(call *c, i64 grain) {{ {function}(c, grain, {told}); }}"
         )
     lines += [
         _table("uint8_t", f"type_{name}", [TYPES[dtype] for dtype, _ in inputs]),

@@ -15,6 +15,7 @@ from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
+from ..configurations.product_configuration import Chosen, ProductConfiguration
 from ..grow import Found
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -100,18 +101,40 @@ def formed(meanings: Meanings, found: Iterable[Found], forms: Iterable[str]) -> 
     for one in found:
         if one.kernel.form != EACH:
             continue
-        product, matrix = next(
-            (number, matrix)
-            for number in one.region.nodes
-            if (matrix := _matrix(graph, number)) is not None
-        )
-        behind = frozenset(one.region.nodes) - matrix.nodes - {product}
+        product, matrix, behind = _product_of(graph, one)
         for form in forms:
             try:
                 made.append(_lowered(meanings, product, matrix, behind, position, form))
             except LoweringError:
                 continue
     return made
+
+
+def configured(
+    meanings: Meanings, one: Found, configurations: Iterable[ProductConfiguration], level: str
+) -> list[Found]:
+    """Return a product that was found in some configurations, for processors of a level.
+
+    Only products that are computed product by product have any.
+    """
+    if one.kernel.form != EACH:
+        return []
+    product, matrix, behind = _product_of(meanings.graph, one)
+    position = {number: at for at, number in enumerate(meanings.graph.order())}
+    return [
+        _lowered(meanings, product, matrix, behind, position, chosen=Chosen(each, level))
+        for each in configurations
+    ]
+
+
+def _product_of(graph: Graph, one: Found) -> tuple[int, Matrix, frozenset[int]]:
+    """Return the product in a region, its matrix, and the nodes behind it."""
+    product, matrix = next(
+        (number, matrix)
+        for number in one.region.nodes
+        if (matrix := _matrix(graph, number)) is not None
+    )
+    return product, matrix, frozenset(one.region.nodes) - matrix.nodes - {product}
 
 
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
@@ -258,6 +281,7 @@ def _lowered(
     behind: frozenset[int],
     position: dict[int, int],
     form: str = EACH,
+    chosen: Chosen | None = None,
 ) -> Found:
     graph = meanings.graph
     node = graph.nodes[product]
@@ -281,7 +305,8 @@ def _lowered(
         raise LoweringError("too many axes")
     after = Between(meanings, chain, out, output, shape, own) if chain else None
     accesses = [] if after is None else after.loads
-    ways: list[Panels | Likeness] = [Panels(matrix.transposed)]
+    panel = PANEL if chosen is None else chosen.configuration.panel
+    ways: list[Panels | Likeness] = [Panels(matrix.transposed, width=panel)]
     if form == HALVES:
         if not fits_half(graph.constants[matrix.value].array()):
             raise LoweringError("a matrix that 16 bits don't hold")
@@ -306,6 +331,10 @@ def _lowered(
     nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
     added = inputs.index(bias[0]) if bias else None
     text = product_text(extents, accesses, inputs, added, after, form)
+    arrange, columns = ARRANGED[form], tuple[int, ...]()
+    if chosen is not None:
+        text = chosen.specialised(text)
+        arrange, columns = "arrange_product_by", chosen.configuration.arranged
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if n not in matrix.nodes]),
@@ -314,11 +343,13 @@ def _lowered(
         inputs,
         (output,),
         grain=GRAIN,
-        arrange=ARRANGED[form],
+        arrange=arrange,
+        columns=columns,
         support=SUPPORT[form],
         flushes=flushes(meanings, chain),
         packed=tuple((value, matrix.value, how) for value, how in zip(laid, ways, strict=True)),
         form=form,
+        configuration=chosen,
     )
     return Found(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
 
@@ -363,10 +394,13 @@ def _laid_out(meanings: Meanings, matrix: Matrix, how: Panels | Likeness) -> int
     if key not in meanings.packed:
         graph = meanings.graph
         depth, width = map(int, meanings.shape(matrix.value)[:: -1 if matrix.transposed else 1])
-        panels = isinstance(how, Panels)
-        shape = (-(-width // PANEL), depth, PANEL) if panels else (pairs_of(width),)
-        dtype = how.dtype if isinstance(how, Panels) else "float32"
-        kind = ("halves" if dtype == "float16" else "panels") if panels else "alike"
+        if isinstance(how, Panels):
+            shape: tuple[int, ...] = (-(-width // how.width), depth, how.width)
+            dtype, kind = how.dtype, "halves" if how.dtype == "float16" else "panels"
+            if how.width != PANEL:
+                kind = f"{kind}.{how.width}"
+        else:
+            shape, dtype, kind = (pairs_of(width),), "float32", "alike"
         name = f"{graph.names[matrix.value]}.{kind}"
         meanings.packed[key] = graph.new_value(name, TensorType(dtype, shape))
     return meanings.packed[key]

@@ -16,14 +16,16 @@ APART, LARGEST = 8.0, 1e15
 
 @dataclass(frozen=True)
 class Panels:
-    """How a matrix is laid out, or its transpose, and in which element type."""
+    """How a matrix is laid out, or its transpose: in which element type, how wide a panel is."""
 
     transposed: bool
     dtype: str = "float32"
+    width: int = PANEL
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels of it, see `packed`."""
-        return packed(array.T if self.transposed else array).astype(self.dtype, copy=False)
+        laid = packed(array.T if self.transposed else array, self.width)
+        return laid.astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,15 @@ class Likeness:
         return alike(array.T if self.transposed else array)
 
 
-def packed(matrix: np.ndarray) -> np.ndarray:
-    """Lay out a matrix [k, n] as [panels, k, PANEL], zeros beyond the last column."""
+def packed(matrix: np.ndarray, width: int = PANEL) -> np.ndarray:
+    """Lay out a matrix [k, n] as [panels, k, width], zeros beyond the last column."""
     depth, columns = matrix.shape
-    panels = -(-columns // PANEL)
-    made = np.zeros((panels, depth, PANEL), np.float32)
-    whole = columns // PANEL
-    made[:whole] = matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2)
+    panels = -(-columns // width)
+    made = np.zeros((panels, depth, width), np.float32)
+    whole = columns // width
+    made[:whole] = matrix[:, : whole * width].reshape(depth, whole, width).transpose(1, 0, 2)
     if whole < panels:
-        made[whole, :, : columns - whole * PANEL] = matrix[:, whole * PANEL :]
+        made[whole, :, : columns - whole * width] = matrix[:, whole * width :]
     return made
 
 

@@ -1,0 +1,147 @@
+"""The configuration of a product's kernel: what may be chosen freely, and the constants it becomes.
+
+Each field is a constant of the kernel's text (product.h, and what arrange_product_by is told). The
+defaults of the levels are what kernels have where nothing was measured. A configuration belongs to
+the level of the processor that it was measured on; on others the same kernel has their defaults,
+but for the width of panels, in which the matrix lies in the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields, replace
+
+FAMILY = "product"
+# A kernel's own functions and macros of product.h; what is shared stays as it is.
+_NAMES = re.compile(r"\b(product|PRODUCT)_(?!READ\b)(\w+)")
+
+
+@dataclass(frozen=True, order=True)
+class ProductConfiguration:
+    """How a product's loops are tiled; the defaults are those of AVX-512.
+
+    tile_rows     rows of a tile, whose sums stay in registers
+    tile_vectors  vectors of columns of a tile
+    panel         columns of a panel of the matrix, as it lies in memory
+    depth         steps of the depth of a piece of a panel, which stays in a cache
+    block         float32 numbers of a block of rows, which a task multiplies by several panels
+    part          those of a part of it, multiplied by all these panels before the next part: 0 for
+                  the block as a whole
+    even          1 where the tiles of a block are of much the same height
+    few           1 where one or two rows pass a whole panel, line after line
+    unroll        steps of the depth in a round of the innermost loop
+    distance      rows of the panel that are fetched in advance, 0 for none
+    fetch_next    1 where the next piece is fetched while this one is multiplied
+    run           panels that a task has, at least
+    """
+
+    tile_rows: int = 8
+    tile_vectors: int = 3
+    panel: int = 48
+    depth: int = 512
+    block: int = 192 << 10
+    part: int = 0
+    even: int = 0
+    few: int = 0
+    unroll: int = 1
+    distance: int = 0
+    fetch_next: int = 1
+    run: int = 4
+
+    def constants(self) -> str:
+        """Return the macros of one level that product.h needs in front of it."""
+        told = {
+            "ROWS": self.tile_rows,
+            "VECTORS": self.tile_vectors,
+            "DEPTH": self.depth,
+            "PART": self.part,
+            "EVEN": self.even,
+            "FEW": self.few,
+            "UNROLL": self.unroll,
+            "DISTANCE": self.distance,
+            "FETCH_NEXT": self.fetch_next,
+        }
+        return "\n".join(f"#define PRODUCT_{name} {value}" for name, value in told.items())
+
+    @property
+    def arranged(self) -> tuple[int, ...]:
+        """What arrange_product_by is told, behind the grain."""
+        return (self.panel, self.block, self.tile_rows, self.run)
+
+    @property
+    def description(self) -> str:
+        """Say it for people."""
+        told = [
+            f"tiles of {self.tile_rows} rows by {self.tile_vectors} vectors",
+            f"panels of {self.panel}",
+            f"{self.depth} deep",
+            f"blocks of {self.block >> 10} Ki",
+        ]
+        told += [f"parts of {self.part >> 10} Ki"] * bool(self.part)
+        told += ["even tiles"] * bool(self.even)
+        told += ["few rows by lines"] * bool(self.few)
+        told += [f"unrolled {self.unroll} times"] * (self.unroll > 1)
+        told += [f"fetched {self.distance} rows ahead"] * bool(self.distance)
+        told += ["next piece not fetched"] * (not self.fetch_next)
+        told += [f"{self.run} panels a task"] * (self.run != 4)
+        return ", ".join(told)
+
+
+# What kernels have where nothing was measured. Of 16 registers, 4 rows of 3 vectors use all as
+# well, but 6 of 2 take whole lines of a panel, of which 256 rows stay in the first cache.
+DEFAULTS: Mapping[str, ProductConfiguration] = {
+    "avx512": ProductConfiguration(),
+    "avx2": ProductConfiguration(6, 2, depth=256, part=64 << 10, even=1, few=1),
+    "plain": ProductConfiguration(4, 3),
+}
+COLUMNS = tuple(field.name for field in fields(ProductConfiguration))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A configuration that is no default, and the level of instructions that it is for."""
+
+    configuration: ProductConfiguration
+    level: str
+
+    def specialised(self, text: str) -> str:
+        """Give names of C of their own to what depends on the configuration."""
+        return _NAMES.sub(rf"\1_\2_{self._suffix}", text)
+
+    def constants(self) -> str:
+        """Return the constants of all levels, in front of product.h."""
+        panel = self.configuration.panel
+        few = int(
+            panel == DEFAULTS["avx2"].panel
+        )  # else a row of a panel is no longer in registers
+        by_level = {
+            level: self.configuration
+            if level == self.level
+            else replace(default, panel=panel, few=default.few * few)
+            for level, default in DEFAULTS.items()
+        }
+        width = f"#undef PRODUCT_PANEL\n#define PRODUCT_PANEL {panel}"
+        return self.specialised(f"{width}\n{constants(by_level)}")
+
+    @property
+    def _suffix(self) -> str:
+        return "_".join([self.level, *map(str, astuple(self.configuration))])
+
+
+def constants(by_level: Mapping[str, ProductConfiguration] = DEFAULTS) -> str:
+    """Return the constants of product.h, those of each level where that is compiled."""
+    first = by_level["plain"].constants().replace("#define", "#undef")
+    undefined = re.sub(r" \d+$", "", first, flags=re.MULTILINE)
+    return "\n".join(
+        [
+            undefined,
+            "#if defined(LEVEL_AVX512)",
+            by_level["avx512"].constants(),
+            "#elif defined(LEVEL_AVX2)",
+            by_level["avx2"].constants(),
+            "#else",
+            by_level["plain"].constants(),
+            "#endif",
+        ]
+    )

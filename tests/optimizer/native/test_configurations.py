@@ -1,0 +1,205 @@
+"""Configurations of products: the defaults, which are legal, and that all compute the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
+from tensolog.optimizer.native.configurations.product_configuration import (
+    DEFAULTS,
+    Chosen,
+    ProductConfiguration,
+    constants,
+)
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.product.kernel import configured, products, supply
+from tensolog.optimizer.native.product.panels import PANEL
+
+from tests.campaigns import examples
+
+from .build import model, needs_compiler, opened
+
+RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
+ZEN_4 = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
+ZEN_3 = Processor("avx2", *REGISTERS["avx2"], 32 << 10, 512 << 10)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def product(rows, depth, columns):
+    """A product with a constant matrix, a bias and an activation: found, and its constants."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["q"]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    arrays = {"w": normal(depth, columns, seed=1), "b": normal(columns, seed=2)}
+    graph = load_graph(model(nodes, {"x": [rows, depth]}, {"y": [rows, columns]}, arrays))
+    graph.types = infer_types(graph)
+    meanings = Meanings(graph)
+    (found,) = products(meanings, graph.nodes)
+    return meanings, found, arrays
+
+
+# ------------------------------------------------------------------------------------- defaults
+
+
+def test_defaults_are_the_constants_that_kernels_always_had():
+    assert PANEL == DEFAULTS["avx512"].panel == DEFAULTS["avx2"].panel == DEFAULTS["plain"].panel
+    assert constants().split("#if defined(LEVEL_AVX512)\n")[1] == (
+        "#define PRODUCT_ROWS 8\n#define PRODUCT_VECTORS 3\n#define PRODUCT_DEPTH 512\n"
+        "#define PRODUCT_PART 0\n#define PRODUCT_EVEN 0\n#define PRODUCT_FEW 0\n"
+        "#define PRODUCT_UNROLL 1\n#define PRODUCT_DISTANCE 0\n#define PRODUCT_FETCH_NEXT 1\n"
+        "#elif defined(LEVEL_AVX2)\n"
+        "#define PRODUCT_ROWS 6\n#define PRODUCT_VECTORS 2\n#define PRODUCT_DEPTH 256\n"
+        "#define PRODUCT_PART 65536\n#define PRODUCT_EVEN 1\n#define PRODUCT_FEW 1\n"
+        "#define PRODUCT_UNROLL 1\n#define PRODUCT_DISTANCE 0\n#define PRODUCT_FETCH_NEXT 1\n"
+        "#else\n"
+        "#define PRODUCT_ROWS 4\n#define PRODUCT_VECTORS 3\n#define PRODUCT_DEPTH 512\n"
+        "#define PRODUCT_PART 0\n#define PRODUCT_EVEN 0\n#define PRODUCT_FEW 0\n"
+        "#define PRODUCT_UNROLL 1\n#define PRODUCT_DISTANCE 0\n#define PRODUCT_FETCH_NEXT 1\n"
+        "#endif"
+    )
+
+
+def test_a_product_of_the_default_is_generated_as_if_there_were_no_configurations():
+    _, found, _ = product(9, 64, 70)
+    kernel = found.kernel
+    assert kernel.configuration is None
+    assert (kernel.arrange, kernel.columns) == ("arrange_product", ())
+    assert "PRODUCT_PANEL;" in kernel.text
+    assert "product_block(" in kernel.text
+
+
+def test_a_chosen_configuration_has_names_of_its_own():
+    meanings, found, _ = product(9, 64, 70)
+    (one,) = configured(meanings, found, [replace(DEFAULTS["avx512"], depth=256)], "avx512")
+    assert one.kernel.name != found.kernel.name
+    assert "PRODUCT_PANEL;" not in one.kernel.text
+    assert "product_block(" not in one.kernel.text
+    assert one.kernel.arrange == "arrange_product_by"
+
+
+def test_other_levels_keep_their_defaults_but_for_panels():
+    chosen = Chosen(replace(DEFAULTS["avx512"], tile_rows=14, tile_vectors=2, panel=64), "avx512")
+    first, second = chosen.constants().split("#elif defined(LEVEL_AVX2)")
+    assert "PRODUCT_PANEL" in first
+    assert " 64\n" in first.split("#define PRODUCT_ROWS")[0]
+    assert "PRODUCT_ROWS_avx512" in second
+    assert [line.split()[-1] for line in second.splitlines() if "PRODUCT_ROWS" in line] == [
+        "6",
+        "4",
+    ]
+    assert "PRODUCT_FEW" in second  # a row of 64 columns twice is more than 16 registers
+    assert [line.split()[-1] for line in second.splitlines() if "PRODUCT_FEW" in line] == ["0", "0"]
+
+
+# -------------------------------------------------------------------------------------- results
+
+
+@needs_compiler
+@given(
+    st.data(),
+    st.sampled_from(RUNNABLE),
+    st.integers(1, 40),
+    st.integers(16, 700),
+    st.integers(32, 230),
+)
+@settings(max_examples=examples(2), deadline=None)
+def test_random_legal_configurations_compute_the_same(data, level, rows, depth, columns):
+    here = Processor(level, *REGISTERS[level], 32 << 10, data.draw(st.sampled_from([1, 2])) << 19)
+    configurations = legal(ProductSizes(rows, depth, columns, threads=2), here)
+    drawn = data.draw(st.lists(st.sampled_from(configurations), min_size=1, max_size=3))
+    meanings, found, arrays = product(rows, depth, columns)
+    ones = configured(meanings, found, drawn, level)
+    library = build([one.kernel for one in ones], levels=(level,))
+    supply(meanings.graph, [one.kernel for one in ones])
+    x = normal(rows, depth, seed=3)
+    wanted = np.maximum(x.astype(np.float64) @ arrays["w"] + arrays["b"], 0.0)
+    for one in ones:
+        graph = meanings.graph.copy()
+        assert place(graph, one.region.nodes, one.kernel)
+        session = opened(to_model(embed(graph, library.domain)), library, threads=2)
+        (given_,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(given_, wanted, rtol=1e-4, atol=1e-4 * depth**0.5)
+
+
+# --------------------------------------------------------------------------------------- legality
+
+
+def tiles(found):
+    return {(one.tile_rows, one.tile_vectors) for one in found}
+
+
+def test_the_default_is_legal_and_first_whatever_the_processor():
+    tiny = Processor("avx512", *REGISTERS["avx512"], 1 << 10, 1 << 12)
+    for here in (ZEN_4, ZEN_3, tiny):
+        assert legal(ProductSizes(128, 768, 768), here)[0] == DEFAULTS[here.level]
+    assert {one.panel * one.depth for one in legal(ProductSizes(128, 768, 768), tiny)} == {48 * 512}
+
+
+def test_sums_stay_in_registers():
+    wanted = tiles(legal(ProductSizes(128, 768, 768), ZEN_4))
+    assert wanted == {(8, 3), (9, 3), (13, 2)}
+    fewer = tiles(legal(ProductSizes(128, 768, 768), replace(ZEN_4, registers=30)))
+    assert (9, 3) not in fewer
+
+
+def test_rows_are_shared_evenly_by_as_few_tiles_as_can_be():
+    assert {(9, 2), (9, 3)} <= tiles(legal(ProductSizes(17, 768, 768), ZEN_4))
+    assert {(10, 2), (10, 3)}.isdisjoint(tiles(legal(ProductSizes(17, 768, 768), ZEN_4)))
+    # rows that the default's tiles share evenly by themselves
+    evens = {one.even for one in legal(ProductSizes(16, 64, 768), ZEN_4) if one.tile_rows == 8
+             and one.tile_vectors == 3}  # fmt: skip
+    assert evens == {0}
+    evens = {one.even for one in legal(ProductSizes(17, 64, 768), ZEN_4) if one.tile_rows == 8
+             and one.tile_vectors == 3}  # fmt: skip
+    assert evens == {0, 1}
+
+
+def test_a_piece_of_a_panel_and_a_block_fit_the_second_cache():
+    sizes = ProductSizes(1024, 2048, 768)
+    for here in (ZEN_4, ZEN_3):
+        for one in legal(sizes, here)[1:]:
+            assert 4 * (one.panel * one.depth + one.block) <= here.second_cache_bytes
+            assert 8 * one.panel * one.depth <= here.second_cache_bytes
+    smaller = legal(sizes, replace(ZEN_4, second_cache_bytes=1 << 19))
+    assert max(one.block for one in legal(sizes, ZEN_4)) == 192 << 10
+    assert max(one.block for one in smaller[1:]) == 96 << 10
+    # beside a block of 384 KiB, a piece of a panel of 64 is no deeper
+    assert max(one.depth for one in smaller if one.panel == 64) == 512
+
+
+@pytest.mark.parametrize(
+    ("field", "with_it", "without"),
+    [
+        ("few", ProductSizes(2, 768, 768), ProductSizes(3, 768, 768)),
+        ("run", ProductSizes(64, 768, 768, threads=2), ProductSizes(64, 768, 768, threads=1)),
+        ("block", ProductSizes(129, 768, 768), ProductSizes(128, 768, 768)),
+        ("depth", ProductSizes(8, 257, 768), ProductSizes(8, 256, 768)),
+        ("panel", ProductSizes(8, 64, 96), ProductSizes(8, 64, 47)),
+    ],
+)
+def test_what_makes_no_difference_is_not_chosen(field, with_it, without):
+    def values(sizes):
+        return {getattr(one, field) for one in legal(sizes, ZEN_4)}
+
+    assert values(without) < values(with_it)
+
+
+def test_configurations_differ():
+    for here in (ZEN_4, ZEN_3):
+        found = legal(ProductSizes(100, 700, 300), here)
+        assert len(found) == len(set(found)) > 50
+        assert all(isinstance(one, ProductConfiguration) and one.description for one in found)
