@@ -1,39 +1,46 @@
 """How many instances, threads and rows: few settings are measured, and the best ones race.
 
-First each number of threads is measured with as many instances as fit, at the smallest batch and a
-larger one. A batch of b rows takes about a + b c, which says what other sizes would give. The most
-promising settings then race in turns; after each heat the slower half drops out and the rest is
-timed for longer (sequential halving, Karnin, Koren and Somekh, ICML 2013). Before the last heats
-the neighbours of the leader join: caches make larger batches slower than the line says.
-One instance with all cores and the smallest batch, what a session does by itself, is measured to
-the end, so that nothing is chosen that is slower.
+First each number of threads is measured with as many instances as fit, at the smallest batch. The
+batch of the best of these is doubled as long as that pays: a batch of b rows takes about a + b c,
+but caches and the kernels that a runtime takes for a size make it more or less than that by as much
+as half, so sizes are measured and not predicted. What comes near the best then races in turns
+(contest.py): pairs of rounds tell who is ahead, what is surely behind drops out, and the race ends
+once nobody can be better than the leader by more than a few percent. Neighbours of the winner that
+were not measured race it as well. One instance with all cores and the smallest batch, what a
+session does by itself, takes part, so that nothing is chosen that is slower.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
-from .settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, best, summarize
+from .contest import Contender, Terms, Times, race
+from .settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, best
 
 Tell = Callable[[str, int, int, str], None]
 
-_SCREEN_S, _SCREEN_RUNS, _SCREENED_ROWS = 0.05, 2, 8
-# How often, how long, and in how many runs at least a setting is timed in each heat.
-_HEATS = ((2, 0.06, 2), (2, 0.12, 2), (4, 0.25, 3))
-_STARTERS, _FINALISTS = 5, 2
-# By this factor the best finalist is ahead for sure after two rounds.
-_SURELY = 1.1
-# What the line predicts is this much too low or too high at times: such settings stay in.
-_PREDICTION_SLACK = 0.15
+_TERMS = Terms(0.06, 2, most_rounds=20, good_enough=0.03)
+# What has less than this share of the best's throughput in one round, or so many times its time,
+# is not raced: rounds differ by less even on a busy machine.
+_NEAR = 0.65
+# What has as little in one round gets another one, unless it has even less than this.
+_DISTURBED = 0.35
+# A number of threads with less than this share at the smallest batch is measured at no other.
+_HOPEFUL = 0.6
+# A batch beyond a limit by more than this in one round is not raced, and no larger one measured.
+_LIMIT_SLACK = 1.15
+# So many doublings of the batch that bring nothing end the climb.
+_VAIN = 3
 
 
 class Timer(Protocol):
     """What settings are measured with; tests put a simulated one in its place."""
 
-    def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> list[list[float]]:
+    def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> Times:
         """Run a setting; nanoseconds of each run of each instance."""
         ...
 
@@ -54,7 +61,6 @@ class Choice:
     measured: list[Measured]
     reasons: list[str]
     complete: bool
-    predicted: dict[Setting, float] = field(default_factory=dict)
 
 
 def choose(
@@ -92,182 +98,186 @@ class _Search:
         self._goal, self._limits = goal, tuple(limits)
         self._clock, self._tell = clock, tell
         self._end = clock() + budget_s
-        self._rounds: dict[Setting, list[list[list[float]]]] = {}
-        self._predicted: dict[Setting, float] = {}
+        self._field: dict[Setting, Contender] = {}
         self._baseline = Setting(1, cores, self._batches[0])
         self._cut = False
 
     def run(self) -> Choice:
         """Screen, race, conclude."""
         self._screen()
-        if self._goal == "throughput":
-            racing = self._promising()
-        else:
-            racing = sorted(self._rounds, key=lambda setting: self._measured(setting).p50_ms)
-        racing = self._race(racing[:_STARTERS])
+        racing = self._race(self._near())
+        leader = None
+        while racing[0] is not leader and not self._late():
+            leader = racing[0]
+            rivals = [*map(self._time, self._neighbours(leader.setting))]
+            racing = self._joined(racing, [one for one in rivals if self._is_near(one)])
         return self._conclude(racing)
 
     # ------------------------------------------------------------------------------ measuring
 
-    def _time(self, setting: Setting, seconds: float, runs: int) -> None:
-        if self._tell is not None:
-            self._tell("measuring", len(self._rounds), 0, str(setting))
-        self._rounds.setdefault(setting, []).append(self._timer.time(setting, seconds, runs))
+    def _time_all(self, settings: Iterable[Setting]) -> None:
+        """Time each setting that was not yet for a first round, as long as there is time."""
+        for setting in settings:
+            if setting not in self._field and not self._late():
+                self._time(setting)
 
-    def _measured(self, setting: Setting) -> Measured:
-        memory = self._timer.memory_bytes(setting)
-        return summarize(setting, self._rounds[setting], memory)
+    def _time(self, setting: Setting) -> Contender:
+        self._say(str(setting))
+        contender = Contender(setting, partial(self._timer.time, setting))
+        contender.rounds.append(contender.time(_TERMS.seconds, _TERMS.least_runs))
+        contender.memory_bytes = self._timer.memory_bytes(setting)
+        self._field[setting] = contender
+        return contender
+
+    def _time_again(self, contenders: Iterable[Contender]) -> None:
+        """Time some for another round: what else runs here may have halved the first one."""
+        for one in contenders:
+            if not self._late():
+                one.rounds.append(one.time(_TERMS.seconds, _TERMS.least_runs))
+
+    def _say(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell("measuring", len(self._field), 0, text)
 
     def _late(self) -> bool:
         self._cut = self._cut or self._clock() >= self._end
         return self._cut
 
+    # ------------------------------------------------------------------------------ screening
+
     def _screen(self) -> None:
-        """Measure each number of threads at the smallest batch, and at a larger one."""
+        """Time what may be near the best for a round: each crew, then batches of good ones."""
         least = self._batches[0]
-        larger = max(rows for rows in self._batches if rows <= _SCREENED_ROWS or rows == least)
-        self._time(self._baseline, _SCREEN_S, _SCREEN_RUNS)
+        self._time(self._baseline)
+        self._time_all(self._crews(least))
+        self._time_again(self._field.values())
+        if self._goal == "latency":
+            return
+        best_first = self._ranked(self._field.values())
+        lead_crew = best_first[0]
+        self._climb(lead_crew.setting)
+        for one in best_first[1:]:
+            if self._value(one) >= _HOPEFUL * self._value(lead_crew) or not self._keeps(lead_crew):
+                self._climb(one.setting)
+
+    def _crews(self, batch: int) -> Iterator[Setting]:
+        """Give as many instances of each number of threads as there are cores for, and fewer."""
+        needs_more = any(not limit.is_upper for limit in self._limits)
         for threads in thread_counts(self._cores):
             most = self._cores // threads
-            counts = {1, most} if self._goal == "latency" or self._needs_throughput() else {most}
-            for instances in sorted(counts, reverse=True):
-                small = Setting(instances, threads, least)
-                if self._late():
-                    return
-                if small not in self._rounds:
-                    self._time(small, _SCREEN_S, _SCREEN_RUNS)
-                if self._goal == "latency" or larger == least or self._late():
-                    continue
-                if self._surely_beyond(small):
-                    continue
-                self._time(Setting(instances, threads, larger), _SCREEN_S, _SCREEN_RUNS)
+            yield Setting(most, threads, batch)
+            if self._goal == "latency" or needs_more:
+                yield Setting(1, threads, batch)
+            full = self._field.get(Setting(most, threads, batch))
+            for limit in self._limits:
+                if full is not None and limit.field == "memory_bytes":
+                    fitting = int(most / max(1.0, limit.excess(full.measured())))
+                    yield Setting(max(1, fitting), threads, batch)
 
-    def _needs_throughput(self) -> bool:
-        return any(not limit.is_upper for limit in self._limits)
+    def _climb(self, crew: Setting) -> None:
+        """Time larger and larger batches, until they bring nothing more or break a limit."""
+        most, vain = 0.0, 0
+        of_time = [limit for limit in self._limits if limit.is_time]
+        for rows in self._batches:
+            setting = Setting(crew.instances, crew.threads, rows)
+            self._time_all([setting])
+            if setting not in self._field or self._is_beyond(self._field[setting], of_time):
+                return
+            value = self._value(self._field[setting])
+            vain = 0 if value > (1 + INDIFFERENCE) * most else vain + 1
+            most = max(most, value)
+            if vain == _VAIN:
+                return
 
-    def _surely_beyond(self, setting: Setting) -> bool:
-        """Tell whether even the smallest batch takes far longer than a limit allows."""
-        measured = self._measured(setting)
-        return any(limit.excess(measured) > 2 for limit in self._limits if limit.is_upper)
+    def _value(self, contender: Contender) -> float:
+        return max(contender.values(self._goal))
 
-    # ------------------------------------------------------------------------------ predicting
+    def _keeps(self, contender: Contender) -> bool:
+        return contender.keeps(self._limits)
 
-    def _promising(self) -> list[Setting]:
-        """Order all settings of the crews that were screened by the throughput they promise."""
-        promised: dict[Setting, float] = {}
-        for instances, threads in {(s.instances, s.threads) for s in self._rounds}:
-            known = [s for s in self._rounds if (s.instances, s.threads) == (instances, threads)]
-            fixed_ms, row_ms = self._line(known)
-            for batch in self._batches:
-                setting = Setting(instances, threads, batch)
-                batch_ms = fixed_ms + row_ms * batch
-                if self._predicts_beyond(batch_ms):
-                    continue
-                promised[setting] = 1e3 * instances * batch / batch_ms
-        self._predicted = promised
-        if not promised:  # limits that nothing keeps: measured what there is, and said so
-            return list(self._rounds)
-        # A larger batch that promises hardly more would only answer later.
-        order = sorted(promised, key=lambda setting: -promised[setting])
-        most = promised[order[0]]
-        near = [s for s in order if promised[s] >= (1 - INDIFFERENCE) * most]
-        near.sort(key=lambda setting: setting.batch)
-        rest = [s for s in order if s not in near and promised[s] >= (1 - _PREDICTION_SLACK) * most]
-        spread = _one_of_each_crew(order)
-        return list(dict.fromkeys([*spread[:2], *near[:3], *rest, *near[3:], *spread]))
+    @staticmethod
+    def _is_beyond(contender: Contender, limits: Sequence[Limit]) -> bool:
+        """Tell whether it is beyond one of these limits by more than a round may be off."""
+        return any(limit.excess(contender.measured()) > _LIMIT_SLACK for limit in limits)
 
-    def _line(self, known: Sequence[Setting]) -> tuple[float, float]:
-        """Return the milliseconds of a batch of no rows, and those of a further row."""
-        points = sorted((s.batch, self._measured(s).p50_ms) for s in known)
-        (small, small_ms), (large, large_ms) = points[0], points[-1]
-        if large == small:
-            return 0.0, small_ms / small
-        row_ms = max((large_ms - small_ms) / (large - small), 0.01 * small_ms / small)
-        return max(0.0, small_ms - row_ms * small), row_ms
+    def _ranked(self, contenders: Iterable[Contender]) -> list[Contender]:
+        """Order contenders: those that keep the limits, the best first, then those nearest them."""
 
-    def _predicts_beyond(self, batch_ms: float) -> bool:
-        return any(
-            limit.is_upper
-            and limit.field in ("p50_ms", "p90_ms", "p99_ms")
-            and batch_ms > limit.value * (1 + _PREDICTION_SLACK)
-            for limit in self._limits
-        )
+        def rank(one: Contender) -> tuple[float, float]:
+            return (0.0 if self._keeps(one) else self._excess(one.measured())), -self._value(one)
 
-    # ------------------------------------------------------------------------------ racing
-
-    def _race(self, racing: list[Setting]) -> list[Setting]:
-        """Time settings in turns; after each heat the worse half drops out."""
-        for heat, (times, seconds, runs) in enumerate(_HEATS):
-            if heat == 1:
-                racing = [*racing, *(s for s in self._neighbours(racing[0]) if s not in racing)]
-            is_last = heat == len(_HEATS) - 1
-            timed = [*dict.fromkeys([*racing, self._baseline])] if is_last else racing
-            for number in range(times):
-                for setting in timed:
-                    if not self._late():
-                        self._time(setting, seconds, runs)
-                if is_last and number and self._is_decided(timed):
-                    break
-            racing = self._ranked(setting for setting in racing if setting in self._rounds)
-            if self._late():
-                break
-            racing = racing[: _FINALISTS if heat else max(_FINALISTS, (len(racing) + 1) // 2)]
-        return racing
-
-    def _is_decided(self, timed: Sequence[Setting]) -> bool:
-        """Tell whether the best setting is so far ahead that more rounds would not tell more."""
-        order = self._ranked(setting for setting in timed if setting in self._rounds)
-        if len(order) < 2:
-            return True
-        first, second = map(self._measured, order[:2])
-        if self._goal == "latency":
-            return first.p50_ms * _SURELY < second.p50_ms
-        return first.rows_per_s > _SURELY * second.rows_per_s
-
-    def _ranked(self, settings: Iterable[Setting]) -> list[Setting]:
-        """Order settings, those that keep the limits first, the best of them at the front."""
-        measured = {setting: self._measured(setting) for setting in settings}
-        order: list[Setting] = []
-        while measured:
-            first = best(list(measured.values()), self._goal, self._limits)
-            if first is None:
-                return order + sorted(measured, key=lambda s: self._excess(measured[s]))
-            order.append(first.setting)
-            del measured[first.setting]
-        return order
+        return sorted(contenders, key=rank)
 
     def _excess(self, measured: Measured) -> float:
         return max((limit.excess(measured) for limit in self._limits), default=0.0)
 
+    # ------------------------------------------------------------------------------ racing
+
+    def _near(self) -> list[Contender]:
+        """Give what may be the best, after a round or two, and what it has to be better than."""
+        looked = [one for one in self._field.values() if len(one.rounds) == 1]
+        self._time_again(
+            one for one in looked if not self._is_near(one) and self._is_near(one, _DISTURBED)
+        )
+        near = [one for one in self._field.values() if self._is_near(one)]
+        return [*near, *(one for one in [self._field[self._baseline]] if one not in near)]
+
+    def _is_near(self, contender: Contender, share: float = _NEAR) -> bool:
+        first = self._ranked(self._field.values())[0]
+        if contender is first:
+            return True
+        if self._keeps(first) and self._is_beyond(contender, self._limits):
+            return False
+        return self._value(contender) >= share * self._value(first)
+
+    def _race(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Race from the last round of each on; return the leader and those that may be as good."""
+        anew = [replace(one, rounds=one.rounds[-1:]) for one in contenders]
+        racing, complete = race(
+            anew,
+            self._goal,
+            self._limits,
+            budget_s=max(0.0, self._end - self._clock()),
+            terms=_TERMS,
+            clock=self._clock,
+            tell=self._say,
+        )
+        self._cut = self._cut or not complete
+        for one, raced in zip(contenders, anew, strict=True):
+            one.rounds += raced.rounds[1:]
+        return [self._field[one.setting] for one in racing]
+
+    def _joined(self, racing: list[Contender], rivals: Sequence[Contender]) -> list[Contender]:
+        """Race rivals that come later against the leader."""
+        if not rivals or self._late():
+            return racing
+        leader, *rest = racing
+        still = self._race([leader, *rivals])
+        return [*still, *rest] if still[0] is leader else still
+
     def _neighbours(self, leader: Setting) -> list[Setting]:
-        """Give settings one step from the leader that were not measured: batch, then instances."""
-        near = []
-        if self._goal == "throughput":
-            place = self._batches.index(leader.batch)
-            rows = (
-                *self._batches[max(0, place - 1) : place],
-                *self._batches[place + 1 : place + 2],
-            )
-            near = [Setting(leader.instances, leader.threads, batch) for batch in rows]
-        for instances, threads in (
-            (leader.instances - 1, leader.threads),
-            (leader.instances, leader.threads - 1),
-            (leader.instances, leader.threads + 1),
-        ):
-            if instances >= 1 and threads >= 1 and instances * threads <= self._cores:
-                near.append(Setting(instances, threads, leader.batch))
-        known = self._predicted
-        limit = max(known.values(), default=0.0) * (1 - 2 * _PREDICTION_SLACK)
+        """Give settings one step from the leader that were not measured: batch, or cores."""
+        place = self._batches.index(leader.batch)
+        rows = () if self._goal == "latency" else self._batches[max(0, place - 1) : place + 2]
+        near = [Setting(leader.instances, leader.threads, batch) for batch in rows]
+        near += [
+            Setting(leader.instances + instances, leader.threads + threads, leader.batch)
+            for instances, threads in ((-1, 0), (0, -1), (0, 1))
+        ]
         return [
-            s for s in near if len(self._rounds.get(s, ())) <= 1 and known.get(s, limit) >= limit
+            one
+            for one in near
+            if one not in self._field
+            and min(one.instances, one.threads) >= 1
+            and one.instances * one.threads <= self._cores
         ]
 
     # ------------------------------------------------------------------------------ concluding
 
-    def _conclude(self, racing: Sequence[Setting]) -> Choice:
-        measured = [self._measured(setting) for setting in self._rounds]
-        baseline = self._measured(self._baseline)
-        raced = [entry for entry in measured if entry.setting in (*racing, self._baseline)]
+    def _conclude(self, racing: Sequence[Contender]) -> Choice:
+        measured = [one.measured() for one in self._field.values()]
+        baseline = self._field[self._baseline].measured()
+        raced = [one.measured() for one in racing]
         chosen = best(raced, self._goal, self._limits) or best(measured, self._goal, self._limits)
         if chosen is None:
             nearest = min(measured, key=self._excess)
@@ -283,7 +293,6 @@ class _Search:
             sorted(measured, key=lambda entry: -entry.rows_per_s),
             self._reasons(chosen, baseline, measured),
             not self._cut,
-            self._predicted,
         )
 
     def _reasons(
@@ -323,11 +332,3 @@ def thread_counts(cores: int) -> list[int]:
     while counts[-1] * 2 < cores:
         counts.append(counts[-1] * 2)
     return list(dict.fromkeys([*counts, cores]))
-
-
-def _one_of_each_crew(order: Sequence[Setting]) -> list[Setting]:
-    """Keep of settings in order the first one of each instances and threads."""
-    crews: dict[tuple[int, int], Setting] = {}
-    for setting in order:
-        crews.setdefault((setting.instances, setting.threads), setting)
-    return list(crews.values())

@@ -1,42 +1,67 @@
-"""Ways to serve a model that are open at the same time and race in turns, as they serve requests.
+"""Ways to serve a model that race in turns: who is ahead, how surely, and who drops out.
 
-All of what each has is kept busy by threads of this process, so that what a request takes on its
-way there and back counts as well.
+`choose.py` races settings that `ready_instances.py` times; `over_devices.py` races what is open at
+the same time and runs requests as it serves them: all of what each has is kept busy by threads of
+this process, so that what a request takes on its way there and back counts as well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist, median
+from typing import NamedTuple
 
 import numpy as np
 
 from ..serving.instance import Array
 from ..serving.source import Runner
-from .settings import INDIFFERENCE, Goal, Measured, Setting, summarize
+from .settings import INDIFFERENCE, Goal, Limit, Measured, Setting, summarize
 
 Feeds = Mapping[str, Array]
+Times = list[list[float]]
+"""The nanoseconds of each run of each instance, or lane, of what was timed for a while."""
 
 _WARM_RUNS = 3
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 40
-_SECONDS, _LEAST_RUNS = 0.2, 3
-# So many standard errors a mean of logarithms has to be from nothing.
-_SURE = 2.5
+# How surely one is ahead of another before that counts, and from how many rounds on.
+_CONFIDENCE, _LEAST_ROUNDS = 0.99, 3
+# A round is taken for disturbed where it is this many deviations from the median one.
+_DISTURBED = 3.0
+_MAD_TO_DEVIATION = 1.4826
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How long each is timed in a round, in how many runs at least, and in how many rounds at most.
+
+    With `good_enough` a race ends as well once nobody can be better than the leader by more than
+    this share.
+    """
+
+    seconds: float = 0.2
+    least_runs: int = 3
+    most_rounds: int = 40
+    good_enough: float | None = None
+
+
+DEFAULT_TERMS = Terms()
 
 
 @dataclass
 class Contender:
-    """A way to serve a model: what runs its requests, and what each round gave."""
+    """A way to serve a model: what times it, and what each round gave."""
 
     setting: Setting
-    runners: Sequence[Runner]
+    time: Callable[[float, int], Times]
     memory_bytes: int = 0
-    rounds: list[list[list[float]]] = field(default_factory=list)
+    close: Callable[[], None] = lambda: None
+    rounds: list[Times] = field(default_factory=list)
 
     def measured(self) -> Measured:
         """Sum up all rounds."""
@@ -44,15 +69,17 @@ class Contender:
 
     def values(self, goal: Goal) -> list[float]:
         """Return how good each round was: the larger, the better."""
-        one_by_one = (summarize(self.setting, [found], 0) for found in self.rounds)
-        if goal == "latency":
-            return [1 / entry.p50_ms for entry in one_by_one]
-        return [entry.rows_per_s for entry in one_by_one]
+        return [_value(self.setting, times, goal) for times in self.rounds]
 
-    def close(self) -> None:
-        """End its processes."""
-        for runner in self.runners:
-            runner.close()
+    def keeps(self, limits: Sequence[Limit]) -> bool:
+        """Tell whether it keeps to limits, by all rounds so far."""
+        return not limits or all(limit.holds(self.measured()) for limit in limits)
+
+
+def _value(setting: Setting, times: Times, goal: Goal) -> float:
+    if goal == "latency":
+        return 1 / median(itertools.chain(*times))
+    return setting.batch * sum(1e9 / median(runs) for runs in times)
 
 
 @dataclass(frozen=True)
@@ -70,76 +97,105 @@ class Lead:
 
 
 def lead(one: Contender, other: Contender, goal: Goal) -> Lead:
-    """Compare two by the rounds that both took part in, round by round."""
+    """Compare two by the rounds that both took part in, round by round.
+
+    What else runs on the machine disturbs single rounds by far more than they differ otherwise:
+    these count as far ones, and not as what they are (Huber, Robust Statistics, 1981: winsorizing).
+    """
     pairs = zip(one.values(goal), other.values(goal), strict=False)
     logs = np.array([math.log(a / b) for a, b in pairs])
-    mean = float(np.mean(logs))
-    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
-    slack = _SURE * error
+    middle = float(np.median(logs))
+    far = _DISTURBED * _MAD_TO_DEVIATION * float(np.median(np.abs(logs - middle)))
+    logs = np.clip(logs, middle - far, middle + far)
+    mean, count = float(np.mean(logs)), len(logs)
+    slack = math.inf
+    if count > 1:
+        slack = _quantile(count - 1) * float(np.std(logs, ddof=1)) / math.sqrt(count)
     return Lead(math.exp(mean), math.exp(mean - slack), math.exp(min(mean + slack, 700.0)))
+
+
+def _quantile(freedom: int) -> float:
+    """Return Student's quantile; Abramowitz and Stegun, 26.7.5, its first two terms."""
+    z = NormalDist().inv_cdf(_CONFIDENCE)
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    return z + first / freedom + second / freedom**2
+
+
+class Outcome(NamedTuple):
+    """Who is in the race at its end, the leader first, and whether it was decided in time."""
+
+    racing: list[Contender]
+    complete: bool
 
 
 def race(
     contenders: Sequence[Contender],
-    feeds: Feeds,
     goal: Goal,
+    limits: Sequence[Limit] = (),
     *,
     budget_s: float,
-    limit_s: float = 600.0,
+    terms: Terms = DEFAULT_TERMS,
     clock: Callable[[], float] = time.monotonic,
     tell: Callable[[str], None] = lambda text: None,
-) -> bool:
+) -> Outcome:
     """Time contenders in turns until the leader is sure, or all that is left is as good.
 
-    Returns False where the budget ended it. What is surely worse drops out.
+    Each gets a round at least, whatever the time. The leader is the best that keeps to the limits;
+    what is surely worse drops out.
     """
     end = clock() + budget_s
     shuffle = random.Random(0).shuffle
     racing = list(contenders)
-    for number in range(_MOST_ROUNDS):
+    while True:
         order = list(racing)
         shuffle(order)
         for contender in order:
+            if clock() >= end and all(one.rounds for one in order):
+                return Outcome(_still_racing(racing, goal, limits), complete=False)
             tell(str(contender.setting))
-            runners = contender.runners[:1] if goal == "latency" else contender.runners
-            contender.rounds.append(timed(runners, feeds, _SECONDS, _LEAST_RUNS, limit_s))
-        if number + 1 >= _LEAST_ROUNDS:
-            racing = _still_racing(racing, goal)
-            if len(racing) == 1:
-                return True
-            if all(_is_alike(racing[0], other, goal) for other in racing[1:]):
-                return True
-        if clock() >= end:
-            return False
-    return False
+            contender.rounds.append(contender.time(terms.seconds, terms.least_runs))
+        rounds = min(len(one.rounds) for one in racing)
+        if rounds < _LEAST_ROUNDS:
+            continue
+        racing = _still_racing(racing, goal, limits)
+        rivals = [one for one in racing[1:] if one.keeps(limits)] or racing[1:]
+        if all(_is_settled(lead(racing[0], one, goal), terms.good_enough) for one in rivals):
+            return Outcome(racing, complete=True)
+        if rounds >= terms.most_rounds:
+            return Outcome(racing, complete=True)
 
 
-def _still_racing(racing: Sequence[Contender], goal: Goal) -> list[Contender]:
+def _still_racing(
+    racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
+) -> list[Contender]:
     """Return the leader, and those that may be as good."""
-    first = max(racing, key=lambda one: float(np.median(one.values(goal))))
+    kept = [one for one in racing if one.keeps(limits)] or racing
+    first = max(kept, key=lambda one: median(one.values(goal)))
     others = [one for one in racing if one is not first and not lead(first, one, goal).is_sure]
     return [first, *others]
 
 
-def _is_alike(one: Contender, other: Contender, goal: Goal) -> bool:
-    found = lead(one, other, goal)
+def _is_settled(found: Lead, good_enough: float | None) -> bool:
+    """Tell whether it does not matter any more who is better."""
+    if good_enough is not None and found.low >= 1 / (1 + good_enough):
+        return True
     return found.high <= 1 + INDIFFERENCE and found.low >= 1 - INDIFFERENCE
 
 
-def warm(contender: Contender, feeds: Feeds, limit_s: float) -> None:
+def warm(runners: Sequence[Runner], feeds: Feeds, limit_s: float) -> None:
     """Run each runner a few times; raises what that raises."""
     given = {name: [array] for name, array in feeds.items()}
-    for runner in contender.runners:
+    for runner in runners:
         for _ in range(_WARM_RUNS):
             runner.run(given, limit_s)
 
 
 def timed(
     runners: Sequence[Runner], feeds: Feeds, seconds: float, least_runs: int, limit_s: float
-) -> list[list[float]]:
+) -> Times:
     """Keep runners busy for so long; nanoseconds of each run of each of them."""
     given = {name: [array] for name, array in feeds.items()}
-    found: list[list[float]] = [[] for _ in runners]
+    found: Times = [[] for _ in runners]
     errors: list[BaseException] = []
     ready = threading.Barrier(len(runners))
 

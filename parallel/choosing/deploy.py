@@ -339,6 +339,6 @@ def _delay_ms(asked: _Question, answer: _Answer) -> float:
         return 0.0
     delay = min(_MOST_DELAY_MS, chosen.p50_ms / 2)
     for limit in asked.limits:
-        if limit.is_upper and limit.field.endswith("_ms"):
+        if limit.is_time:
             delay = min(delay, limit.value - float(getattr(chosen, limit.field)))
     return round(max(0.0, delay), 3)

@@ -42,7 +42,7 @@ from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan, Problem
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
-from .contest import Contender, Feeds, closing, lead, race, warm
+from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
 from .deployment import files_beside
 from .settings import Goal, Limit, LimitError, Measured, Setting, best
 
@@ -141,12 +141,10 @@ class _Question:
         with closing(self.contenders):
             self.open_whole(rows, feeds)
             self.open_divided(workload, rows, feeds)
-            complete = race(
+            _, complete = race(
                 self.contenders,
-                feeds,
                 self.goal,
                 budget_s=self.budget_s,
-                limit_s=_LIMIT_S,
                 tell=lambda text: self.tell("measuring", text),
             )
             chosen, baseline = self.chosen()
@@ -290,16 +288,22 @@ class _Question:
         """Open what a setting has and run it; what can't be opened is left out, with the reason."""
         self.tell("opening", str(setting))
         try:
-            contender = Contender(setting, *opens())
-            try:
-                warm(contender, feeds, _LIMIT_S)
-            except BaseException:
-                contender.close()
-                raise
+            runners, memory_bytes = opens()
+            with _closed_on_error(runners):
+                warm(runners, feeds, _LIMIT_S)
         except TensologError as error:
             self.reasons.append(f"{setting} can't be served: {error}")
             return False
-        self.contenders.append(contender)
+        busy = runners[:1] if self.goal == "latency" else runners
+
+        def time(seconds: float, least_runs: int) -> Times:
+            return timed(busy, feeds, seconds, least_runs, _LIMIT_S)
+
+        def close() -> None:
+            for runner in runners:
+                runner.close()
+
+        self.contenders.append(Contender(setting, time, memory_bytes, close))
         return True
 
     # ---- what is chosen

@@ -128,6 +128,11 @@ class Limit:
     is_upper: bool
     value: float
 
+    @property
+    def is_time(self) -> bool:
+        """Tell whether it bounds the time of a batch."""
+        return self.field.endswith("_ms")
+
     def holds(self, measured: Measured) -> bool:
         """Tell whether a setting keeps to it."""
         found = float(getattr(measured, self.field))

@@ -5,10 +5,10 @@ import os
 import numpy as np
 import onnx
 import pytest
-from tensolog.parallel.choosing.contest import Contender, lead
+from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes
-from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.choosing.settings import Setting, read_limit
 from tensolog.parallel.devices import ClusterError, parse_cluster
 from tensolog.profiles.machine import cores
 
@@ -97,7 +97,7 @@ def test_devices_too_small_for_the_runtime_are_refused(tmp_path):
 
 def contender(plan, values):
     """A way to serve that gave these milliseconds, round by round."""
-    found = Contender(Setting(1, 1, 1, plan), ())
+    found = Contender(Setting(1, 1, 1, plan), lambda seconds, least_runs: [])
     found.rounds = [[[value * 1e6] * 3] for value in values]
     return found
 
@@ -115,3 +115,22 @@ def test_a_lead_is_not_sure_where_rounds_differ():
     one, other = contender("", [10.0, 20.0, 10.0, 20.0]), contender("p", [15.0, 10.0, 18.0, 12.0])
     assert not lead(one, other, "latency").is_sure and not lead(other, one, "latency").is_sure
     assert not lead(contender("", [10.0]), contender("p", [1.0]), "latency").is_sure
+
+
+def test_a_round_that_something_else_disturbed_counts_for_little():
+    slow, fast = [10.0, 10.3, 10.1, 10.2, 10.0, 10.2], [9.5, 9.7, 9.6, 9.8, 30.0, 9.6]
+    assert lead(contender("p", fast), contender("", slow), "latency").is_sure
+    assert not lead(contender("", slow), contender("p", fast), "latency").is_sure
+
+
+def test_a_race_ends_once_nobody_is_better_by_more_than_is_asked():
+    """Three alike and one that is not: it drops out, and the others need no more rounds."""
+    one, other, third, slow = (contender(name, ()) for name in ("", "p", "q", "slow"))
+    for each, ms in ((one, 10.0), (other, 10.1), (third, 10.2), (slow, 15.0)):
+        each.time = lambda seconds, least_runs, ms=ms: [[ms * 1e6] * least_runs]
+    terms = Terms(good_enough=0.03)
+    racing, complete = race((slow, other, third, one), "latency", budget_s=60, terms=terms)
+    assert racing[0] is one and slow not in racing and complete
+    assert len(one.rounds) == 3
+    limits = [read_limit("throughput > 80 /s")]  # one run in 10 ms, or in 15
+    assert race((slow, one), "throughput", limits, budget_s=60, terms=terms).racing == [one]
