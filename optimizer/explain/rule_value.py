@@ -23,7 +23,7 @@ from ...catalog.store.staging import Scratch
 from ...rules import Rule
 from ..driver import optimize
 from ..graph.infer import infer_types
-from ..match.matcher import Matcher
+from ..match.matcher import count_matches
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import ORIGINAL
 from ..setting import CLASSES, Setting
@@ -83,13 +83,14 @@ def value_of(
     name: str,
     catalog: Catalog,
     apart: bool = False,
+    save: Path | None = None,
     **options: Any,
 ) -> ModelValue:
     """Say what rules are worth on a model, beside `others`, which may be applied as well.
 
-    With `apart`, the model is optimized once more without each rule that the winner uses. What was
-    found is stored in `catalog` with the plan. `options` are those of `optimize`, and so is what is
-    raised.
+    With `apart`, the model is optimized once more without each rule that the winner uses; with
+    `save` the winner is written there. What was found is stored in `catalog` with the plan.
+    `options` are those of `optimize`, and so is what is raised.
     """
     names = {rule.name for rule in asked}
     rules = (*asked, *(rule for rule in others if rule.name not in names))
@@ -99,6 +100,8 @@ def value_of(
         result = optimize(model, rules=rules, catalog=catalog, keep=kept, **options)
         if kept.exists():
             reached = _reached(kept)
+    if save is not None:
+        result.save(save)
     setting = Setting(
         target=for_rules(options.get("target", AUTO)), allow=options.get("allow", CLASSES)
     )
@@ -121,13 +124,13 @@ def value_of(
     )
 
 
-def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> dict[str, int]:
+def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> Counter[str]:
     """Count the matches of rules that may be applied to a model, as it is read."""
     with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
         graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
         graph.types = infer_types(graph)
         allowed = [rule for rule in rules if not setting.bar(rule, graph.opset())]
-        return Counter(match.rule.name for match in Matcher(allowed).find(graph))
+        return count_matches(allowed, graph)
 
 
 def _reached(path: Path) -> dict[str, int]:

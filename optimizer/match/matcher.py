@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ...rules import Match, Rule, check_conditions, match_of
@@ -32,6 +33,11 @@ class Matcher:
             for match in (match_of(rule, row) for row in reading.rows(tables, None))
             if check_conditions(match, graph) is None
         ]
+
+
+def count_matches(rules: Sequence[Rule], graph: Graph) -> Counter[str]:
+    """Count the matches of rules in a graph, by their names."""
+    return Counter(match.rule.name for match in Matcher(rules).find(graph))
 
 
 def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:

@@ -21,7 +21,7 @@ from .fingerprint import (
     input_vectors,
     sort_of_term,
 )
-from .terms import Apply, Number, Sort, Term, Variable, operators, renamed, variables
+from .terms import Apply, Number, Sort, Term, Variable, operators, parts, renamed, variables
 
 # A variable that occurs more often, on both sides together, is left as it is.
 _MOST_OCCURRENCES = 8
@@ -48,6 +48,12 @@ class Candidate:
     def sides(self) -> tuple[tuple[Term, Term], ...]:
         """The left and the right side of each output."""
         return ((self.left, self.right), *self.beside)
+
+    @property
+    def turned(self) -> Candidate:
+        """The candidate for the other direction."""
+        beside = tuple((right, left) for left, right in self.beside)
+        return Candidate(self.right, self.left, self.both, beside)
 
     @cached_property
     def given(self) -> tuple[Variable, ...]:
@@ -84,10 +90,15 @@ class Candidate:
     def rank(self) -> tuple[int, int, int, int, str]:
         """The order of candidates: small ones first, of these general ones.
 
-        What repeats a variable is often an instance of a larger law that doesn't: a repetition
-        counts as an operator. What broadcasts follows what doesn't.
+        What repeats a variable, or states what it need not, is often an instance of a larger law
+        that doesn't: either counts as an operator. What broadcasts follows what doesn't.
         """
         nodes = self.left.nodes + self.right.nodes + self.repeats
+        nodes += sum(
+            part.operation.options
+            for part in parts((self.left, self.right))
+            if isinstance(part, Apply)
+        )
         broadcast = sum(1 in v.sort.shapes[0] for v in self.given)
         return nodes, -self.variables, broadcast, len(self.text), self.text
 

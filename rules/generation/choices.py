@@ -7,9 +7,11 @@ stands, so that an axis is counted in one way.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from itertools import combinations, islice, permutations, product
+from itertools import chain, combinations, islice, permutations, product
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import Specification, classifications, specification, specified
@@ -21,9 +23,9 @@ from ..gate.evaluation.arithmetic import NoValueError, number
 from ..language import schemas
 from .terms import OPSET, Known, Operation, Size, Sort
 
-# Choices of one operator on operands of known shapes, and combinations tried for them: so many
-# where one fits, so many where none does.
-MOST_CHOICES, MOST_TRIED, MOST_IN_VAIN = 12, 400, 40
+# Choices of one operator on operands of known shapes, of those that say no more than they must,
+# and combinations tried for them: so many where one fits, so many where none does.
+MOST_CHOICES, MOST_PLAIN, MOST_TRIED, MOST_IN_VAIN = 20, 12, 400, 40
 ASSIGNMENTS = 2
 _SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
 # Dimensions whose sizes lists may hold.
@@ -184,13 +186,21 @@ def _fit(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> bool:
 
 @cache
 def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operation, Sort], ...]:
-    """The operations that fit operands of these sorts, each with the sort of what it gives."""
+    """The operations that fit operands of these sorts, each with the sort of what it gives.
+
+    Of those that state the same things without need, axes aside, one says as much as all.
+    """
     found: list[tuple[Operation, Sort]] = []
     for slots in slots_of(op_type):
         if not _fit(op_type, slots, sorts):
             continue
         meanings: set[tuple[str, ...]] = set()
-        for count, operation in enumerate(_tried(op_type, slots, max(o.rank for o in sorts))):
+        stated: Counter[object] = Counter()
+        for count, operation in enumerate(_tried(op_type, slots, tuple(o.rank for o in sorts))):
+            kind = _without_need(operation)
+            most = 1 if operation.options else MOST_PLAIN
+            if stated[kind] == most:
+                continue
             expansions = expansions_of(operation, sorts)
             if expansions is None:
                 if count >= MOST_IN_VAIN and not meanings:
@@ -204,9 +214,18 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
             made = _made(op_type, operation, sorts, expansions)
             if made is not None:
                 found.append((operation, made))
+                stated[kind] += 1
             if len(found) == MOST_CHOICES:
                 break
     return tuple(found)
+
+
+def _without_need(operation: Operation) -> object:
+    """What an operation states without need: which things, and of axes the numbers as well."""
+    needed, axes = _needed(operation.op_type)
+    said = [*operation.attributes, *operation.known]
+    free = [(key, value) for key, value in said if key not in needed]
+    return operation.output, frozenset((key, value if key in axes else None) for key, value in free)
 
 
 def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansion, ...] | None:
@@ -338,41 +357,112 @@ def _made(
 
 
 @cache
-def _tried(op_type: str, slots: tuple[int, ...], rank: int) -> tuple[Operation, ...]:
-    """The operations to try on operands of ranks up to one."""
-    return tuple(islice(_stated(op_type, slots, rank), MOST_TRIED))
+def _tried(op_type: str, slots: tuple[int, ...], ranks: tuple[int, ...]) -> tuple[Operation, ...]:
+    """The operations to try on operands of some ranks."""
+    return tuple(islice(_stated(op_type, slots, ranks), MOST_TRIED))
 
 
-def _stated(op_type: str, slots: tuple[int, ...], rank: int) -> Iterator[Operation]:
-    """Operations that say all that must be said, and up to two things more."""
-    axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+def _stated(op_type: str, slots: tuple[int, ...], ranks: tuple[int, ...]) -> Iterator[Operation]:
+    """Operations that say all that must be said, and up to two things more.
+
+    Of the values of each thing those are tried that fit by themselves, on operands of any size.
+    """
     for block in _described(op_type).blocks:
-        ranges: dict[str | int, list[object]] = {
+        yield from _Stating(op_type, slots, ranks, block).operations()
+
+
+Said = dict[str | int, object]
+"""What an operation states: attributes by name, the contents of inputs by position."""
+
+
+class _Stating:
+    """What may be stated of an operator's attributes and lists, on operands of some ranks."""
+
+    def __init__(
+        self, op_type: str, slots: tuple[int, ...], ranks: tuple[int, ...], block: s.Operator
+    ) -> None:
+        self.op_type, self.slots, self.ranks = op_type, slots, ranks
+        axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+        rank = max(ranks)
+        self.ranges: dict[str | int, list[object]] = {
             one.name: list(_attribute_range(block, one, rank)) for one in block.attributes
         }
-        names = {one.name: one.name for one in block.attributes}
-        several = any(output.variadic for output in block.outputs)
+        names: dict[str, str | int] = {one.name: one.name for one in block.attributes}
+        self.outputs = 2 if any(output.variadic for output in block.outputs) else 1
         for position, declared in enumerate(block.inputs):
             if declared.kind != "tensor":
-                ranges[position] = list(_known_range(declared, rank, declared.name in axes))
-                names[declared.name] = position  # type: ignore[assignment]
-                if several:
-                    ranges[position] = [v for v in ranges[position] if v is not None]
-        for name in axes & ranges.keys():
+                found: list[object] = list(_known_range(declared, rank, declared.name in axes))
+                if self.outputs > 1:
+                    found = [value for value in found if value is not None]
+                self.ranges[position], names[declared.name] = found, position
+        for name in axes & self.ranges.keys():
             # Of an axis that is left out nobody sees that another operator counts the same one.
-            ranges[name] = [axis for axis in range(max(2, rank)) if rank] or [None]
-        needed = [key for key, values in ranges.items() if None not in values]
-        free = {names[name] for name in axes if name in names}
-        others = [key for key in ranges if key not in needed]
-        extras = [(), *((one,) for one in others), *combinations(others, 2)]
-        for extra in extras:
-            keys = [key for key in ranges if key in needed or key in extra]
-            options = [[v for v in ranges[key] if v is not None] for key in keys]
-            count = sum(key not in free for key in extra)
-            for chosen in sorted(product(*options), key=_said):
-                said = dict(zip(keys, chosen, strict=True))
-                for output in range(2 if several else 1):
-                    yield _operation(op_type, slots, said, count, output, 2 if several else 1)
+            self.ranges[name] = [axis for axis in range(max(2, rank)) if rank] or [None]
+        self.free = {names[name] for name in axes if name in names}
+
+    def operations(self) -> Iterator[Operation]:
+        """All that say what must be said, then those that say one thing more, then two."""
+        needed = [key for key, values in self.ranges.items() if None not in values]
+        others = [key for key in self.ranges if key not in needed]
+        # Words come last: what they say, numbers say as well.
+        others.sort(key=lambda key: any(isinstance(value, str) for value in self.ranges[key]))
+        every: list[Said] = [
+            dict(zip(needed, chosen, strict=True))
+            for chosen in sorted(product(*(self.ranges[key] for key in needed)), key=_said)
+        ]
+        plain = self._fitting(every, {})
+        bases = [said for said, _ in plain]
+        alone: dict[str | int, list[tuple[Said, Operation]]] = {}
+        for key in others:
+            alone[key] = self._fitting(bases, {key: self.ranges[key]})
+            if not any(_fits_somewhere(operation, self.ranks) for _, operation in alone[key]):
+                alone[key] = self._fitting(every, {key: self.ranges[key]})
+        values = {key: list(dict.fromkeys(said[key] for said, _ in alone[key])) for key in others}
+        pairs = (
+            one
+            for first, second in combinations(others, 2)
+            for one in self._fitting(bases, {first: values[first], second: values[second]})
+        )
+        for _, operation in chain(plain[: MOST_TRIED // 2], *alone.values(), pairs):
+            for output in range(self.outputs):
+                yield replace(operation, output=output)
+
+    def _fitting(
+        self, bases: Sequence[Said], more: Mapping[str | int, Sequence[object]]
+    ) -> list[tuple[Said, Operation]]:
+        """What is said where one of the values of each thing more is: what fits, or all of it."""
+        count = sum(key not in self.free for key in more)
+        options = [[one for one in values if one is not None] for values in more.values()]
+        tried: list[tuple[Said, Operation]] = []
+        for base, chosen in islice(product(bases, product(*options)), MOST_TRIED):
+            both = base | dict(zip(more, chosen, strict=True))
+            said = {key: both[key] for key in self.ranges if key in both}
+            made = _operation(self.op_type, self.slots, said, count, 0, self.outputs)
+            tried.append((said, made))
+        return [one for one in tried if _fits_somewhere(one[1], self.ranks)] or tried
+
+
+def _fits_somewhere(operation: Operation, ranks: Sequence[int]) -> bool:
+    """Whether it means something where all sizes are alike, large or 1."""
+    lists = dict(operation.known)
+    if any(isinstance(item, Size) for one in lists.values() for item in _items(one)):
+        return True
+    for size in _ALL_ALIKE:
+        expansion = _expanded(operation, [(size,) * n for n in ranks], operation.lists(0))
+        if expansion is not None and not expansion.requirements:
+            return True
+    return False
+
+
+@cache
+def _needed(op_type: str) -> tuple[frozenset[str | int], frozenset[str | int]]:
+    """What an operator has to be told, and which of what it may be told are axes."""
+    axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+    block = _described(op_type).blocks[0]
+    keys: list[tuple[str | int, s.Attribute | s.Input]] = [(a.name, a) for a in block.attributes]
+    keys += [(at, one) for at, one in enumerate(block.inputs) if one.kind != "tensor"]
+    needed = {key for key, one in keys if not one.optional and one.default is None}
+    return frozenset(needed), frozenset(key for key, one in keys if one.name in axes)
 
 
 def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
@@ -388,7 +478,7 @@ def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
 def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Iterator[Operation]:
     """The operations of `_tried` that say only what must be said."""
     most: tuple[int, int] | None = None
-    for operation in _tried(op_type, slots, max(sort.rank for sort in sorts)):
+    for operation in _tried(op_type, slots, tuple(sort.rank for sort in sorts)):
         said = len(operation.attributes), len(operation.known)
         most = most or said
         if said != most:

@@ -2,7 +2,8 @@
 
 A rule rewrites nodes that read each other. So the connected pieces of a model are looked at, up to
 `MOST_NODES` of them, and the sets of operators that occur in such pieces are ordered by how many
-elements their nodes read and give in all.
+elements their nodes read and give in all. Of what is equal over such a set only what matches
+somewhere in the model is proved.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import onnx
 
 from ..language.syntax import Rule
 from .choices import takes_part
-from .run import Generation, generate
+from .run import Generation, Program, generate
 
 # Nodes of a connected piece, different operators in one, and pieces that begin at one node.
 MOST_NODES, MOST_OPERATORS, MOST_PIECES = 5, 3, 200
@@ -30,24 +31,33 @@ def generate_for_model(
     *,
     budget: float,
     known: Sequence[Rule],
+    nodes: int = 2,
+    places: Callable[[Sequence[Rule]], Mapping[str, int]] | None = None,
     find: Callable[..., Generation] = generate,
     **settings: Any,
 ) -> tuple[Generation, ...]:
     """Find rules for the pieces of a model: a run for each set of its operators, hot ones first.
 
-    `budget` is the time for all of it in seconds: half of what is left is for the next set. What
-    a run finds is known to those after it. `settings` are those of `generate`.
+    `budget` is the time for all of it in seconds: half of what is left is for the next set. After
+    programs of up to `nodes` operators larger ones follow, up to `MOST_NODES`, over those sets that
+    were seen whole. What a run finds is known to those after it. `places` counts the matches of
+    rules in the model, so that only what matches is proved; `settings` are those of `generate`.
     """
+    program = None if places is None else Program(_reads(model.graph), places)
     began = time.monotonic()
     runs: list[Generation] = []
     rules = list(known)
-    for names in operator_sets(model):
+    waiting = [(nodes, names) for names in operator_sets(model)]
+    while waiting:
+        size, names = waiting.pop(0)
         left = began + budget - time.monotonic()
         if left < _LEAST_S:
             break
         share = max(_LEAST_S, left / 2)
-        runs.append(find(names, budget=share, known=rules, **settings))
+        runs.append(find(names, budget=share, known=rules, nodes=size, program=program, **settings))
         rules += runs[-1].rules
+        if runs[-1].complete and size < MOST_NODES:
+            waiting.append((size + 1, names))
     return tuple(runs)
 
 
@@ -72,6 +82,14 @@ def operator_sets(model: onnx.ModelProto) -> tuple[tuple[str, ...], ...]:
         if not any(names <= other for other in chosen):
             chosen = [*(other for other in chosen if not other <= names), names]
     return tuple(tuple(sorted(names)) for names in chosen)
+
+
+def _reads(graph: onnx.GraphProto) -> frozenset[tuple[str, str]]:
+    """Pairs of operators of which the second reads what the first gives."""
+    made = {name: node.op_type for node in graph.node for name in node.output}
+    return frozenset(
+        (made[name], node.op_type) for node in graph.node for name in node.input if name in made
+    )
 
 
 def _elements(graph: onnx.GraphProto) -> dict[str, int]:

@@ -21,6 +21,8 @@ PROVED = ("proved", "bounded")
 # What the gate may take for one spelling of one candidate, in seconds of work. What is proved is so
 # within a tenth of it, mostly; what isn't has other spellings, of which each may take as long.
 TIMEOUT_S, SEARCH_S = 1.5, 0.3
+# The same in a second attempt, which what was not decided in the first one gets in the end.
+PATIENT_S = 15.0
 # The same where conditions are looked for, and the share of that.
 INFERRING_S, INFER_S = 5.0, 2.0
 
@@ -57,16 +59,11 @@ class Attempt:
             self.spelling, proved = self.narrow
             self.proved = (proved,)
 
-    @property
-    def turned(self) -> Candidate:
-        """The candidate for the other direction."""
-        return Candidate(self.candidate.right, self.candidate.left, self.candidate.both)
-
     def rename(self, taken: set[str]) -> None:
         """Give what was proved names of its own, which join `taken`."""
         renamed: list[Proved] = []
         for candidate, (rule, verdict) in zip(
-            (self.candidate, self.turned), self.proved, strict=False
+            (self.candidate, self.candidate.turned), self.proved, strict=False
         ):
             name = rule_name(candidate, taken)
             taken.add(name)
@@ -97,9 +94,15 @@ class Attempt:
 
 
 def prove_candidates(
-    candidates: Sequence[Candidate], provers: Provers, stop: Callable[[], bool] = lambda: False
+    candidates: Sequence[Candidate],
+    provers: Provers,
+    stop: Callable[[], bool] = lambda: False,
+    timeout: float = TIMEOUT_S,
 ) -> list[Attempt]:
-    """Put candidates through the gate, spelling by spelling; asked to stop, leave some unended."""
+    """Put candidates through the gate, spelling by spelling; asked to stop, leave some unended.
+
+    `timeout` is for one spelling, in seconds of work.
+    """
     attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
     while (waiting := [one for one in attempts if not one.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
@@ -110,27 +113,29 @@ def prove_candidates(
             else:
                 one.first = one.first or said
                 asked.append((one, *said))
-        _judge(asked, 0.0, provers)
+        _judge(asked, 0.0, provers, timeout)
     # To look for conditions takes ten times as long as to prove: it is for what nothing else says.
     failed = [(one, *one.first) for one in attempts if one.ended and not one.proved and one.first]
     if not stop():
-        _judge(failed, INFER_S, provers)
+        _judge(failed, INFER_S, provers, timeout)
         for one, _, _ in failed:
             one.end()
-    _reverse(attempts, provers)
+    _reverse(attempts, provers, timeout)
     return attempts
 
 
-def _judge(asked: Sequence[tuple[Attempt, Spelling, Rule]], infer: float, provers: Provers) -> None:
+def _judge(
+    asked: Sequence[tuple[Attempt, Spelling, Rule]], infer: float, provers: Provers, timeout: float
+) -> None:
     """Ask the gate; what holds under conditions that it infers is asked again with them."""
     again: list[tuple[Attempt, Spelling, Rule]] = []
-    verdicts = _ask([rule for _, _, rule in asked], infer, provers)
+    verdicts = _ask([rule for _, _, rule in asked], infer, provers, timeout)
     for (one, spelling, rule), verdict in zip(asked, verdicts, strict=True):
         if not _judged(one, spelling, rule, verdict) and verdict.conditions:
             changed = with_conditions(rule, verdict.conditions)
             if changed is not None:
                 again.append((one, spelling, replace(changed, comment=rule.comment)))
-    verdicts = _ask([rule for _, _, rule in again], 0.0, provers)
+    verdicts = _ask([rule for _, _, rule in again], 0.0, provers, timeout)
     for (one, spelling, rule), verdict in zip(again, verdicts, strict=True):
         _judged(one, spelling, rule, verdict)
 
@@ -145,6 +150,11 @@ def _readable(candidate: Candidate, name: str) -> Iterator[tuple[Spelling, Rule]
         seen.add(text)
 
 
+def most_general(candidate: Candidate, name: str) -> Rule | None:
+    """The rule that says the most of a candidate; None where it can't be said."""
+    return next((rule for _, rule in _readable(candidate, name)), None)
+
+
 def _read(text: str) -> Rule | None:
     """The rule of a text; None where the language refuses it."""
     try:
@@ -155,11 +165,17 @@ def _read(text: str) -> Rule | None:
 
 
 def _ask(
-    rules: Sequence[Rule], infer: float, provers: Provers, *, floating: bool = False
+    rules: Sequence[Rule],
+    infer: float,
+    provers: Provers,
+    timeout: float = TIMEOUT_S,
+    *,
+    floating: bool = False,
 ) -> Sequence[Verdict]:
     if not rules:
         return ()
-    timeout = INFERRING_S if infer or floating else TIMEOUT_S
+    if infer or floating:
+        timeout = max(timeout, INFERRING_S)
     return provers.prove(rules, timeout=timeout, search=SEARCH_S, infer=infer, floating=floating)
 
 
@@ -182,20 +198,20 @@ def _is_narrow(rule: Rule) -> bool:
     return any(isinstance(part, Call) and part.function == "rank" for part in said)
 
 
-def _reverse(attempts: Sequence[Attempt], provers: Provers) -> None:
+def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> None:
     """Where cost decides between the sides, prove the other direction as well."""
     asked: list[tuple[Attempt, Rule]] = []
     for one in attempts:
         if not one.proved or one.spelling is None or not one.candidate.both:
             continue
         name = f"{one.name}Back"
-        rule = _read(rule_text(one.turned, name, one.spelling, source=SOURCE))
+        rule = _read(rule_text(one.candidate.turned, name, one.spelling, source=SOURCE))
         (forward,) = one.rules
         if rule is not None and forward.given:
             rule = _changed(replace(rule, given=forward.given))
         if rule is not None:
             asked.append((one, rule))
-    verdicts = _ask([rule for _, rule in asked], 0.0, provers)
+    verdicts = _ask([rule for _, rule in asked], 0.0, provers, timeout)
     for (one, rule), verdict in zip(asked, verdicts, strict=True):
         if verdict.status in PROVED:
             one.proved = (*one.proved, (rule, verdict))

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 # The status of what is proved, and open as long as it is not known what it does to rounded numbers.
 _PROVED = "proved"
-_NOT_MEASURED = "proved; what it does in floating point is not measured yet"
+# What is stored as open, and why.
+_OPEN = {
+    _PROVED: "proved; what it does in floating point is not measured yet",
+    "elsewhere": "neither side matches in the model",
+}
 _LEVEL = ("terms", "undefined", "classes")
 
 
@@ -166,8 +170,8 @@ class Journal:
                     "right_term": one.candidate.texts[1],
                     "operators": list(one.candidate.operators),
                     "variables": one.candidate.variables,
-                    "status": "open" if one.status == _PROVED else one.status,
-                    "reason": _NOT_MEASURED if one.status == _PROVED else one.reason,
+                    "status": "open" if one.status in _OPEN else one.status,
+                    "reason": _OPEN.get(one.status, one.reason),
                     "derived_by": list(one.derived_by),
                     "rules": [rule.hash for rule in one.rules],
                 }

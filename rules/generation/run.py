@@ -22,9 +22,9 @@ from .constants import constants_of
 from .enumeration import Enumeration, Level, Workload
 from .inputs import choose_inputs
 from .pairing import with_two_outputs
-from .proving import Attempt, polish, prove_candidates
+from .proving import PATIENT_S, TIMEOUT_S, Attempt, most_general, polish, prove_candidates
 from .rows import Journal, Judgement, Judgements
-from .terms import model_of
+from .terms import Apply, Term, model_of, parts
 
 if TYPE_CHECKING:
     import onnx
@@ -61,13 +61,31 @@ class Saturation(Protocol):
         """Rules that suffice for all pairs; None if none do."""
 
 
+@dataclass(frozen=True)
+class Program:
+    """A program that rules are wanted for.
+
+    `reads` are pairs of operators of which the second reads what the first gives; `places` says how
+    often rules match there, by their names.
+    """
+
+    reads: frozenset[tuple[str, str]]
+    places: Callable[[Sequence[Rule]], Mapping[str, int]]
+
+    def may_hold(self, candidate: Candidate) -> bool:
+        """Whether the operators of a side read each other there; rules tell what `places` says."""
+        sides = [candidate.left, *([candidate.right] if candidate.both else [])]
+        return any(_reads(side) <= self.reads for side in sides)
+
+
 @dataclass
 class Finding:
     """A candidate and what became of it.
 
     kept: `rules` stand for it, one, or one for each direction. proved: likewise, but what they do
     in floating point was not measured yet. derived: by the rules `derived_by`. refuted, refused,
-    unknown: as the gate says, for `reason`. open: the budget ended before it.
+    unknown: as the gate says, for `reason`. elsewhere: nothing in the program that rules are wanted
+    for is an instance of it. open: the budget ended before it.
     """
 
     candidate: Candidate
@@ -176,6 +194,7 @@ def generate(
     journal: Journal | None = None,
     recall: Callable[[str], Judgements] = lambda _: {},
     progress: Report = lambda *_: None,
+    program: Program | None = None,
 ) -> Generation:
     """Find rules over operators: equal programs of up to `nodes` operators, proved and minimal.
 
@@ -183,7 +202,8 @@ def generate(
     the main sort, `budget` the time in seconds of the clock. What `known` rules derive, by default
     the shipped ones, is left out. With `constants` zeros, ones and identities are among the leaves.
     With `journal` all that is seen is stored as it is seen; `recall` gives what an earlier run
-    decided, by the run's hash (rows.judgements). Raises UnknownOperatorError.
+    decided, by the run's hash (rows.judgements). Of a `program` only what matches there is
+    proved. Raises UnknownOperatorError.
     """
     began = time.monotonic()
     names = named_operators(operators)
@@ -204,6 +224,7 @@ def generate(
             budget,
             journal,
             recall(run_hash),
+            program,
         )
         try:
             if journal is not None:
@@ -228,6 +249,7 @@ class _Run:
     budget: float
     journal: Journal | None
     before: Mapping[tuple[str, str], Judgement]
+    program: Program | None
     generalising: Generalising = field(init=False)
     enumerating_until: float = 0.0
     # Findings that are known to hold, and those that are instances of them, with what they are
@@ -235,6 +257,8 @@ class _Run:
     holding: Instances = field(default_factory=Instances)
     instances: dict[int, Candidate] = field(default_factory=dict)
     known_as: dict[Candidate, Finding] = field(default_factory=dict)
+    # Positions of findings that got a second attempt.
+    patient: set[int] = field(default_factory=set)
 
     def late(self, share: float = 1.0) -> bool:
         return time.monotonic() > self.began + share * self.budget
@@ -275,11 +299,15 @@ class _Run:
             findings = [Finding(one, nodes, first + at) for at, one in enumerate(new)]
             result.findings += findings
             self.recall(findings)
+            for one in findings:
+                if self.program is not None and not self.program.may_hold(one.candidate):
+                    one.status = "elsewhere"
             if self.journal is not None:
                 self.journal.level(result, level, enumeration, findings)
             if not level.complete:
                 break
         self.generalise()
+        self.leave_elsewhere()
         # A law of large terms may be more general than those of small ones: all are in one order.
         while True:
             waiting = [one for one in result.findings if one.status == "open"]
@@ -306,7 +334,11 @@ class _Run:
         What the general one derives needs no rule; where it is not proved, its instances follow.
         """
         self.known_as = {one.candidate: one for one in self.result.findings}
-        repeating = [one for one in self.result.findings if one.candidate.repeats]
+        repeating = [
+            one
+            for one in self.result.findings
+            if one.candidate.repeats and one.status != "elsewhere"
+        ]
         repeating = sorted(repeating, key=lambda one: one.candidate.rank)[:_MOST_GENERALISED]
         new: list[Finding] = []
         for at, one in enumerate(repeating):
@@ -320,6 +352,25 @@ class _Run:
                 new.append(general)
         self.recall(new)
         self.store(new)
+
+    def leave_elsewhere(self) -> None:
+        """Leave out what matches nowhere in the program, in neither direction."""
+        if self.program is None:
+            return
+        waiting = [one for one in self.result.findings if one.status == "open"]
+        self.told("matching", 0, len(waiting))
+        ways = {
+            f"{way}{at}": rule
+            for at, one in enumerate(waiting)
+            for way, candidate in (("Convert", one.candidate), ("Reorder", one.candidate.turned))
+            if (way == "Convert" or one.candidate.both)
+            and (rule := most_general(candidate, f"{way}{at}")) is not None
+        }
+        counts = self.program.places(list(ways.values()))
+        for at, one in enumerate(waiting):
+            if not counts.get(f"Convert{at}") and not counts.get(f"Reorder{at}"):
+                one.status = "elsewhere"
+        self.store([one for one in waiting if one.status == "elsewhere"])
 
     def judge(self, findings: Sequence[Finding]) -> None:
         """Keep what is proved and not derived, the general ones first."""
@@ -339,6 +390,21 @@ class _Run:
             if not waiting:
                 waiting = list(reversed(self.derive_instances()))
         self.derive_instances()
+        self.prove_patiently(findings)
+
+    def prove_patiently(self, findings: Sequence[Finding]) -> None:
+        """Give what was not decided another attempt, with ten times the time, in their order."""
+        for one in findings:
+            if self.proved_enough():
+                return
+            if one.status == "unknown" and one.position not in self.patient:
+                self.patient.add(one.position)
+                one.status = "open"
+                if self.without_derived([one]):
+                    self.told("proving", len(self.patient), len(findings))
+                    self.prove([one], PATIENT_S)
+                if one.status == "open":  # the budget ended
+                    one.status = "unknown"
 
     def note(self, finding: Finding) -> None:
         """Remember what holds, so that its instances wait."""
@@ -375,10 +441,10 @@ class _Run:
             self.store([one for one in some if one.status == "derived"])
         return others
 
-    def prove(self, chunk: Sequence[Finding]) -> None:
+    def prove(self, chunk: Sequence[Finding], timeout: float = TIMEOUT_S) -> None:
         """Put candidates through the gate, and keep those that are proved, while there is time."""
         attempts = prove_candidates(
-            [one.candidate for one in chunk], self.provers, self.proved_enough
+            [one.candidate for one in chunk], self.provers, self.proved_enough, timeout
         )
         ended = [both for both in zip(chunk, attempts, strict=True) if both[1].ended]
         verdicts: list[tuple[Rule, Verdict]] = []
@@ -399,6 +465,9 @@ class _Run:
         for one, attempt in attempts:
             if not attempt.proved:
                 one.status, one.reason = attempt.status, attempt.reason
+                continue
+            if self.program is not None and not any(self.program.places(attempt.rules).values()):
+                one.status = "elsewhere"  # what was proved says less than what was asked
                 continue
             rules = [rule for _, other in fresh for rule in other.rules]
             by = _derivation(one.candidate, rules, self.saturation) if rules else None
@@ -519,6 +588,17 @@ class _Run:
     def told(self, phase: str, done: int, total: int) -> None:
         said = ", ".join(f"{count} {status}" for status, count in self.result.totals.items())
         self.progress(phase, done, total, said)
+
+
+def _reads(term: Term) -> set[tuple[str, str]]:
+    """Pairs of operators of which the second reads what the first gives; not those of constants."""
+    return {
+        (operand.operation.op_type, part.operation.op_type)
+        for part in parts((term,))
+        if isinstance(part, Apply)
+        for operand in part.operands
+        if isinstance(operand, Apply) and not operand.is_constant
+    }
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:

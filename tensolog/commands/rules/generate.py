@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,11 @@ from .. import options as shared
 from .arguments import counted
 
 if TYPE_CHECKING:
+    from ...optimizer.explain.rule_value import ModelValue
     from ...rules.generation import Generation
+
+# The share of a model's budget for finding rules: what is left is for optimizing it with them.
+_FINDING = 0.6
 
 
 @click.command(no_args_is_help=True, short_help="Find rules over operators, and prove each.")
@@ -28,7 +33,14 @@ if TYPE_CHECKING:
     "model_path",
     metavar="MODEL.onnx",
     type=click.Path(path_type=Path),
-    help="In their place: the operators of this model, those that have the most to do first.",
+    help="In their place: the operators of this model, those that have the most to do first. It is "
+    "optimized with what is found.",
+)
+@click.option(
+    "--optimized",
+    metavar="FAST.onnx",
+    type=click.Path(path_type=Path),
+    help="With --model: write the model there as it was optimized.",
 )
 @click.option(
     "--nodes",
@@ -65,7 +77,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from-nothing",
     is_flag=True,
-    help="Leave nothing out for being derived by the shipped rules.",
+    help="Leave the shipped rules out of account.",
 )
 @click.option(
     "--constants",
@@ -87,6 +99,7 @@ if TYPE_CHECKING:
 def generate(
     operators: tuple[str, ...],
     model_path: Path | None,
+    optimized: Path | None,
     nodes: int,
     inputs: int,
     budget: float,
@@ -103,17 +116,24 @@ def generate(
     All programs of up to N operators are built from those that were not seen to equal a smaller
     one, and compared on numbers. What agrees is a candidate; what the shipped rules and those found
     before derive is left out; the rest is proved, as generally as it holds, or dropped with the
-    reason (docs/generating-rules.md).
+    reason (docs/generating-rules.md). With --model only what matches in the model is proved, and
+    the model is optimized with it within the same budget.
 
     \b
     Examples:
       tensolog rules generate --operators MatMul,Concat -o found.rules
       tensolog rules generate --operators reduction --operators Add,Mul --budget 600
-      tensolog rules generate --model model.onnx --budget 60 -o found.rules
+      tensolog rules generate --model model.onnx --budget 60 -o found.rules --optimized fast.onnx
       tensolog optimize model.onnx -o fast.onnx --rules found.rules
     """
     if bool(operators) == (model_path is not None):
         raise click.UsageError("name either --operators or a --model whose operators to take")
+    if optimized is not None:
+        if model_path is None:
+            raise click.UsageError("--optimized names where to write a --model: name that, too")
+        optimized = shared.output_file(optimized, what="the model", may_be_folder=True)
+        if optimized.resolve() in [path.resolve() for path in (model_path, output) if path]:
+            raise click.UsageError("--optimized names the same file as --model or --output")
     names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
     if model_path is None and not names:
         raise click.UsageError("--operators names none: MatMul,Concat are two")
@@ -121,19 +141,19 @@ def generate(
         output = shared.output_file(output, what="the rules")
         if output.exists():
             raise click.ClickException(f"{output} exists: name another file with --output")
-    from ...catalog import Catalog
     from ...catalog.files import replacing
-    from ...catalog.onnx import read_model, skeleton_model
     from ...catalog.store.staging import stage
     from ...interrupts import on_interrupt
     from ...optimizer.egraph import equalities
+    from ...optimizer.explain.rule_value import value_of
     from ...profiles.machine import cores
     from ...progress import Progress
     from ...rules import load_rules
+    from ...rules.gate.ledger.admission import applicable
     from ...rules.generation import generate as run
-    from ...rules.generation import generate_for_model as run_for_model
-    from ...rules.generation.for_model import operator_sets
     from ...rules.generation.rows import Journal, Judgements, judgements
+
+    began, value = time.monotonic(), None
 
     def recall(run_hash: str) -> Judgements:
         with shared.open_to_read(catalog_path) as known:
@@ -162,23 +182,32 @@ def generate(
         if model_path is None:
             results: tuple[Generation, ...] = (run(names, **settings),)
         else:
-            with Catalog(":memory:") as scratch:
-                skeleton = skeleton_model(scratch, read_model(scratch, model_path))
-            if not operator_sets(skeleton):
-                raise click.ClickException(
-                    f"{model_path} has no operators beside each other that programs can be built "
-                    "of: name others with --operators"
-                )
-            results = run_for_model(skeleton, **settings)
-    rules = [rule for result in results for rule in result.rules]
-    if output is not None:
-        with replacing(output) as file:
-            file.write("\n".join(one.text for one in results if one.rules).encode())
+            settings["budget"] = _FINDING * budget
+            results = _runs_for(model_path, **settings)
+        rules = [rule for result in results for rule in result.rules]
+        if output is not None:
+            with replacing(output) as file:
+                file.write("\n".join(one.text for one in results if one.rules).encode())
+        if model_path is not None and (rules or optimized is not None):
+            value = value_of(
+                rules,
+                () if from_nothing else applicable(),
+                model_path,
+                name=str(model_path),
+                catalog=catalog,
+                save=optimized,
+                budget=max(0.0, began + budget - time.monotonic()),
+                progress=progress,
+            )
     if as_json:
+        from dataclasses import asdict
+
         from ...json_text import json_text
 
         records = [one.record() for one in results]
-        click.echo(json_text({"runs": records} if model_path is not None else records[0]))
+        told = None if value is None else asdict(value)
+        about = {"runs": records, "model": told} if model_path is not None else records[0]
+        click.echo(json_text(about))
         return
     for result in results:
         _print(
@@ -189,10 +218,46 @@ def generate(
         )
     if not results:
         echo("the budget is too short to look at any of the model's operators")
+    if value is not None:
+        _print_value(value, optimized)
+    elif model_path is not None:
+        echo("nothing was found that the shipped rules don't derive and that matches in the model")
     if output is not None:
         echo(f"{output}: {counted(len(rules), 'rule')}")
     elif rules:
         echo("\n" + "\n".join(one.text for one in results if one.rules))
+
+
+def _runs_for(model_path: Path, **settings: Any) -> tuple[Generation, ...]:
+    """Runs over the operators of a model, which prove what matches there."""
+    from functools import partial
+
+    from ...catalog import Catalog
+    from ...catalog.onnx import read_model, skeleton_model
+    from ...optimizer.graph.convert import load_graph
+    from ...optimizer.graph.infer import refine_types
+    from ...optimizer.match.matcher import count_matches
+    from ...rules.generation import generate_for_model
+    from ...rules.generation.for_model import operator_sets
+
+    with Catalog(":memory:") as scratch:
+        skeleton = skeleton_model(scratch, read_model(scratch, model_path))
+    if not operator_sets(skeleton):
+        raise click.ClickException(
+            f"{model_path} has no operators beside each other that programs can be built of: name "
+            "others with --operators"
+        )
+    graph = load_graph(skeleton)
+    refine_types(graph)
+    return generate_for_model(skeleton, places=partial(count_matches, graph=graph), **settings)
+
+
+def _print_value(value: ModelValue, optimized: Path | None) -> None:
+    from .value import value_lines
+
+    echo("\n" + "\n".join(value_lines(value)))
+    if optimized is not None:
+        echo(f"wrote {optimized}")
 
 
 def _print(result: Generation, *, goes_on: str) -> None:

@@ -97,7 +97,7 @@ def value(
 
         click.echo(json_text({"models": [asdict(one) for one in found]}))
         return
-    echo("\n\n".join("\n".join(_lines(one)) for one in found))
+    echo("\n\n".join("\n".join(value_lines(one)) for one in found))
 
 
 def _proved(named: list[Rule], catalog: object) -> list[Rule]:
@@ -114,7 +114,8 @@ def _proved(named: list[Rule], catalog: object) -> list[Rule]:
     return found
 
 
-def _lines(found: ModelValue) -> list[str]:
+def value_lines(found: ModelValue) -> list[str]:
+    """What rules gain on a model, as the command prints it."""
     from ...printing import one_line
     from ...summary import columns
 

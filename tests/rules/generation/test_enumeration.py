@@ -1,13 +1,14 @@
 """Terms and their classes, against NumPy: equal vectors mean equal values, on other numbers too."""
 
 import numpy as np
+import onnxruntime
 import pytest
 from tensolog.rules.generation import UnknownOperatorError
 from tensolog.rules.generation.candidates import candidate_of
-from tensolog.rules.generation.choices import named_operators, operations_on
+from tensolog.rules.generation.choices import named_operators, operations_on, slots_of
 from tensolog.rules.generation.enumeration import Enumeration
 from tensolog.rules.generation.inputs import choose_inputs, sort_of
-from tensolog.rules.generation.terms import Sort, variables
+from tensolog.rules.generation.terms import Apply, Sort, Variable, model_of, variables
 
 from .oracle import compute, random_values
 
@@ -99,6 +100,27 @@ def test_an_operator_takes_part_by_its_specification_alone():
     assert not operations_on("MatMul", (matrix, matrix))
     images = choose_inputs(("Conv",), 2)
     assert [len(one.sort.shapes[0]) for one in images] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "stated"),
+    [
+        ("AveragePool", {"count_include_pad": 1, "kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}),
+        ("Conv", {"pads": (1, 1, 1, 1), "strides": (2, 2)}),
+        ("Pad", {1: (0, 0, 1, 1, 0, 0, 1, 1)}),
+    ],
+)
+def test_what_may_be_stated_is_what_the_runtime_takes(op_type, stated):
+    """Windows and pads on all sides among it, and shapes are those of ONNX Runtime."""
+    (slots,) = slots_of(op_type)
+    image = Variable("X", sort_of("float32", (0, 1, 2, 3)))
+    operands = (image, *choose_inputs((op_type,), 2)[2:3])[: len(slots)]
+    fit = operations_on(op_type, tuple(one.sort for one in operands))
+    assert stated in [dict(one.attributes) | dict(one.known) for one, _ in fit]
+    terms = [Apply(one, tuple(operands)) for one, _ in fit]
+    session = onnxruntime.InferenceSession(model_of(terms).SerializeToString())
+    feeds = {one.name: np.ones(one.sort.shapes[0], np.float32) for one in operands}
+    assert [one.shape for one in session.run(None, feeds)] == [s.shapes[0] for _, s in fit]
 
 
 def test_a_candidate_has_all_variables_on_the_left():

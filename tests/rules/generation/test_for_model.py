@@ -33,10 +33,10 @@ def test_a_run_knows_what_those_before_it_found(monkeypatch):
     monkeypatch.setattr(for_model.time, "monotonic", lambda: now[0])
     asked = []
 
-    def find(names, *, budget, known, nodes):
+    def find(names, *, budget, known, nodes, program):
         asked.append((names, budget, list(known), nodes))
         now[0] += budget
-        return SimpleNamespace(rules=(f"rule{len(asked)}",))
+        return SimpleNamespace(rules=(f"rule{len(asked)}",), complete=False)
 
     runs = generate_for_model(MODEL, budget=40.0, known=["shipped"], find=find, nodes=2)
     assert [run.rules for run in runs] == [("rule1",), ("rule2",)]

@@ -1,13 +1,20 @@
 """Whole runs: every rule found is checked by runtimes that know nothing of the specifications."""
 
+from functools import partial
+
 import numpy as np
+import onnx.parser
 import pytest
 from tensolog.optimizer.egraph import equalities
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import refine_types
+from tensolog.optimizer.match.matcher import count_matches
 from tensolog.rules import generate, load_rules, parse_rules
 from tensolog.rules.gate.onnx_models import draw_sides
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.generation import run
 from tensolog.rules.generation.proving import Measured
+from tensolog.rules.generation.run import Program
 from tensolog.rules.generation.terms import variables
 
 from .oracle import compute, random_values
@@ -84,3 +91,24 @@ def test_what_loses_accuracy_derives_nothing(monkeypatch):
     assert result.complete and not result.rules
     assert len(result.findings) > 2
     assert {(one.status, one.derived_by) for one in result.findings} == {("refused", ())}
+
+
+MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+g (float[2, 3] x) => (float[4, 3] y) {
+   a = Relu(x)
+   b = Relu(a)
+   y = Concat<axis=0>(b, b)
+}""")
+
+
+def test_only_what_matches_in_the_program_is_proved():
+    graph = load_graph(MODEL)
+    refine_types(graph)
+    reads = frozenset((("Relu", "Relu"), ("Relu", "Concat")))
+    program = Program(reads, partial(count_matches, graph=graph))
+    settings = {"saturation": equalities, "nodes": 2, "inputs": 1, "known": (), "workers": 1}
+    result = generate(OPERATORS, program=program, **settings)
+    told = {one.candidate.text: one.status for one in result.findings}
+    assert told.pop("Relu(Relu(X)) = Relu(X)") == "kept"
+    assert "elsewhere" in told.values()
+    assert {status for text, status in told.items() if "Concat" in text} == {"elsewhere"}
