@@ -32,6 +32,7 @@ from .deployment import (
     files_beside,
     read_deployment,
 )
+from .deployment_rows import store_deployment
 from .ready_instances import Crews
 from .settings import (
     GOALS,
@@ -81,7 +82,8 @@ def deploy(
     `input_shapes` gives free dimensions by input, `budget` is in seconds. With `optimize` the model
     is optimized for the number of threads chosen, in `catalog`, and the result taken where it wins.
     With `devices` it may be divided among processes that stand for them, at the sizes of
-    `input_shapes`, see over_devices.py; the proofs of cuts are kept in `catalog`.
+    `input_shapes`, see over_devices.py; the proofs of cuts are kept in `catalog`, as is what was
+    measured and chosen.
     Raises ModelError, LimitError where no setting keeps the limits, DeploymentError where the
     folder can't be written.
     """
@@ -104,6 +106,23 @@ def deploy(
     )
     if devices is not None:
         return _divided(asked, devices, source, target, catalog)
+    plan = _whole(asked, source, file, target, start, catalog, optimize=optimize)
+    if catalog is not None:
+        store_deployment(catalog, plan, source)
+    return plan
+
+
+def _whole(
+    asked: _Question,
+    source: Path,
+    file: Path,
+    target: Path,
+    start: float,
+    catalog: Catalog | None,
+    *,
+    optimize: bool,
+) -> Deployment:
+    """Deploy instances of the whole model, or of what it is optimized to."""
     best = asked.answer(source, ORIGINAL)
     if not optimize:
         return _written(asked, best, source, target, time.monotonic() - start)
@@ -271,6 +290,7 @@ def _divided(
 ) -> Deployment:
     """Deploy over several devices: choose, write, and read what was written."""
     # The search for plans is loaded where there are several devices.
+    from ..plan_rows import store_plan
     from .over_devices import choose_over_devices
 
     start = time.monotonic()
@@ -311,7 +331,13 @@ def _divided(
         measuring_s=round(time.monotonic() - start, 3),
         partition=partition,
     )
-    return read_deployment(plan.write(source, target, found.parted))
+    written = read_deployment(plan.write(source, target, found.parted))
+    if catalog is not None:
+        placement = None
+        if found.plan is not None and found.plan.name == setting.plan:
+            placement = store_plan(catalog, found.plan, source.name)
+        store_deployment(catalog, written, source, placement)
+    return written
 
 
 def _machine(cores: int) -> dict[str, Any]:

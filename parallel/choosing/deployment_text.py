@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ..runnable_plan import CALLER, Partition
 from .deployment import Deployment
-from .settings import INDIFFERENCE, Measured, read_limit
+from .deployment_rows import why_not
+from .settings import Measured
 
 
 def deployment_text(plan: Deployment) -> str:
@@ -88,13 +89,7 @@ def _remark(plan: Deployment, entry: Measured) -> str:
     if entry.setting == plan.setting:
         return f"chosen: {divided}" if divided else "chosen"
     if divided:
-        return divided
-    broken = [text for text in plan.limits if not read_limit(text).holds(entry)]
-    if broken:
-        return f"breaks {broken[0]}"
+        return f"{divided}: {why_not(plan, entry)}"
     if entry.setting == plan.baseline.setting:
-        return "one instance"
-    near = entry.rows_per_s >= (1 - INDIFFERENCE) * plan.chosen.rows_per_s
-    if plan.goal == "throughput" and near and entry.p50_ms > plan.chosen.p50_ms:
-        return "no more than chosen, and answers later"
-    return ""
+        return f"one instance: {why_not(plan, entry)}"
+    return why_not(plan, entry)

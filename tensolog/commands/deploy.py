@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +10,6 @@ from ..interrupts import on_interrupt, stop_if_interrupted
 from ..printing import echo
 from . import completion
 from . import options as shared
-
-if TYPE_CHECKING:
-    from ..catalog import Catalog
-    from ..parallel.choosing.deployment import Deployment
 
 
 @click.command(no_args_is_help=True)
@@ -107,6 +102,7 @@ def deploy(
       tensolog deploy bert.onnx --input-shape input_ids=1,128 --max-batch 16 -o plan
       tensolog deploy model.onnx --devices cluster.toml -o plan
       tensolog deploy model.onnx -o plan --json | jq .setting
+      tensolog sql "SELECT instances, threads, batch, rows_per_s, why_not FROM deployment_setting"
     """
     from ..progress import Progress
 
@@ -126,8 +122,10 @@ def deploy(
             )
         cores = None if cluster is None or several is not None else cluster.devices[0].cores
 
-        def chosen(catalog: Catalog | None) -> Deployment:
-            return run(
+        from ..catalog.store.staging import stage
+
+        with stage(catalog_path) as catalog:
+            plan = run(
                 model,
                 output,
                 goal=goal,
@@ -141,14 +139,6 @@ def deploy(
                 catalog=catalog,
                 progress=progress,
             )
-
-        if optimizes or several is not None:
-            from ..catalog.store.staging import stage
-
-            with stage(catalog_path) as catalog:
-                plan = chosen(catalog)
-        else:
-            plan = chosen(None)
         stop_if_interrupted()
     if as_json:
         from ..json_text import json_text

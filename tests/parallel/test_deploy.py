@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.catalog import Catalog
 from tensolog.catalog.errors import ModelError
 from tensolog.parallel.choosing import deploy as deploy_module
 from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.deployment import DeploymentError, copy_model, read_deployment
+from tensolog.parallel.choosing.deployment_rows import store_deployment, why_not
 from tensolog.parallel.choosing.deployment_text import deployment_text
-from tensolog.parallel.choosing.settings import LimitError
+from tensolog.parallel.choosing.settings import LimitError, Measured, Setting
 from tensolog.parallel.serving.instance import Instance, Start
 
 import tensolog
@@ -113,10 +115,16 @@ def test_requests_are_drawn_at_the_sizes_that_are_asked_for(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory):
+def catalog():
+    with Catalog(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory, catalog):
     folder = tmp_path_factory.mktemp("deploy")
     onnx.save(layer(), folder / "model.onnx")
-    return deploy(folder / "model.onnx", folder / "plan", most_rows=4, budget=2)
+    return deploy(folder / "model.onnx", folder / "plan", most_rows=4, budget=2, catalog=catalog)
 
 
 def test_a_deployment_serves_what_the_model_gives(plan):
@@ -135,6 +143,46 @@ def test_a_deployment_says_what_was_measured_and_why(plan):
     assert str(plan.setting) in text and "chosen" in text
     for reason in plan.reasons:
         assert reason in text
+
+
+def test_the_catalog_says_why_this_setting(plan, catalog):
+    rows = catalog.sql(
+        "SELECT instances, threads, batch, role, rows_per_s, p99_ms, why_not"
+        " FROM deployment JOIN deployment_setting USING (deployment_hash)"
+        " WHERE goal = 'throughput' AND batch_is_free AND placement_hash IS NULL"
+    ).fetchall()
+    told = {Setting(*row[:3]): row[3:] for row in rows}
+    assert told.keys() == {entry.setting for entry in plan.measured}
+    for entry in plan.measured:
+        role, rate, p99_ms, why = told[entry.setting]
+        assert (rate, p99_ms) == (entry.rows_per_s, entry.p99_ms)
+        assert (role == "chosen") == (entry.setting == plan.setting) == (why == "")
+    if plan.setting != plan.baseline.setting:
+        assert told[plan.baseline.setting][0] == "baseline"
+    reasons = catalog.sql("SELECT reason FROM deployment_reason ORDER BY position").fetchall()
+    assert tuple(reason for (reason,) in reasons) == plan.reasons
+    assert store_deployment(catalog, plan, plan.folder.with_name("model.onnx"))
+    assert catalog.sql("SELECT count(*) FROM deployment").fetchall() == [(1,)]
+
+
+def rival(rows_per_s, p50_ms):
+    return Measured(Setting(1, 1, 2), rows_per_s, p50_ms, p50_ms, p50_ms, 9, 1000)
+
+
+@pytest.mark.parametrize(
+    ("entry", "goal", "limits", "why"),
+    [
+        (rival(500.0, 2.0), "throughput", (), "0.50 of the chosen's throughput"),
+        (rival(990.0, 2.0), "throughput", (), "no more than chosen, and answers later"),
+        (rival(1100.0, 0.5), "throughput", (), "not surely better than chosen"),
+        (rival(500.0, 2.0), "latency", (), "2.00 times the chosen's time"),
+        (rival(2000.0, 9.0), "throughput", ("p50 < 3 ms",), "breaks p50 < 3 ms"),
+    ],
+)
+def test_each_setting_that_was_not_chosen_has_a_reason(tmp_path, entry, goal, limits, why):
+    made = deployed(layer(), tmp_path, goal=goal, limits=limits)
+    assert why_not(made, entry).startswith(why)
+    assert why_not(made, made.chosen) == ""
 
 
 def test_a_deployment_can_be_moved(plan, tmp_path):
