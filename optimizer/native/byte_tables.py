@@ -16,7 +16,6 @@ from onnx import helper, numpy_helper
 
 from ...catalog.operators.derive import integer_range
 from ...profiles.kernel import element_type, numpy_dtype
-from ...profiles.sessions.execution import AS_WRITTEN
 from ...profiles.sessions.session import open_session
 from ...rules import ABSENT
 from ..fuse.codegen.statements import LoweringError
@@ -29,6 +28,7 @@ from .loops.elements import C_TYPES
 from .loops.kernel_region import Meanings, Region, read_by
 from .loops.loops import Groups
 from .loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .quantized.whole import whole
 
 GIVEN = frozenset({"int8", "uint8"})
 NUMBERS = 256
@@ -49,8 +49,13 @@ class Table:
         return np.frombuffer(self.results, numpy_dtype(self.dtype))
 
 
-def lookups(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    """Find what is a function of one 8-bit tensor, no two of which have a node in common."""
+def lookups(
+    meanings: Meanings, allowed: Collection[int], groups: Collection[frozenset[int]] = ()
+) -> list[Found]:
+    """Find what is a function of one 8-bit tensor, no two of which have a node in common.
+
+    Of each of some `groups` they have all nodes or none.
+    """
     graph = meanings.graph
     order = graph.order()
     position = {number: at for at, number in enumerate(order)}
@@ -64,7 +69,7 @@ def lookups(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
         if graph.dtype(value) in GIVEN and value not in graph.constants
     )
     for value in starts:
-        nodes = _function(meanings, value, set(allowed) - taken, position)
+        nodes = _function(meanings, value, set(allowed) - taken, position, groups)
         if nodes:
             try:
                 one = _lowered(meanings, value, nodes)
@@ -76,7 +81,11 @@ def lookups(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
 
 
 def _function(
-    meanings: Meanings, value: int, allowed: set[int], position: Mapping[int, int]
+    meanings: Meanings,
+    value: int,
+    allowed: set[int],
+    position: Mapping[int, int],
+    groups: Collection[frozenset[int]],
 ) -> tuple[int, ...]:
     """Return the most nodes that depend on one value alone, and give one that is needed outside."""
     graph = meanings.graph
@@ -98,8 +107,8 @@ def _function(
     best: set[int] = set()
     for number, nodes in inside.items():
         others = {v for n in nodes - {number} for v in graph.nodes[n].outputs}
-        whole = not any(graph.is_pinned(v) or graph.users.get(v, set()) - nodes for v in others)
-        if whole and len(best) < len(nodes) <= MOST_NODES:
+        closed = not any(graph.is_pinned(v) or graph.users.get(v, set()) - nodes for v in others)
+        if closed and whole(groups, nodes) and len(best) < len(nodes) <= MOST_NODES:
             best = nodes
     operators = {graph.nodes[number].op_type for number in best}
     if len(best) < 2 or operators <= CONVERSIONS:
@@ -209,9 +218,7 @@ def _results(graph: Graph, value: int, nodes: tuple[int, ...], output: int) -> b
     )
     numbers = np.arange(low, high + 1).astype(numpy_dtype(dtype))
     try:
-        session = open_session(
-            model_around(graph, proto).SerializeToString(), threads=1, execution=AS_WRITTEN
-        )
+        session = open_session(model_around(graph, proto).SerializeToString(), threads=1)
         (found,) = session.run(None, {graph.names[value]: numbers})
     except Exception as error:  # whatever the runtime raises
         raise LoweringError("a function that the runtime doesn't compute of 256 numbers") from error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import onnx
+from onnx import helper
 
 from ..graph.convert import type_proto
-from ..graph.graph import Graph, Node
+from ..graph.graph import Graph, Node, TensorType
 from .loops.lower import Kernel
 
 RULE = "FuseKernel"
@@ -16,20 +17,58 @@ PENDING = "tensolog.kernels"
 def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
     """Put a kernel in the place of nodes; False, and nothing changed, where that made a cycle.
 
-    The operator's domain is that of the library, which isn't known yet: see `embed`.
+    The operator's domain is that of the library, which isn't known yet: see `embed`. Images that it
+    has with their channels last are turned where others read them otherwise; between two such
+    kernels nothing is.
     """
-    kept = {number: graph.nodes[number] for number in nodes}
-    for number in nodes:
+    removed: dict[int, Node] = {}
+    added: list[int] = []
+
+    def remove(number: int) -> None:
+        removed[number] = graph.nodes[number]
         graph.remove_node(number)
-    made = graph.add_node(Node(kernel.name, PENDING, kernel.inputs, kernel.outputs, {}, rule=RULE))
+
+    for number in nodes:
+        remove(number)
+    for image, operand in kernel.turned:
+        if operand in kernel.inputs and operand not in graph.producer:
+            added.append(graph.add_node(turning(graph, image, operand)))
+        elif operand in kernel.outputs and operand in graph.producer:
+            remove(graph.producer[operand])
+    added.append(
+        graph.add_node(Node(kernel.name, PENDING, kernel.inputs, kernel.outputs, {}, rule=RULE))
+    )
+    for image, operand in kernel.turned:
+        is_read = bool(graph.users.get(image)) or graph.is_pinned(image)
+        maker = graph.producer.get(image)
+        if operand in kernel.outputs and is_read:
+            added.append(graph.add_node(turning(graph, operand, image, back=True)))
+        elif operand in kernel.inputs and not is_read and maker in graph.users.get(operand, ()):
+            assert maker is not None
+            remove(maker)
     try:
         graph.order()
     except ValueError:
-        graph.remove_node(made)
-        for number, node in kept.items():
+        for number in reversed(added):
+            graph.remove_node(number)
+        for number, node in removed.items():
             graph.put_node(number, node)
         return False
     return True
+
+
+def channels_last(type_: TensorType) -> TensorType:
+    """Give the type of an image with its channels last."""
+    first, channels, *sizes = type_.shape or ()
+    return TensorType(type_.dtype, (first, *sizes, channels))
+
+
+def turning(graph: Graph, given: int, made: int, *, back: bool = False) -> Node:
+    """Return the node that puts the channels of an image last, or `back` behind the batch."""
+    rank = len(graph.shape(given) or ())
+    order = [0, rank - 1, *range(1, rank - 1)] if back else [0, *range(2, rank), 1]
+    perm = helper.make_attribute("perm", order)
+    return Node("Transpose", "", (given,), (made,), {"perm": perm}, rule=RULE)
 
 
 def embed(graph: Graph, domain: str, old: str = PENDING) -> Graph:

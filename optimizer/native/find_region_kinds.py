@@ -18,6 +18,7 @@ from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed
 from .product.text import TILES
+from .quantized.whole import groups_of, outside
 from .region_kinds import Kind
 from .untouched import left_alone
 
@@ -67,7 +68,7 @@ def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
         left = set(graph.nodes)
     else:
         left = left_alone(graph, base.source, base.execution, contest.setting.threads)
-    left &= _alike_for_nan(graph, contest)
+    left = outside(groups_of(graph), left & _alike_for_nan(graph, contest))
     return Grower(meanings, steady(meanings, left)).regions()
 
 

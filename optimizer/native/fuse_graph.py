@@ -15,6 +15,10 @@ from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH
+from .quantized.groups import separate
+from .quantized.kernel import quantized_products
+from .quantized.pool import quantized_pools
+from .quantized.whole import groups_of, outside
 from .shapes.constant_shapes import resolve_shapes
 
 
@@ -23,11 +27,17 @@ def regions(
 ) -> list[Found]:
     """Find regions of all sorts, no two of which have a node in common.
 
-    Functions of one 8-bit number come first, of any operators; then attentions, then, where
-    `multiplies`, products with constant matrices.
+    Products of 8-bit integers come first, where `multiplies`; functions of one 8-bit number, of any
+    operators; attentions; then, where `multiplies`, products with constant matrices.
     """
-    found = lookups(meanings, allowed)
-    left = steady(meanings, allowed) - _covered(found)
+    found: list[Found] = []
+    if multiplies:
+        found += quantized_products(meanings, allowed)
+        found += quantized_pools(meanings, set(allowed) - _covered(found))
+    left = set(allowed) - _covered(found)
+    groups = groups_of(meanings.graph)
+    found += lookups(meanings, left, groups)
+    left = steady(meanings, outside(groups, left)) - _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
     if multiplies:
@@ -55,6 +65,7 @@ def fused_graph(
     """
     fused = graph.copy()
     resolve_shapes(fused)
+    separate(fused)
     meanings = Meanings(fused)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:

@@ -31,6 +31,7 @@ from .grow import Found
 from .library import Library
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed, supply
+from .quantized.groups import separate
 from .region_kind_race import Alone
 from .region_kinds import Kind, best_forms, cover, step_of
 from .shapes.constant_shapes import resolve_shapes
@@ -73,6 +74,7 @@ class Fusing:
         """
         self.graph = self.base.graph.copy()
         self.shape_steps = resolve_shapes(self.graph)
+        separate(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = kinds_of(self.graph, self.base, self.contest, self.is_in_blocks)
             if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
@@ -121,6 +123,7 @@ class Fusing:
         """Make a plan of this base once more, without what the compiler has refused since."""
         self.graph = self.base.graph.copy()
         self.shape_steps = resolve_shapes(self.graph)
+        separate(self.graph)
         self.kinds = list(plan.kernels)
         self.library = compiled(self.kinds, (native_level(),))
         return self._plan(plan.name, self.kinds)
@@ -186,6 +189,7 @@ class Fusing:
             other = replace(self, base=plan, kinds=[], used={})
             other.graph = plan.graph.copy()
             other.shape_steps = resolve_shapes(other.graph)
+            separate(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
             of = by_kernel([*found, *formed(meanings, found, forms)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,8 @@ from ...profiles.races.race import Lap, RaceError, race
 from ...profiles.sessions.execution import Execution
 from ...profiles.sessions.feeds import random_feeds
 from ..graph.convert import node_proto, tensor_proto
-from ..graph.graph import Graph, TensorType
+from ..graph.graph import Graph, Node, TensorType
+from .embed import channels_last, turning
 from .library import Library
 from .loops.kernel_region import Region
 from .loops.lower import Kernel
@@ -77,20 +78,20 @@ def measured_forms(
     asked = {value for kernel in kernels for value in kernel.inputs}
     if any(not _is_known(types.get(value)) for value in {*region.inputs, *region.outputs}):
         return {}
+    turned = dict(one for kernel in kernels for one in kernel.turned)
+    types = {**types, **{turned[image]: channels_last(types[image]) for image in turned}}
+    inputs = tuple(turned.get(value, value) for value in region.inputs)
+    outputs = tuple(turned.get(value, value) for value in region.outputs)
     laid_out = {value for kernel in kernels for one in kernel.packed for value in one[:2]}
-    known = {
-        value
-        for value in {*region.inputs, *asked}
-        if value in laid_out or _is_telling(graph, value)
-    }
-    given = {graph.names[value]: types[value] for value in region.inputs if value not in known}
+    known = {value for value in {*inputs, *asked} if value in laid_out or _is_telling(graph, value)}
+    given = {graph.names[value]: types[value] for value in inputs if value not in known}
     feeds = random_feeds(
         {name: (type_.dtype, tuple(map(int, type_.shape or ()))) for name, type_ in given.items()},
         "normal",
         zlib.crc32(kernels[0].name.encode()),
     )
-    nodes = [node_proto(graph, graph.nodes[number]) for number in region.nodes]
-    models = {OPERATORS: _model(graph, region, region.inputs, nodes, types, known, "", place)}
+    nodes = [node_proto(graph, node) for node in _between(graph, region, turned)]
+    models = {OPERATORS: _model(graph, inputs, outputs, nodes, types, known, "", place)}
     for kernel in kernels:
         fused = helper.make_node(
             kernel.name,
@@ -99,7 +100,7 @@ def measured_forms(
             domain=library.domain,
         )
         models[kernel.name] = _model(
-            graph, region, kernel.inputs, [fused], types, known, library.domain, place
+            graph, kernel.inputs, outputs, [fused], types, known, library.domain, place
         )
     opened = Execution(libraries=(library.path,))
     while len(models) > 1:
@@ -122,10 +123,24 @@ def measured_forms(
     return {}
 
 
+def _between(graph: Graph, region: Region, turned: Mapping[int, int]) -> Iterator[Node]:
+    """Yield a region's nodes, between those that turn images as its kernel has them.
+
+    The runtime has the channels of such images last as well, and takes these turns away.
+    """
+    for image in region.inputs:
+        if image in turned:
+            yield turning(graph, turned[image], image, back=True)
+    yield from (graph.nodes[number] for number in region.nodes)
+    for image in region.outputs:
+        if image in turned:
+            yield turning(graph, image, turned[image])
+
+
 def _model(
     graph: Graph,
-    region: Region,
     inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
     nodes: list[onnx.NodeProto],
     types: Mapping[int, TensorType],
     known: Collection[int],
@@ -151,7 +166,7 @@ def _model(
         nodes,
         "region",
         [info(value) for value in inputs if value not in known],
-        [info(value) for value in region.outputs],
+        [info(value) for value in outputs],
         constants,
     )
     opsets = list(graph.base.opset_import)

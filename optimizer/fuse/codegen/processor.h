@@ -27,9 +27,19 @@ static int has_avx512(void) {
   if (known < 0) known = enabled(0xe6) && leaf_7(1u << 5 | 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
   return known;
 }
+/* Products of 8-bit integers that add up in 32 bits, of vectors as long as those of AVX-512 */
+static int has_vnni(void) {
+  static int known = -1;
+  if (known < 0) {
+    unsigned a, b, c, d;
+    known = has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 11);
+  }
+  return known;
+}
 #else
 static int has_avx2(void) { return 0; }
 static int has_avx512(void) { return 0; }
+static int has_vnni(void) { return 0; }
 #endif
 
 /* Matrix tiles of bfloat16 numbers, which Linux saves for a process that has asked for it: it may refuse. */

@@ -27,6 +27,9 @@
 /* rows of a panel of numbers of 16 bits that are float32 at a time, for product_halves.h */
 #define HALVES_DEPTH 256
 
+/* outputs of a panel of filters of 8-bit integers, for quantized.h */
+#define QUANTIZED_PANEL 64
+
 #define INLINED inline __attribute__((always_inline))
 
 typedef struct {

@@ -325,6 +325,32 @@ static void arrange_tiles(call *c, i64 grain) {
   c->fresh = 0;
 }
 
+/* A product, or a convolution, of 8-bit integers: a unit is a panel of outputs for some lines of an image, or rows
+   of a matrix. A task has several panels of some lines, one after another, so that lines are copied once. The
+   loops are those of the result and the depth; of `lines` of a result, 0 for a matrix, there are `places`, each
+   made of `bytes` of the image; `segments` are those that a task knows the places of. */
+static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 outputs, i64 depth, i64 bytes, i64 down,
+                              i64 high, i64 segments) {
+  const i64 least = 24, held = 64 << 10;
+  const i64 images = lines ? c->rows / (lines * places * outputs) : 1;
+  c->rows /= places * outputs;
+  if (!lines) lines = c->rows;
+  c->blocks = (outputs + QUANTIZED_PANEL - 1) / QUANTIZED_PANEL;
+  i64 most = (held / bytes - high) / down + 1;
+  const i64 few = (least + places - 1) / places;
+  most = most > few ? most : few;
+  /* at least so many units that threads share them well */
+  const i64 several = images * c->blocks, wanted = several ? (8 + several - 1) / several : 1;
+  i64 parts = lines ? (lines + most - 1) / most : 0;
+  parts = LEAST(parts > wanted ? parts : wanted, (lines + few - 1) / few);
+  c->block = parts ? (lines + parts - 1) / parts : 1;
+  c->units = images * (parts ? (lines + c->block - 1) / c->block : 0) * c->blocks;
+  c->tasks = LEAST(LEAST(c->units, 16), c->rows * places * outputs * depth / grain);
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = (i64)sizeof(i64) * (c->block * places + segments)
+             + ((c->block - 1) * down + high) * bytes + 64;
+}
+
 /* A convolution: a unit is some tiles of an image, for a panel of its channels. Tasks claim units
    until none is left, so that only as many do something as threads run, and touch their memory. */
 static void arrange_convolution(call *c, i64 grain) {

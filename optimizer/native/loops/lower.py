@@ -85,6 +85,7 @@ class Kernel:
     left out where a mask allows it. `packed` are inputs that constants become when they are laid
     out for it: (input, constant, how). `form` says how it computes, where there are several ways,
     `configuration` how its loops are tiled, None by default.
+    `turned` are images that it reads or gives with their channels last: (image, operand).
     """
 
     name: str
@@ -105,6 +106,7 @@ class Kernel:
     packed: tuple[tuple[int, int, Laying], ...] = ()
     form: str = ""
     configuration: Chosen | None = None
+    turned: tuple[tuple[int, int], ...] = ()
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

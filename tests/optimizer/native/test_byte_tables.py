@@ -64,7 +64,7 @@ def test_each_number_gives_what_the_runtime_gives():
         limits = np.iinfo(given)
         numbers = np.arange(limits.min, limits.max + 1, dtype=given)
         for x in (np.resize(numbers, (259, 7)), np.resize(numbers, (4000, 7)), numbers[:7][None]):
-            wanted = opened(proto, level="ORT_DISABLE_ALL").run(None, {"x": x})
+            wanted = opened(proto).run(None, {"x": x})
             np.testing.assert_array_equal(
                 opened(changed, library, threads=2).run(None, {"x": x}), wanted
             )

@@ -1,0 +1,313 @@
+/* Products of 8-bit integers with filters, or with a constant matrix, which is a filter of one place; and what
+   makes integers of 8 bits of their sums again, while these lie in the cache.
+
+   Filters lie in panels of QUANTIZED_PANEL outputs, and in these, for each four steps of the depth, the four numbers
+   of an output side by side. Images are unsigned, with channels last: of int8 the upper bit is turned over, which
+   adds 128 to all; that, and the zero point, is in what sums begin with. So sums are exact, modulo 2^32 as those of
+   the runtime. The depth is some segments, which lie side by side in the image each: a line of a filter, or a
+   place of one that is dilated.
+
+   Nothing saturates on the way: `vpdpbusd` adds four products of 8 bits to 32, and where there is none, numbers are
+   made 16 bits long, of which `vpmaddwd` adds two products to 32. */
+
+#ifndef QUANTIZED_ROWS
+/* places that are multiplied at a time: their sums stay in registers */
+#define QUANTIZED_ROWS 6
+/* what may be read behind an image, as segments are filled up to four numbers */
+#define QUANTIZED_SLACK 64
+typedef struct {
+  i64 height, width, channels;         /* of an image */
+  i64 high, wide, down_apart, right_apart; /* of a filter */
+  i64 down, right, above, before;      /* steps and padding */
+  i64 lines, places, outputs;          /* of the result; lines 0: rows of a matrix */
+  int copies;                          /* whether lines are copied before they are multiplied */
+  uint8_t flip, fill;                  /* what unsigned numbers are made with, and the padding as such */
+} window;
+/* How a sum, which begins with `start`, becomes an integer of 8 bits, as the runtime computes it: times `scale`,
+   between `low` and `high`, rounded, and moved by `zero`, so that it is one of `least` to `most`. Where there is
+   `other`, it is added to an integer of that, of the same type: both times their ratios, and `fixed`, added up
+   from the last operand to the first, are rounded together. */
+typedef struct {
+  const int32_t *start;
+  const float *scale;
+  float low, high;
+  int32_t zero, least, most;
+  const uint8_t *other;
+  float ratio, other_ratio, fixed;
+  int own_first;
+} ending;
+#endif
+
+#undef QUANTIZED_STEP
+#if defined(LEVEL_AVX512)
+#define QUANTIZED_STEP(s, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w))
+/* S = start + x w for some rows, each beginning at p, and some vectors of a panel */
+static INLINED void quantized_tile_vnni(
+    const int rows, const int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length,
+    const int8_t *w, const int32_t *start, int32_t *S) {
+  __m512i s[QUANTIZED_ROWS][4];
+  _Pragma("GCC unroll 6")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 4")
+    for (int v = 0; v < vectors; v++) s[r][v] = _mm512_loadu_si512(start + 16 * v);
+  for (i64 at = 0; at < segments; at++) {
+    const i64 from = segment[at];
+    for (i64 k = from; k < from + length; k += 4, w += 4 * QUANTIZED_PANEL) {
+      __m512i m[4];
+      _Pragma("GCC unroll 4")
+      for (int v = 0; v < vectors; v++) m[v] = _mm512_loadu_si512(w + 64 * v);
+      _Pragma("GCC unroll 6")
+      for (int r = 0; r < rows; r++) {
+        int32_t four;
+        memcpy(&four, p[r] + k, 4);
+        const __m512i x = _mm512_set1_epi32(four);
+        _Pragma("GCC unroll 4")
+        for (int v = 0; v < vectors; v++) QUANTIZED_STEP(s[r][v], x, m[v]);
+      }
+    }
+  }
+  _Pragma("GCC unroll 6")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 4")
+    for (int v = 0; v < vectors; v++) _mm512_storeu_si512(S + r * QUANTIZED_PANEL + 16 * v, s[r][v]);
+}
+static APART void quantized_rows_vnni(
+    int rows, int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
+    const int32_t *start, int32_t *S) {
+#define CASE(r, v) case r: quantized_tile_vnni(r, v, p, segment, segments, length, w, start, S); break;
+  if (vectors == 1) switch (rows) { CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1) CASE(5, 1) CASE(6, 1) }
+  else if (vectors == 2) switch (rows) { CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2) CASE(5, 2) CASE(6, 2) }
+  else switch (rows) { CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) }
+#undef CASE
+}
+#endif
+#if defined(LEVEL_AVX2) || defined(LEVEL_AVX512)
+/* The same for 16 columns from `w` on, of up to three rows, by products of 16 bits: sums of the first two and of the
+   last two of four numbers stand apart until the end. */
+static INLINED void quantized_tile_16(
+    const int rows, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
+    const int32_t *start, int32_t *S) {
+  __m256i s[3][4];
+  const __m256i none = _mm256_setzero_si256();
+  _Pragma("GCC unroll 3")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 4")
+    for (int v = 0; v < 4; v++) s[r][v] = none;
+  for (i64 at = 0; at < segments; at++) {
+    const i64 from = segment[at];
+    for (i64 k = from; k < from + length; k += 4, w += 4 * QUANTIZED_PANEL) {
+      __m256i x[3];
+      _Pragma("GCC unroll 3")
+      for (int r = 0; r < rows; r++) {
+        int32_t four;
+        memcpy(&four, p[r] + k, 4);
+        x[r] = _mm256_unpacklo_epi8(_mm256_set1_epi32(four), none);
+      }
+      _Pragma("GCC unroll 4")
+      for (int v = 0; v < 4; v++) {
+        const __m256i m = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16 * v)));
+        _Pragma("GCC unroll 3")
+        for (int r = 0; r < rows; r++) s[r][v] = _mm256_add_epi32(s[r][v], _mm256_madd_epi16(x[r], m));
+      }
+    }
+  }
+  _Pragma("GCC unroll 3")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 2")
+    for (int v = 0; v < 4; v += 2) {
+      /* pairs are added up within halves: columns 0 1 4 5, 2 3 6 7 */
+      const __m256i sums = _mm256_hadd_epi32(s[r][v], s[r][v + 1]);
+      const __m256i first = _mm256_loadu_si256((const __m256i *)(start + 4 * v));
+      _mm256_storeu_si256(
+          (__m256i *)(S + r * QUANTIZED_PANEL + 4 * v),
+          _mm256_add_epi32(first, _mm256_permute4x64_epi64(sums, 0xd8)));
+    }
+}
+static APART void quantized_rows_16(
+    int rows, int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
+    const int32_t *start, int32_t *S) {
+  for (int r = 0; r < rows; r += 3, p += 3, S += 3 * QUANTIZED_PANEL)
+    for (int v = 0; v < vectors; v++) {
+      const int8_t *own = w + 64 * v;
+      if (rows - r >= 3) quantized_tile_16(3, p, segment, segments, length, own, start + 16 * v, S + 16 * v);
+      else if (rows - r == 2) quantized_tile_16(2, p, segment, segments, length, own, start + 16 * v, S + 16 * v);
+      else quantized_tile_16(1, p, segment, segments, length, own, start + 16 * v, S + 16 * v);
+    }
+}
+#else
+static APART void quantized_rows_each(
+    int rows, int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
+    const int32_t *start, int32_t *S) {
+  for (int r = 0; r < rows; r++, S += QUANTIZED_PANEL) {
+    const int8_t *m = w;
+    memcpy(S, start, sizeof(int32_t) * QUANTIZED_PANEL);
+    for (i64 at = 0; at < segments; at++) {
+      const uint8_t *from = p[r] + segment[at];
+      for (i64 k = 0; k < length; k += 4, m += 4 * QUANTIZED_PANEL)
+        for (int j = 0; j < 16 * vectors; j++) {
+          int32_t sum = 0;
+          for (int d = 0; d < 4; d++) sum += (int32_t)from[k + d] * m[4 * j + d];
+          S[j] = (int32_t)((uint32_t)S[j] + (uint32_t)sum);
+        }
+    }
+  }
+}
+#endif
+/* The sums of up to QUANTIZED_ROWS rows and some vectors of 16 columns. */
+static inline void quantized_rows(
+    int rows, int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
+    const int32_t *start, int32_t *S) {
+#if defined(LEVEL_AVX512)
+  if (has_vnni()) { quantized_rows_vnni(rows, vectors, p, segment, segments, length, w, start, S); return; }
+#endif
+#if defined(LEVEL_AVX2) || defined(LEVEL_AVX512)
+  quantized_rows_16(rows, vectors, p, segment, segments, length, w, start, S);
+#else
+  quantized_rows_each(rows, vectors, p, segment, segments, length, w, start, S);
+#endif
+}
+
+/* n integers of 8 bits of the sums of each of some rows, whose results lie `apart`, as do the rows of what is
+   added, `other`; `scale` is that of the first column. */
+#if defined(LEVEL_AVX512)
+static INLINED __m512 quantized_wide(__m128i few, int is_signed) {
+  return _mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(few) : _mm512_cvtepu8_epi32(few));
+}
+static INLINED void quantized_end_of(
+    const int adds, const int vectors, const ending *e, const int32_t *S, const float *scale, i64 rows, i64 n,
+    const uint8_t *other, uint8_t *out, i64 apart) {
+  const __m512 low = _mm512_set1_ps(e->low), high = _mm512_set1_ps(e->high), move = _mm512_set1_ps((float)e->zero);
+  const __m512 own = _mm512_set1_ps(e->ratio), its = _mm512_set1_ps(e->other_ratio), fixed = _mm512_set1_ps(e->fixed);
+  const __m512i zero = _mm512_set1_epi16((int16_t)(adds ? 0 : e->zero));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __mmask64 some = n == QUANTIZED_PANEL ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
+  const int own_first = e->own_first, is_signed = e->least < 0;
+  __m512 by[4];
+  __m512i q[4];
+  _Pragma("GCC unroll 4")
+  for (int v = 0; v < 4; v++) {
+    by[v] = v < vectors ? _mm512_loadu_ps(scale + 16 * v) : _mm512_setzero_ps();
+    q[v] = _mm512_setzero_si512();
+  }
+  for (i64 r = 0; r < rows; r++, S += QUANTIZED_PANEL, out += apart) {
+    _Pragma("GCC unroll 4")
+    for (int v = 0; v < vectors; v++) {
+      __m512 t = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(S + 16 * v)), by[v]);
+      t = _mm512_min_ps(t, high);
+      if (adds) {
+        t = _mm512_roundscale_ps(_mm512_max_ps(t, low), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        t = _mm512_add_ps(t, move);
+        const __m512 u =
+            quantized_wide(_mm_maskz_loadu_epi8((__mmask16)(some >> (16 * v)), other + 16 * v), is_signed);
+        t = own_first ? _mm512_fmadd_ps(t, own, _mm512_fmadd_ps(u, its, fixed))
+                      : _mm512_fmadd_ps(u, its, _mm512_fmadd_ps(t, own, fixed));
+      }
+      q[v] = _mm512_cvtps_epi32(t);
+    }
+    const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero);
+    const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero);
+    const __m512i all = is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
+    const __m512i in_turn = _mm512_permutexvar_epi32(order, all);
+    if (n == QUANTIZED_PANEL) _mm512_storeu_si512(out, in_turn);
+    else _mm512_mask_storeu_epi8(out, some, in_turn);
+    if (adds) other += apart;
+  }
+}
+static APART void quantized_end(
+    const ending *e, const int32_t *S, const float *scale, i64 rows, i64 n, const uint8_t *other, uint8_t *out,
+    i64 apart) {
+  if (other && n > 32) quantized_end_of(1, 4, e, S, scale, rows, n, other, out, apart);
+  else if (other) quantized_end_of(1, 2, e, S, scale, rows, n, other, out, apart);
+  else if (n > 32) quantized_end_of(0, 4, e, S, scale, rows, n, other, out, apart);
+  else quantized_end_of(0, 2, e, S, scale, rows, n, other, out, apart);
+}
+#else
+static inline int32_t nearest(float x) { return (int32_t)__builtin_rintf(x); }
+static APART void quantized_end(
+    const ending *e, const int32_t *S, const float *scale, i64 rows, i64 n, const uint8_t *other, uint8_t *out,
+    i64 apart) {
+  int32_t q[QUANTIZED_PANEL];
+  for (i64 r = 0; r < rows; r++, S += QUANTIZED_PANEL, out += apart) {
+    #pragma omp simd
+    for (i64 j = 0; j < n; j++) {
+      float t = (float)S[j] * scale[j];
+      t = t > e->low ? t : e->low;
+      t = t < e->high ? t : e->high;
+      q[j] = nearest(t) + e->zero;
+    }
+    for (i64 j = 0; other && j < n; j++) {
+      const float a = (float)q[j], b = (float)(e->least < 0 ? (int8_t)other[j] : other[j]);
+      float t = e->own_first ? __builtin_fmaf(a, e->ratio, __builtin_fmaf(b, e->other_ratio, e->fixed))
+                             : __builtin_fmaf(b, e->other_ratio, __builtin_fmaf(a, e->ratio, e->fixed));
+      t = t > (float)e->least ? t : (float)e->least;
+      q[j] = nearest(t < (float)e->most ? t : (float)e->most);
+    }
+    for (i64 j = 0; j < n; j++) out[j] = (uint8_t)q[j];
+    if (other) other += apart;
+  }
+}
+#endif
+
+/* Lines of an image as they are multiplied: from line `first` on, `count` of them, of `wide` places, with
+   the padding around them. */
+static APART void quantized_copy(const window *g, const uint8_t *x, i64 first, i64 count, i64 wide, uint8_t *to) {
+  const i64 size = wide * g->channels, before = LEAST(g->before * g->channels, size);
+  const i64 most = LEAST(g->width * g->channels, size - before);
+  for (i64 t = 0; t < count; t++, to += size) {
+    const i64 line = first + t;
+    if (line < 0 || line >= g->height) { memset(to, g->fill, (size_t)size); continue; }
+    const uint8_t *from = x + line * g->width * g->channels;
+    memset(to, g->fill, (size_t)before);
+    if (g->flip) for (i64 j = 0; j < most; j++) to[before + j] = from[j] ^ g->flip;
+    else memcpy(to + before, from, (size_t)most);
+    memset(to + before + most, g->fill, (size_t)(size - before - most));
+  }
+}
+
+static APART void quantized_task(
+    const task *own, window given, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
+  const call *c = own->whole;
+  window *g = &given;
+  if (!g->lines) g->lines = g->height = c->rows;
+  const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
+  const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
+  const int whole = g->right_apart == 1 || g->wide == 1;
+  const i64 segments = whole ? g->high : g->high * g->wide;
+  const i64 length = ((whole ? g->wide : 1) * g->channels + 3) / 4 * 4;
+  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
+  i64 *place = (i64 *)own->scratch, *segment = place + c->block * g->places;
+  uint8_t *copied = (uint8_t *)(segment + segments);
+  int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
+  i64 last = -1;
+  for (i64 l = 0, r = 0; l < c->block; l++)
+    for (i64 k = 0; k < g->places; k++) place[r++] = l * g->down * pitch + k * g->right * g->channels;
+  for (i64 k = 0; k < segments; k++)
+    segment[k] = whole ? k * g->down_apart * pitch
+                       : k / g->wide * g->down_apart * pitch + k % g->wide * g->right_apart * g->channels;
+  const uint8_t *from = x;
+  for (i64 unit = own->first; unit < own->end; unit++) {
+    const i64 piece = unit / c->blocks, panel = unit % c->blocks, image = piece / parts;
+    const i64 line = piece % parts * c->block, lines = LEAST(c->block, g->lines - line);
+    const i64 count = lines * g->places, column = panel * QUANTIZED_PANEL;
+    const i64 n = LEAST(QUANTIZED_PANEL, g->outputs - column);
+    const int vectors = n > 32 ? 4 : (int)(n + 15) / 16;
+    const int8_t *m = w + column * length * segments;
+    if (piece != last) {
+      const uint8_t *of = x + image * g->height * g->width * g->channels;
+      from = g->copies ? copied : of + line * g->down * pitch;
+      if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
+      last = piece;
+    }
+    const i64 origin = (image * g->lines + line) * g->places * g->outputs + column;
+    i64 tiles = (count + QUANTIZED_ROWS - 1) / QUANTIZED_ROWS;
+    for (i64 r = 0, rows; r < count; r += rows) {
+      const uint8_t *p[QUANTIZED_ROWS];
+      rows = (count - r + tiles - 1) / tiles;
+      tiles--;
+      for (i64 t = 0; t < rows; t++) p[t] = from + place[r + t];
+      quantized_rows((int)rows, vectors, p, segment, segments, length, m, e->start + column, S);
+      const i64 to = origin + r * g->outputs;
+      quantized_end(e, S, e->scale + column, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
+    }
+  }
+}

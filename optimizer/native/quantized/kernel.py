@@ -1,0 +1,218 @@
+"""Kernels of products and convolutions of 8-bit integers, with what the result is added to.
+
+Sums are exact; scales, rounding and saturation are the runtime's own formula (quantized.h), so that
+a plan gives what the original gives under full optimization, to the bit. Images have their channels
+last inside: what turns them is left out between two kernels (embed.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ....catalog.operators.derive import integer_range
+from ...fuse.codegen.statements import LoweringError
+from ...graph.graph import TensorType
+from ..attention.mask import literal
+from ..grow import Found
+from ..loops.affine import Affine, Extent
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .groups import DEQUANTIZE, Group, group_of
+from .packing import Filters, Given, filled
+from .sums import Sum, sum_behind
+from .window import Window, turned, window_of
+
+# How these kernels compute, beside the forms of float32.
+INTEGERS = "integers of 8 bits"
+# Products and sums that are worth a task of their own, as 8-bit integers are fast.
+GRAIN = 1 << 20
+# Below these, a panel is hardly filled, or there is next to nothing to add up.
+LEAST_OUTPUTS, LEAST_DEPTH = 8, 8
+
+
+def quantized_products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find products of integers that kernels compute, no two with a common node."""
+    graph = meanings.graph
+    found: list[Found] = []
+    taken: set[int] = set()
+    for number in graph.order():
+        group = group_of(graph, number) if number in allowed else None
+        if group is None or not set(group.nodes) <= set(allowed) - taken:
+            continue
+        added = sum_behind(graph, group)
+        if added is not None and not set(added.nodes) <= set(allowed) - taken:
+            added = None
+        one = _lowest(meanings, group, added)
+        if one is not None:
+            taken |= set(one.region.nodes)
+            found.append(one)
+    return found
+
+
+def _lowest(meanings: Meanings, group: Group, added: Sum | None) -> Found | None:
+    try:
+        return _lowered(meanings, group, added)
+    except LoweringError:
+        return None
+
+
+def _lowered(meanings: Meanings, group: Group, added: Sum | None) -> Found:
+    graph = meanings.graph
+    is_image = graph.nodes[group.product].op_type in ("Conv", "QLinearConv")
+    if group.x.scale.size != 1 or group.x.value in graph.constants:
+        raise LoweringError("rows of several scales, or known ones")
+    if group.w.value not in graph.constants or graph.is_pinned(group.w.value):
+        raise LoweringError("filters that aren't known")
+    window, filters, outputs = (_convolved if is_image else _multiplied)(meanings, group)
+    depth = window.segments * window.length
+    if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
+        raise LoweringError("too little to multiply")
+    flip = 128 if graph.dtype(group.x.value) == "int8" else 0
+    fill = int(group.x.zero[0]) + flip
+    laid = _laid_out(meanings, group, filters, fill)
+    others = () if added is None else (added.other,)
+    result = group.y.value if added is None else added.y.value
+    as_read = {
+        value: turned(meanings, value) if is_image else value
+        for value in (group.x.value, *others, result)
+    }
+    made = as_read[result]
+    shape, dtype = meanings.shape(made), graph.dtype(made) or ""
+    extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
+    if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES:
+        raise LoweringError("too many axes")
+    operands = (as_read[group.x.value], *(one[0] for one in laid), *map(as_read.get, others))
+    inputs = tuple(dict.fromkeys(value for value in operands if value is not None))
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        (),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
+        (dtype,),
+    )
+    check(shapes)
+    copies = flip != 0 or window.is_padded or window.length % 4 != 0
+    other = None if added is None else inputs.index(as_read[added.other])
+    nodes = (*group.nodes, *(() if added is None else added.nodes))
+    kernel = Kernel(
+        "",
+        label([graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE]),
+        _text(window.told(outputs, copies, flip, fill), _ending(group, dtype, added, other)),
+        shapes,
+        inputs,
+        (made,),
+        grain=GRAIN,
+        arrange="arrange_quantized",
+        columns=window.arranged(outputs, depth, copies),
+        support="quantized.h",
+        flushes=False,
+        packed=tuple(laid),
+        form=INTEGERS,
+        turned=tuple(as_read.items()) if is_image else (),
+    )
+    region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
+    return Found(region, named(kernel))
+
+
+def _laid_out(
+    meanings: Meanings, group: Group, filters: Filters, fill: int
+) -> list[tuple[int, int, Filters | Given]]:
+    """Lay out filters, what sums begin with, and their scales: (operand, constant, how) each."""
+    source = group.w.value
+    numbers = filters.centred(meanings.graph.constants[source].array())
+    if numbers.min() < -128 or numbers.max() > 127:
+        raise LoweringError("numbers that 8 bits don't hold without their zero point")
+    start = -fill * numbers.sum(axis=(1, 2), dtype=np.int64)
+    if group.bias is not None:
+        start = start + _bias(group.bias, len(start))
+    wrapped = (start & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    scale = (group.x.scale * group.w.scale) / group.y.scale
+    if not np.isfinite(scale).all():
+        raise LoweringError("scales beyond float32")
+    scales = np.ascontiguousarray(np.broadcast_to(scale, (len(start),)))
+    ways = (
+        (filters, "filters", "int8"),
+        (filled(wrapped), "start", "int32"),
+        (filled(scales), "scale", "float32"),
+    )
+    return [(_laid(meanings, source, *way), source, way[0]) for way in ways]
+
+
+def _multiplied(meanings: Meanings, group: Group) -> tuple[Window, Filters, int]:
+    rows, matrix = meanings.shape(group.x.value), meanings.shape(group.w.value)
+    result = meanings.shape(group.y.value)
+    if len(matrix) != 2 or len(rows) < 2:
+        raise LoweringError("no rows, or no matrix")
+    depth, outputs = map(int, matrix[::-1] if group.transposed else matrix)
+    if rows[-1] != depth or result != (*rows[:-1], outputs) or 0 in result:
+        raise LoweringError("rows whose sizes aren't known")
+    filters = Filters((0, 1) if group.transposed else (1, 0), 1, _zeros(group, outputs))
+    return Window((0, 1, depth)), filters, outputs
+
+
+def _convolved(meanings: Meanings, group: Group) -> tuple[Window, Filters, int]:
+    filters = meanings.shape(group.w.value)
+    attributes = meanings.graph.attributes(group.product)
+    image, result = meanings.shape(group.x.value), meanings.shape(group.y.value)
+    if attributes.get("group", 1) != 1 or len(image) != len(filters) or 0 in filters:
+        raise LoweringError("groups, or nothing to add up")
+    window = window_of(image, filters[2:], result, attributes)
+    outputs = int(filters[0])
+    order = (0, *range(2, len(filters)), 1)
+    return window, Filters(order, window.segments, _zeros(group, outputs)), outputs
+
+
+def _zeros(group: Group, outputs: int) -> bytes:
+    if group.w.zero.size not in (1, outputs) or group.w.scale.size not in (1, outputs):
+        raise LoweringError("scales of something else than outputs")
+    return np.ascontiguousarray(np.broadcast_to(group.w.zero, (outputs,)), np.int32).tobytes()
+
+
+def _bias(bias: np.ndarray, outputs: int) -> np.ndarray:
+    """Return what is added to the sums of each output."""
+    if bias.size != 1 and (bias.size != outputs or bias.shape[-1] != outputs):
+        raise LoweringError("a bias of something else than outputs")
+    return np.broadcast_to(bias.reshape(-1), (outputs,)).astype(np.int64)
+
+
+def _laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtype: str) -> int:
+    """Return the value that a constant is when it is laid out."""
+    key = (source, how)
+    if key not in meanings.packed:
+        graph = meanings.graph
+        laid = how.lay(graph.constants[source].array())
+        type_ = TensorType(dtype, tuple(laid.shape))
+        meanings.packed[key] = graph.new_value(f"{graph.names[source]}.{stem}", type_)
+    return meanings.packed[key]
+
+
+def _ending(group: Group, made: str, added: Sum | None, other: int | None) -> list[str]:
+    """Return what quantized.h is told of how sums become integers, `other` being an operand."""
+    low, high = integer_range(made) or (0, 0)
+    zero = int(group.y.zero[0])
+    bounds = [literal(float(low - zero)), literal(float(high - zero)), *map(str, (zero, low, high))]
+    told = ["(const int32_t *)c->in[2]", "(const float *)c->in[3]", *bounds]
+    if added is not None:
+        ratios = added.ratios if added.is_first else added.ratios[::-1]
+        told += [f"(const uint8_t *)c->in[{other}]", *map(literal, (*ratios, added.fixed))]
+        told.append(str(int(added.is_first)))
+    return told
+
+
+def _text(told: str, ending: list[str]) -> str:
+    task = "own, g, &e, (const uint8_t *)c->in[0], (const int8_t *)c->in[1], (uint8_t *)c->out[0]"
+    return "\n".join(
+        [
+            "static void NAME(i64 *given) {",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const window g = {{{told}}};",
+            f"  const ending e = {{{', '.join(ending)}}};",
+            f"  quantized_task({task});",
+            "}",
+        ]
+    )

@@ -1,0 +1,64 @@
+"""How kernels of 8-bit integers read filters: in panels, four numbers of an output side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Outputs of a panel, as call.h has them, and numbers that are multiplied at a time.
+PANEL, FOUR = 64, 4
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Filters, or a matrix, less the zero points of their outputs, as int8.
+
+    They lie as [panels, depth / 4, PANEL, 4].
+    `axes` bring a constant's axes into the order outputs, segments, depth of a segment, of which
+    there are `segments`; each is filled up with zeros. `zeros` are int32, one for each output.
+    """
+
+    axes: tuple[int, ...]
+    segments: int
+    zeros: bytes
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the panels."""
+        numbers = self.centred(array)
+        outputs, segments, length = numbers.shape
+        whole = np.zeros((padded(outputs), segments, -(-length // FOUR) * FOUR), np.int8)
+        whole[:outputs, :, :length] = numbers
+        panels = whole.reshape(-1, PANEL, whole[0].size // FOUR, FOUR)
+        return np.ascontiguousarray(panels.transpose(0, 2, 1, 3))
+
+    def centred(self, array: np.ndarray) -> np.ndarray:
+        """Return the filters less their zero points: [outputs, segments, length] of int32."""
+        numbers = array.transpose(self.axes).astype(np.int32)
+        zeros = np.frombuffer(self.zeros, np.int32)
+        flat: np.ndarray = numbers.reshape(len(numbers), -1) - zeros[:, None]
+        return flat.reshape(len(numbers), self.segments, -1)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Numbers that are known, whatever constant stands for them in the graph."""
+
+    numbers: bytes
+    dtype: str
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return them."""
+        return np.frombuffer(self.numbers, self.dtype)
+
+
+def padded(outputs: int) -> int:
+    """Give the outputs of whole panels."""
+    return -(-outputs // PANEL) * PANEL
+
+
+def filled(numbers: np.ndarray) -> Given:
+    """Return numbers of outputs, filled up to whole panels with zeros."""
+    whole = np.zeros(padded(len(numbers)), numbers.dtype)
+    whole[: len(numbers)] = numbers
+    return Given(whole.tobytes(), str(numbers.dtype))

@@ -1,0 +1,98 @@
+"""Kernels of the largest integers of windows, between convolutions whose channels come last."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ...fuse.codegen.statements import LoweringError
+from ..grow import Found
+from ..loops.affine import Affine
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import Kernel, Shapes, check, label, named
+from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sole_user
+from .window import turned, window_of
+
+# Integers that are worth a task.
+GRAIN = 8192
+
+
+def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find pools of integers, and such that stand between a dequantization and its inverse."""
+    found = []
+    for number in meanings.graph.order():
+        if meanings.graph.nodes[number].operator == "MaxPool" and number in allowed:
+            try:
+                one = _lowered(meanings, number)
+            except LoweringError:
+                continue
+            if set(one.region.nodes) <= set(allowed):
+                found.append(one)
+    return found
+
+
+def _alike(one: Numbers, other: Numbers) -> bool:
+    """Tell whether integers stand for the same numbers in two tensors."""
+    pairs = ((one.scale, other.scale), (one.zero, other.zero))
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def _lowered(meanings: Meanings, number: int) -> Found:
+    graph = meanings.graph
+    node = graph.nodes[number]
+    x, y = node.inputs[0], node.outputs[0]
+    nodes: tuple[int, ...] = (number,)
+    if graph.dtype(x) not in INTEGERS:
+        opening, given = dequantized(graph, x)
+        closing = sole_user(graph, y)
+        if graph.nodes[closing].operator != QUANTIZE:
+            raise LoweringError("a result that isn't quantized")
+        made = quantized(graph, closing)
+        if not _alike(given, made) or graph.dtype(given.value) != graph.dtype(made.value):
+            raise LoweringError("other integers before and behind")
+        x, y, nodes = given.value, made.value, (opening, number, closing)
+    attributes = graph.attributes(number)
+    if len(node.outputs) != 1 or attributes.get("ceil_mode") or attributes.get("storage_order"):
+        raise LoweringError("a pool that tells more, or windows that end outside")
+    taps: tuple[int, ...] = attributes["kernel_shape"]  # type: ignore[assignment]
+    window = window_of(meanings.shape(x), taps, meanings.shape(y), attributes)
+    if not all(before < reach for before, reach in zip(window.before, window.reach, strict=True)):
+        raise LoweringError("windows of nothing but padding")
+    as_read = {v: turned(meanings, v) for v in (x, y)}
+    shape = meanings.shape(as_read[y])
+    dtype = graph.dtype(x) or ""
+    rank = len(shape)
+    shapes = Shapes(
+        ((dtype, meanings.shape(as_read[x])),),
+        (),
+        shape,
+        # a line of the result is the innermost loop
+        Groups((*range(rank - 2), rank - 2, rank - 2)),
+        ((shape, tuple(Affine(((loop, 1),)) for loop in range(rank))),),
+        (dtype,),
+    )
+    check(shapes)
+    told = window.told(window.image[2], False, 128 if dtype == "int8" else 0, 0)
+    text = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        f"  const window g = {{{told}}};",
+        "  quantized_pool(",
+        "      own, &g, (const uint8_t *)own->whole->in[0], (uint8_t *)own->whole->out[0]);",
+        "}",
+    ]
+    kernel = Kernel(
+        "",
+        label([graph.nodes[number].op_type]),
+        "\n".join(text),
+        shapes,
+        (as_read[x],),
+        (as_read[y],),
+        grain=GRAIN,
+        support="quantized.h quantized_pool.h",
+        flushes=False,
+        turned=tuple(as_read.items()),
+    )
+    return Found(Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y)), named(kernel))

@@ -1,0 +1,111 @@
+"""Windows of images of integers, whose channels come last in kernels: sizes, steps, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...fuse.codegen.statements import LoweringError
+from ..convolution.blocked import pads_of
+from ..embed import channels_last
+from ..loops.affine import Extent
+from ..loops.kernel_region import Meanings
+
+
+@dataclass(frozen=True)
+class Window:
+    """Sizes of an image, a filter and a result, as quantized.h has them."""
+
+    image: tuple[int, int, int]
+    taps: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    steps: tuple[int, int] = (1, 1)
+    before: tuple[int, int] = (0, 0)
+    result: tuple[int, int] = (0, 1)
+    is_padded: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the places of a line of a filter lie side by side."""
+        return self.dilations[1] == 1 or self.taps[1] == 1
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Give the lines and places that a filter reaches over, dilated."""
+        (high, wide), (down, right) = self.taps, self.dilations
+        return (high - 1) * down + 1, (wide - 1) * right + 1
+
+    @property
+    def segments(self) -> int:
+        """Give the pieces of the depth that lie side by side."""
+        return self.taps[0] * (1 if self.is_whole else self.taps[1])
+
+    @property
+    def length(self) -> int:
+        """Give the numbers of such a piece."""
+        return self.image[2] * (self.taps[1] if self.is_whole else 1)
+
+    def told(self, outputs: int, copies: bool, flip: int, fill: int) -> str:
+        """Return what quantized.h is told, and how unsigned numbers are made of an image."""
+        sizes = (*self.image, *self.taps, *self.dilations, *self.steps, *self.before)
+        return ", ".join(map(str, (*sizes, *self.result, outputs, int(copies), flip, fill)))
+
+    def arranged(self, outputs: int, depth: int, copies: bool) -> tuple[int, ...]:
+        """Return what arrange_quantized has to know."""
+        (lines, places), (down, right), (tall, wide) = self.result, self.steps, self.reach
+        width = (places - 1) * right + wide if copies else self.image[1]
+        told = (lines, places, outputs, depth, width * self.image[2], down, tall)
+        return (*told, self.segments)
+
+
+def window_of(
+    image: tuple[Extent, ...],
+    taps: Sequence[Extent],
+    result: tuple[Extent, ...],
+    attributes: Mapping[str, object],
+) -> Window:
+    """Return the window that a convolution or a pool slides over an image of one axis, or of two.
+
+    `image` and `result` have their channels behind the batch, whose size may be free.
+    """
+    if len(image) not in (3, 4) or not all(isinstance(size, int) for size in (*image[1:], *taps)):
+        raise LoweringError("images of more axes, or of sizes that aren't known")
+    if any(isinstance(size, str) for size in result[1:]) or 0 in (*image, *result):
+        raise LoweringError("results of sizes that aren't known, or of none")
+    given: dict[str, Sequence[int]] = {
+        name: value for name, value in attributes.items() if isinstance(value, list | tuple)
+    }
+    none = (1,) * (len(image) - 2)
+    (high, wide), (tall, long), sizes = (_lifted(one) for one in (image[2:], result[2:], taps))
+    steps, dilations = (_lifted(given.get(name) or none) for name in ("strides", "dilations"))
+    padding = dict(attributes)
+    if given.get("pads") and len(image) == 3:
+        padding["pads"] = (0, given["pads"][0], 0, given["pads"][1])
+    before = pads_of(padding, (1, 1, high, wide), (1, 1, tall, long), sizes, steps, dilations)
+    ends = [
+        (count - 1) * step + (tap - 1) * apart + 1 - first
+        for count, step, tap, apart, first in zip(
+            (tall, long), steps, sizes, dilations, before, strict=True
+        )
+    ]
+    is_padded = any(before) or ends[0] > high or ends[1] > wide
+    return Window(
+        (high, wide, int(image[1])), sizes, dilations, steps, before, (tall, long), is_padded
+    )
+
+
+def turned(meanings: Meanings, value: int) -> int:
+    """Return the value that an image is with its channels last; the same one for all that ask."""
+    key = (value, "channels last")
+    if key not in meanings.packed:
+        graph = meanings.graph
+        meanings.shape(value)
+        last = graph.new_value(f"{graph.names[value]}.last", channels_last(graph.types[value]))
+        meanings.packed[key] = last
+    return meanings.packed[key]
+
+
+def _lifted(sizes: Sequence[Extent]) -> tuple[int, int]:
+    """Give an image of one axis two, of which the first has one line."""
+    first, last = (1, *map(int, sizes))[-2:]
+    return first, last
