@@ -1,7 +1,8 @@
 """Constant folding: what depends on constants alone is computed now, by ONNX Runtime itself.
 
 A tensor is only folded where that can't blow the model up: its result is small, or no larger than
-what went into it.
+what went into it. What is dequantized stays: of integers that are dequantized for one operator the
+runtime makes an operator of integers, and of a bias that is folded it makes none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .graph import Constant, Graph, Node, TensorType
 from .simplify import is_pure
 
 FOLD_LIMIT = 64 * 1024
+DEQUANTIZE = "DequantizeLinear"
 # Results are computed in parts of about this size, and shelved before the next part.
 BATCH_BYTES = 32 << 20
 
@@ -50,6 +52,8 @@ def is_shape_known(graph: Graph, node: Node) -> bool:
 
 def becomes_constant(graph: Graph, node: Node, constants: Iterable[int]) -> bool:
     """Tell whether a node would fold if `constants` were added to the graph's own."""
+    if node.operator == DEQUANTIZE:
+        return False
     extra = set(constants)
     return is_shape_known(graph, node) or (
         is_pure(graph, node)

@@ -7,6 +7,7 @@ In: a plan. Out: plans in which regions that gain are one operator each, and the
 |---|---|
 | `loops/` | any region: loops over rows (`row_text.py`) or columns (`column_text.py`) |
 | `convolution/`, `attention/`, `product/` | algorithms of their own, file by file |
+| `quantized/` | products, convolutions and pools of 8-bit integers |
 | `configurations/` | none: how loops are tiled, which kernels are told |
 | `headers/` | what kernels call: fixed C |
 

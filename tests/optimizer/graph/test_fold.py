@@ -104,6 +104,17 @@ def test_a_result_of_unknown_size_is_measured_after_the_fact():
     )
 
 
+def test_what_is_dequantized_stays_integers():
+    """Of a bias that isn't dequantized any more the runtime makes no product of integers."""
+    built = model(
+        [("DequantizeLinear", ["b", "s"], ["w"]), ("Add", ["x", "w"], ["y"])],
+        [value("x", [3])],
+        [value("y", [3])],
+        {"b": np.array([1, 2, 3], np.int32), "s": np.float32(0.5)},
+    )
+    assert fold_constants(graph_of(built)) == 0
+
+
 def test_random_numbers_are_not_folded():
     built = model(
         [
