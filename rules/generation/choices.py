@@ -437,6 +437,9 @@ class _Stating:
         for base, chosen in islice(product(bases, product(*options)), MOST_TRIED):
             both = base | dict(zip(more, chosen, strict=True))
             said = {key: both[key] for key in self.ranges if key in both}
+            given = {*self.slots, *(key for key in said if isinstance(key, int))}
+            if len(given) <= max(given):
+                continue  # the rule language has no word for an input that is left out
             made = _operation(self.op_type, self.slots, said, count, 0, self.outputs)
             tried.append((said, made))
         return [one for one in tried if _fits_somewhere(one[1], self.ranks)] or tried

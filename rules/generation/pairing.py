@@ -2,25 +2,31 @@
 
 No pairs of graphs are enumerated. What the two outputs of one operator are equal to is one rule.
 That a Split undoes a Concat is such a rule; where a Concat of two results that read something in
-common equals one larger result, MatMul(X, Concat(W, V)) say, both results are parts of that.
+common equals one larger result, MatMul(X, Concat(W, V)) say, both results are parts of that. So are
+any two results that were seen to be made of one larger one, by two Slices say.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from .candidates import Candidate
 from .fingerprint import sort_of_term
-from .terms import Apply, Operation, Size, Term, Variable, variables
+from .terms import Apply, Operation, Size, Term, Variable, operators, parts, variables
 
 _TWO = 2
 
 
 def with_two_outputs(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Candidate], holding: Sequence[Candidate] = ()
 ) -> Iterator[tuple[Candidate, list[Candidate]]]:
-    """Candidates of two outputs, each with those it says as much as; merges say more than any."""
+    """Candidates of two outputs, each with those it says as much as; merges say more than any.
+
+    `candidates` are rules; `holding` is what holds besides, of which merges are made as well.
+    """
     pairs = list(_of_one_operator(candidates))
     for one, other in pairs:
         yield Candidate(one.left, one.right, False, ((other.left, other.right),)), [one, other]
@@ -34,6 +40,30 @@ def with_two_outputs(
                     merged = _merged(joined, whole, by)
                     if merged is not None:
                         yield merged, []
+    for merged in _made_of_one([*candidates, *holding]):
+        yield merged, []
+
+
+def _made_of_one(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Two smaller sides that read something in common, for what makes both of one larger term.
+
+    The larger term has all of their variables, and fewer of some operator than both together.
+    """
+    makers: dict[Term, list[Candidate]] = {}
+    for one in candidates:
+        if isinstance(one.right, Apply) and one.left.nodes > one.right.nodes and not one.beside:
+            for part in parts((one.left,)):
+                is_inner = isinstance(part, Apply) and part != one.left and bool(part.operands)
+                if is_inner and set(variables(part)) == set(variables(one.left)):
+                    makers.setdefault(part, []).append(one)
+    for whole, some in makers.items():
+        for one, other in combinations(sorted(some, key=lambda each: each.rank), _TWO):
+            read, others = set(variables(one.right)), set(variables(other.right))
+            if not read & others or read == others or read | others != set(variables(whole)):
+                continue
+            before = Counter([*operators((one.right,)), *operators((other.right,))])
+            if before - Counter(operators((one.left, other.left))):
+                yield Candidate(one.right, one.left, False, ((other.right, other.left),))
 
 
 def _of_one_operator(candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate]]:

@@ -20,9 +20,9 @@ SOURCE = "generated"
 PROVED = ("proved", "bounded")
 # What the gate may take for one spelling of one candidate, in seconds of work. What is proved is so
 # within a tenth of it, mostly; what isn't has other spellings, of which each may take as long.
-TIMEOUT_S, SEARCH_S = 1.5, 0.3
+TIMEOUT_S, SEARCH_S = 3.0, 0.3
 # The same in a second attempt, which what was not decided in the first one gets in the end.
-PATIENT_S = 15.0
+PATIENT_S = 20.0
 # The same where conditions are looked for, and the share of that.
 INFERRING_S, INFER_S = 5.0, 2.0
 

@@ -393,7 +393,7 @@ class _Run:
         self.prove_patiently(findings)
 
     def prove_patiently(self, findings: Sequence[Finding]) -> None:
-        """Give what was not decided another attempt, with ten times the time, in their order."""
+        """Give what was not decided another attempt, with more time, in their order."""
         for one in findings:
             if self.proved_enough():
                 return
@@ -494,6 +494,13 @@ class _Run:
         self.store([one for one in waiting if one.status == "derived"])
         return left
 
+    def may_match(self, candidate: Candidate) -> bool:
+        """Whether a candidate of several outputs matches in the program that rules are for."""
+        if self.program is None:
+            return True
+        rule = most_general(candidate, "MergeBoth")
+        return rule is not None and any(self.program.places([rule]).values())
+
     def minimise(self) -> None:
         """Drop each rule that the others derive: larger general ones may have come later."""
         found = [one for one in self.result.findings if one.rules and not one.candidate.beside]
@@ -511,23 +518,26 @@ class _Run:
         self.replace(dropped)
 
     def pair(self) -> None:
-        """Make rules of several outputs of those that are kept."""
+        """Make rules of several outputs of those that are kept, and of what they derive."""
         singles = [one for one in self.result.findings if not one.candidate.beside]
         found = {one.candidate: one for one in singles if one.rules}
-        for candidate, said in with_two_outputs(list(found)):
+        holding = [one.candidate for one in singles if one.status == "derived"]
+        seen = {one.candidate.text for one in self.result.findings if one.candidate.beside}
+        for candidate, said in with_two_outputs(list(found), holding):
             if self.late(_DERIVING):
                 return
-            if candidate in self.known_as:
+            if candidate.text in seen or not self.may_match(candidate):
                 continue
+            seen.add(candidate.text)
             (attempt,) = prove_candidates([candidate], self.provers, self.late)
-            if not attempt.proved:
-                continue
+            if not attempt.ended:
+                return
             attempt.rename({rule.name for rule in (*self.known, *self.result.proved)})
             nodes = sum(left.nodes for left, _ in candidate.sides)
-            finding = Finding(candidate, nodes, len(self.result.findings), "proved")
-            finding.rules = attempt.rules
+            finding = Finding(candidate, nodes, len(self.result.findings), attempt.status)
+            finding.reason, finding.rules = attempt.reason, attempt.rules
             self.result.findings.append(finding)
-            self.known_as[candidate] = finding
+            said = said if attempt.proved else []
             names = tuple(rule.name for rule in attempt.rules)
             dropped = {rule.name: names for one in said for rule in found[one].rules}
             for one in said:

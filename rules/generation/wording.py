@@ -59,6 +59,7 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
     # A number stays one: with a shape of its own it would be a tensor like any other.
     anything = {one.name: "" if one.sort.rank else "[]" for one in given}
     yield Spelling(anything, "all")
+    yield Spelling(anything, "lists")
     yield Spelling(anything, "stated")
     sizes = symbolic_shapes(candidate)
     if sizes is None:
@@ -230,6 +231,18 @@ def _shared(candidate: Candidate) -> set[tuple[str, object]]:
     return set(left) & set(right)
 
 
+def _read_twice(terms: Sequence[Term]) -> frozenset[Term]:
+    """The parts of some terms that several others read: outputs share what gives them."""
+    readers = Counter(
+        operand
+        for part in parts(terms)
+        if isinstance(part, Apply)
+        for operand in set(part.operands)
+        if isinstance(operand, Apply) and not operand.is_constant
+    )
+    return frozenset(one for one, count in readers.items() if count > 1)
+
+
 @dataclass
 class _Lifting:
     """Writes both sides of a candidate, with names in the place of what stays open."""
@@ -265,8 +278,9 @@ class _Lifting:
         lines: list[str] = []
         known: dict[tuple[object, ...], list[str]] = {}
         results = dict(zip(terms, OUTPUTS, strict=False))
+        shared = _read_twice(terms) if len(terms) > 1 else frozenset()
         for term, name in results.items():
-            text = self._expression(term, lines, known, results, spare)
+            text = self._expression(term, lines, known, results, shared, spare)
             if text != name:
                 lines.append(f"{name} = {text}")
         return lines
@@ -277,6 +291,7 @@ class _Lifting:
         lines: list[str],
         known: dict[tuple[object, ...], list[str]],
         results: Mapping[Term, str],
+        shared: Collection[Term],
         spare: str,
     ) -> str:
         if isinstance(term, Variable | Number):
@@ -285,9 +300,11 @@ class _Lifting:
         key = (replace(operation, output=0), term.operands)
         if key in known:
             return known[key][operation.output]
-        operands = [self._expression(one, lines, known, results, spare) for one in term.operands]
+        operands = [
+            self._expression(one, lines, known, results, shared, spare) for one in term.operands
+        ]
         text = written(self._open(term), operands)
-        if operation.outputs == 1:
+        if operation.outputs == 1 and term not in shared:
             return text
         first = 1 + sum(len(names) for names in known.values())
         known[key] = [

@@ -69,6 +69,35 @@ def test_results_that_share_an_operand_are_parts_of_a_larger_one():
     assert sorted(n.operator for n in rule.rewrite) == ["Concat", "MatMul", "Split"]
 
 
+def slice_of(whole, start, end, right):
+    """Columns of a product of a matrix and two beside each other, and the product that they are."""
+    known = ((1, (start,)), (2, (end,)), (3, (1,)))
+    return Candidate(Apply(Operation("Slice", (0,), known=known), (whole,)), right, False)
+
+
+def test_results_made_of_one_larger_term_are_one_rule():
+    whole = of("MatMul", X, of("Concat", W, V, axis=1))
+    first = slice_of(whole, 0, size(2), of("MatMul", X, W))
+    second = slice_of(whole, size(2), 2**31, of("MatMul", X, V))
+    ((one, said),) = with_two_outputs([first], [second])
+    assert said == []
+    rule = holds_in_onnx_runtime(one)
+    assert rule.name == "MergeMatMulsSharingFirst"
+    assert [node.operator for node in rule.match] == ["MatMul", "MatMul"]
+    assert sorted(n.operator for n in rule.rewrite) == ["Concat", "MatMul", "Slice", "Slice"]
+
+
+def test_results_made_of_one_larger_term_share_an_operand():
+    """Relu of two matrices is no less as Relu of both beside each other."""
+    whole = of("Relu", of("Concat", X, Y, axis=1))
+    parts = [split_of_concat(at, 1) for at in (0, 1)]
+    made = [
+        Candidate(part(at, whole, size(1), size(1), 1), of("Relu", one), False)
+        for at, one in ((0, X), (1, Y))
+    ]
+    assert all(one in parts for _, some in with_two_outputs(parts, made) for one in some)
+
+
 def test_results_that_share_nothing_are_left_alone():
     joined = of("Concat", of("Relu", X), of("Relu", Y), axis=1)
     law = Candidate(joined, of("Relu", of("Concat", X, Y, axis=1)), False)
