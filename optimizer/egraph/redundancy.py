@@ -19,6 +19,9 @@ from .saturation.saturate import Budget
 
 # Draws of a rule's sizes at which it has to be derived: one alone may be a special case.
 DRAWS = 3
+# So many times as many are drawn, of which the largest stand: what a rule says of lists and ranks
+# follows from less where a list has one item, or a tensor few dimensions.
+_TIMES = 4
 # Where sizes are tied, a draw may fail: it is tried anew so often.
 _SEEDS = 8
 
@@ -36,8 +39,9 @@ def redundancy(
     rule: Rule, others: Sequence[Rule], *, draws: int = DRAWS, budget: Budget = BUDGET
 ) -> Redundancy:
     """Try to derive a rule by others, at so many draws of its sizes."""
-    tried = (draw_sides(rule, draws, seed, "float32") for seed in range(_SEEDS))
+    tried = (draw_sides(rule, _TIMES * draws, seed, "float32") for seed in range(_SEEDS))
     drawn: Sequence[SideModels] = next(filter(None, tried), ())
+    drawn = sorted(drawn, key=_size, reverse=True)[:draws]
     known = [other for other in others if other.name != rule.name]
     needed: dict[str, None] = {}
     for sides in drawn:
@@ -46,6 +50,13 @@ def redundancy(
             return Redundancy(rule.name, "new")
         needed.update(dict.fromkeys(by))
     return Redundancy(rule.name, "derived" if drawn else "no instance", tuple(needed))
+
+
+def _size(sides: SideModels) -> tuple[int, int]:
+    """How many values the nodes of both sides read and give, and the operands' dimensions."""
+    nodes = (*sides.source.graph.node, *sides.target.graph.node)
+    values = sum(len(node.input) + len(node.output) for node in nodes)
+    return values, sum(len(operand.shape) for operand in sides.operands)
 
 
 def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:

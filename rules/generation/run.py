@@ -43,8 +43,9 @@ _BESIDE = "only in an e-graph with terms of other candidates"
 _DERIVING = 0.8
 # Candidates with repeated variables of which a general one is looked for, the first in order.
 _MOST_GENERALISED = 6_000
-# The share of what is left of the budget that enumerating one size may take.
-_ENUMERATING = 0.4
+# The share of what is left of the budget that enumerating one size may take, and that of all of it
+# after which no general candidates are looked for.
+_ENUMERATING, _GENERALISING = 0.3, 0.5
 
 
 class Saturation(Protocol):
@@ -278,7 +279,8 @@ class _Run:
             pool,
             result.seed,
             constants=constants_of(pool) if result.constants else (),
-            workload=Workload(said=result.nodes + 1) if is_large else None,
+            # What a constant stands for states as much as two things: pads, and that they count.
+            workload=Workload(said=result.nodes + 1 + result.constants) if is_large else None,
             stop=self.enumerated_enough,
         )
         self.generalising = Generalising(pool, result.seed, places=enumeration.places)
@@ -344,6 +346,8 @@ class _Run:
         for at, one in enumerate(repeating):
             if at % _BATCH == 0:
                 self.told("generalising", at, len(repeating))
+                if self.late(_GENERALISING):
+                    break
             candidate = self.generalising.general(one.candidate)
             if candidate not in self.known_as:
                 general = Finding(candidate, one.nodes, len(self.result.findings))

@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.optimizer.egraph.redundancy import redundancy
-from tensolog.rules import parse_rules
+from tensolog.rules import load_rules, parse_rules
 
 ONE, TWO, OTHER = parse_rules("""
 # MergeRelus takes one of two.
@@ -47,3 +47,10 @@ def test_a_rule_is_derived_by_those_it_needs_alone():
 )
 def test_a_rule_that_others_do_not_lead_to_is_new(rule, others):
     assert redundancy(rule, others).status == "new"
+
+
+def test_what_a_rule_says_of_lists_does_not_follow_from_lists_of_one():
+    """Concat and Split of one part do nothing: of several parts that says nothing."""
+    shipped = {rule.name: rule for rule in load_rules()}
+    others = [shipped[name] for name in ("EliminateConcatOfOne", "EliminateSplitOfOne")]
+    assert redundancy(shipped["EliminateSplitOfConcat"], others).status == "new"
