@@ -97,13 +97,28 @@ def optimize(
     budget: float | None,
     catalog: str,
     target: str | None = None,
+    costs: str | None = None,
 ) -> dict[str, Any]:
-    """Optimize a file; returns seconds, peak memory, and what the optimization says of itself."""
+    """Optimize a file; returns seconds, peak memory, and what the optimization says of itself.
+
+    `first_s` are the seconds from the file being read to the first plan with a gain that is told.
+    """
     start = time.perf_counter()
+    from tensolog.optimizer.phases import BEST
+
     import tensolog
 
-    given = {"budget": budget, "target": target}
+    told: dict[str, float] = {}
+
+    def progress(phase: str, done: int, total: int, detail: str) -> None:
+        if phase not in ("reading", BEST):
+            told.setdefault("read", time.perf_counter())
+        if phase == BEST and detail:
+            told.setdefault("first", time.perf_counter())
+
+    given = {"budget": budget, "target": target, "costs": costs}
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    options["progress"] = progress
     result = tensolog.optimize(path, threads=threads, catalog=catalog, **options)
     result.save(out)
     seconds = time.perf_counter() - start
@@ -113,6 +128,7 @@ def optimize(
         "nodes_before": result.nodes_before,
         "nodes_after": result.nodes_after,
         "chosen": result.chosen,
+        "first_s": told["first"] - told["read"] if "first" in told else None,
         "rules": sorted({step.rule for step in result.plan if step.accepted}),
     }
 
@@ -171,6 +187,40 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
         "speedup_high": 1 / lap.ratio_low,
         "rounds": lap.samples,
         "verdict": lap.verdict,
+    }
+
+
+def race_results(
+    original: str, results: dict[str, str], *, threads: int, budget: float
+) -> dict[str, Any]:
+    """Race several results of one model and the original in one race, each opened as it says."""
+    import onnx
+    from tensolog.profiles.races.race import race as race_models
+    from tensolog.profiles.sessions.deployed import model_file
+    from tensolog.profiles.sessions.execution import embedded
+
+    from .zoo import random_feeds
+
+    files = {name: model_file(Path(path)) for name, path in results.items()}
+    laps = race_models(
+        {"original": Path(original), **files},
+        random_feeds(onnx.load(original), dimensions={"batch": 1, "tokens": 128}),
+        threads=threads,
+        budget_s=budget,
+        reference="original",
+        executions={name: embedded(file) for name, file in files.items()},
+    )
+    return {
+        "original_ms": laps["original"].median_ns / 1e6,
+        "laps": {
+            name: {
+                "ratio": laps[name].ratio,
+                "low": laps[name].ratio_low,
+                "high": laps[name].ratio_high,
+                "rounds": laps[name].samples,
+            }
+            for name in files
+        },
     }
 
 
@@ -365,6 +415,7 @@ STEPS = {
         build,
         optimize,
         race,
+        race_results,
         compare,
         predict,
         startup,

@@ -32,7 +32,7 @@ HEADER += f"{'again':>8}{'gap':>7}{'cost':>7}  growth"
 class DrawnPrices:
     """Prices drawn from hashes; all of them count as measured."""
 
-    remaining_s = 0.0
+    remaining_s, predictions = 0.0, None
 
     def __init__(self) -> None:
         self.model = self

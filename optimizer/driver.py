@@ -22,7 +22,7 @@ from .phases import Phases, Progress
 from .race.candidate_files import CandidateFiles
 from .result.conclude import conclude
 from .result.optimization import Optimization
-from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
+from .setting import BUDGET_S, CLASSES, COSTS, SEARCHES, OptionError, Setting, allowed
 from .state import read
 from .target import AUTO, TargetChoice, choose_target
 
@@ -57,6 +57,7 @@ def optimize(
     fold_limit: int = FOLD_LIMIT,
     seed: int = 0,
     search: str = SEARCHES[0],
+    costs: str = COSTS[0],
     keep: str | Path | None = None,
     on_interrupt: str = ON_INTERRUPT[0],
 ) -> Optimization:
@@ -80,7 +81,10 @@ def optimize(
     replaces the shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes,
     bounds a folded constant that is larger than what it was computed from. `seed` draws the inputs
     and the order in which plans are timed. `search` is "egraph" for the best plans of an e-graph
-    beside single rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the
+    beside single rewrites that gain, or "gains" for those alone. `costs` is "measured" to choose
+    plans by measured kernels alone, or "predicted" to measure those alone that may change the
+    choice, where a model of costs ships for the class of the processor, while predictions stand for
+    the others; the race decides in either case. `keep` is a DuckDB file that the
     plans are written to, and the e-graph if there is one. `on_interrupt` is "raise", or "keep" for
     the best plan that was verified and raced by then, in a result that says `interrupted`.
 
@@ -100,6 +104,7 @@ def optimize(
         fold_limit=fold_limit,
         seed=seed,
         search=search,
+        costs=costs,
     )
     if setting.fuses:
         require_compiler()

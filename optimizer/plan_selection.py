@@ -16,6 +16,7 @@ from .deadline import OutOfTimeError, remaining_s
 from .delivery import deliver_kernels
 from .graph.free_sizes import not_given
 from .layouts.blocking import BLOCKED
+from .phases import BEST
 from .race.contest import ORIGINAL, Contest, Plan
 from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
 from .race.qualifying import qualify
@@ -31,6 +32,8 @@ STRETCHED_S = 100.0
 # Of the budget, what a race of the newest plan may take while others are still to come, and the
 # rounds without which it tells nothing.
 EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
+# The least gain that is told of when it is predicted: a sum of kernels is not as exact as a race.
+TELLING_GAIN = 1.05
 # Of the seconds for opening plans in other ways, what asking the runtime takes, and measuring.
 ASKING_WAYS, MEASURING_WAYS = 0.15, 0.25
 
@@ -73,6 +76,22 @@ def stretch_s(setting: Setting, contest: Contest) -> float:
     return max(0.0, min(needed_s, STRETCHED_S) - setting.budget)
 
 
+def foretell(state: State, seconds: float) -> Iterator[Plan]:
+    """Tell of the plan that promises most, until a race has found one that is faster.
+
+    What it promises is by its kernels one by one, measured or predicted. What the runtime makes of
+    the original by itself is a gain here too, and none in a race.
+    """
+    plans = [plan for plan in _derived(state) if plan.lap is None and not plan.refusal]
+    if plans and state.contest.incumbent is None:
+        plan = min(plans, key=state.expected_cost)
+        (_, own_ns), (_, plan_ns) = state.expected_cost(state.original), state.expected_cost(plan)
+        if plan_ns > 0 and own_ns / plan_ns >= TELLING_GAIN:
+            gain = f"{own_ns / plan_ns:.2f}x predicted, plan {plan.name!r}"
+            state.phases.tell(BEST, 0, 0, gain)
+    yield from ()
+
+
 def race_newest(state: State, seconds: float) -> Iterator[Plan]:
     """Race the plan shortly that promises most of those not raced yet, for an early answer."""
     contest = state.contest
@@ -84,6 +103,8 @@ def race_newest(state: State, seconds: float) -> Iterator[Plan]:
         if plan.is_verified:
             raced = [contest.original, plan]
             contest.time_runnable(raced, short_s, phase="first race", reference=ORIGINAL)
+            if contest.incumbent is None:
+                state.phases.tell(BEST, 0, 0, "")  # whatever was foretold of it
     yield from ()
 
 
@@ -185,6 +206,11 @@ def predict_winner(state: State, seconds: float) -> Iterator[Plan]:
 def fuses(state: State) -> bool:
     """Whether plans may have generated kernels."""
     return state.setting.fuses
+
+
+def predicts(state: State) -> bool:
+    """Whether there are predictions for kernels that were not measured."""
+    return state.prices.model.predictions is not None
 
 
 def is_for_runtime(state: State) -> bool:

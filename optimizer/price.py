@@ -1,4 +1,4 @@
-"""Prices of nodes and plans: kernels under concrete shapes, measured within a budget, or bounded.
+"""Prices of nodes and plans: kernels under concrete shapes, measured within a budget, else guessed.
 
 A plan's price is the sum of its kernels' (`Prices.total`, which `State.expected_cost` asks of a
 plan). What it takes as a whole is timed in race/.
@@ -37,38 +37,48 @@ class Prices:
 
     def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
         """Measure what has no stored cost yet, in the order given, while the budget lasts."""
-        todo = [kernel for kernel in dict.fromkeys(kernels) if self._is_open(kernel)]
-        if not todo or self.remaining_s <= 0:
-            return
-        start = time.monotonic()
-        try:
-            self.measured += self.model.measure(todo, budget_s=self.remaining_s, progress=progress)
-        finally:
-            self.spent_s += (took_s := time.monotonic() - start)
-            self.remaining_s -= took_s
+        given = list(dict.fromkeys(kernels))
+        todo = [kernel for kernel in given if self._is_open(kernel)]
+        if todo and self.remaining_s > 0:
+            start = time.monotonic()
+            try:
+                self.measured += self.model.measure(
+                    todo, budget_s=self.remaining_s, progress=progress
+                )
+            finally:
+                self.spent_s += (took_s := time.monotonic() - start)
+                self.remaining_s -= took_s
+        if self.model.predictions is not None:
+            self.model.adapt(given)
 
     def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
         """List the kernels that can be measured and have not been, each once, in their order."""
         return self.model.unmeasured(kernel for kernel in kernels if self._is_open(kernel))
 
     def total(self, kernels: Sequence[Kernel]) -> Cost:
-        """Add up kernels; the sum is a bound as soon as one that matters is."""
-        costs = [(kernel, self.cost(kernel)) for kernel in kernels]
-        bounded = any(
-            cost.source == "bound" and not kernel.is_constant and self._is_open(kernel)
-            for kernel, cost in costs
-        )
+        """Add up kernels; the sum is a bound as soon as one that matters is, else predicted."""
+        costs = [self.cost(kernel) for kernel in kernels]
+        sources = {
+            cost.source
+            for kernel, cost in zip(kernels, costs, strict=True)
+            if not kernel.is_constant
+        }
         return Cost(
-            ns=sum(cost.ns for _, cost in costs),
-            spread_ns=sum(cost.spread_ns**2 for _, cost in costs) ** 0.5,
-            source="bound" if bounded else "measured",
+            ns=sum(cost.ns for cost in costs),
+            spread_ns=sum(cost.spread_ns**2 for cost in costs) ** 0.5,
+            source=next((word for word in ("bound", "predicted") if word in sources), "measured"),
         )
+
+    def interval_ns(self, kernels: Iterable[Kernel]) -> tuple[float, float]:
+        """Give what kernels take together at least and at most, by the intervals of each."""
+        costs = [self.cost(kernel) for kernel in kernels if not kernel.is_constant]
+        return sum(cost.least_ns for cost in costs), sum(cost.most_ns for cost in costs)
 
     def _is_open(self, kernel: Kernel) -> bool:
-        return self.cost(kernel).source == "bound"
+        return self.cost(kernel).source != "measured"
 
     def cost(self, kernel: Kernel) -> Cost:
-        """Give what a kernel costs as far as it was measured, else its bound."""
+        """Give what a kernel costs: measured, else predicted, else its bound."""
         return self.fused.get(kernel.op_type) or self.model.cost(kernel)
 
 

@@ -27,6 +27,9 @@ FINITE_MATH = "finite_math"
 ALLOWED = (*CLASSES, FINITE_MATH)
 # How plans are found: by an e-graph beside single gains, or by single gains alone.
 SEARCHES = ("egraph", "gains")
+# What stands for the time of a kernel that there is no time to measure: nothing, or what is
+# predicted, which then says what to measure, too.
+COSTS = ("measured", "predicted")
 
 
 class OptionError(TensologError, ValueError):
@@ -52,7 +55,7 @@ def allowed(classes: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Setting:
-    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search.
+    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search, costs.
 
     Where `stretches`, races of a model that takes long to open and to run may take longer.
     """
@@ -66,6 +69,7 @@ class Setting:
     fold_limit: int = FOLD_LIMIT
     seed: int = 0
     search: str = SEARCHES[0]
+    costs: str = COSTS[0]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", allowed(self.allow))
@@ -73,6 +77,8 @@ class Setting:
             raise OptionError(f"unknown target {self.target!r}; known: {', '.join(TARGETS)}")
         if self.search not in SEARCHES:
             raise OptionError(f"unknown search {self.search!r}; known: {', '.join(SEARCHES)}")
+        if self.costs not in COSTS:
+            raise OptionError(f"unknown costs {self.costs!r}; known: {', '.join(COSTS)}")
         if self.threads < 1:
             raise OptionError(f"threads must be at least 1, not {self.threads}")
         if self.threads > (most := most_threads()):

@@ -13,8 +13,9 @@ from ..catalog import Catalog
 from ..catalog.onnx.reader import read_model
 from ..catalog.onnx.writer import skeleton_model
 from ..profiles.kernel import Kernel
-from ..profiles.kernels.costs import CostModel
-from ..profiles.sessions.execution import AS_WRITTEN
+from ..profiles.kernels.costs import CostModel, Predictions
+from ..profiles.machine import load_device
+from ..profiles.sessions.execution import AS_WRITTEN, DEFAULTS
 from ..rules import Rule
 from ..rules.gate.ledger.proof_tables import store_ledger
 from .graph.free_sizes import sizes_from
@@ -37,6 +38,8 @@ from .setting import Setting
 if TYPE_CHECKING:
     from .driver import Source
 
+
+# Imported within functions: what predicts costs, which loads a model.
 
 # Of all time, what is kept at most for compiling the winner's kernels for other processors.
 DELIVERING_SHARE = 0.15
@@ -189,7 +192,7 @@ class State:
         if plan.base is not None:
             return False, self.expected_cost(plan.base)[1] - plan.gain_ns
         cost = self.prices.total(list(self.kernels(plan).values()))
-        return cost.source == "bound", cost.ns
+        return cost.source != "measured", cost.ns
 
     def size_bytes(self) -> int:
         """Give the size of the model's file and weights."""
@@ -215,6 +218,15 @@ class State:
             self._contest.close()
 
 
+def _predictions(catalog: Catalog, setting: Setting) -> Predictions | None:
+    """What kernels would take by what ships for this processor, where that was asked for."""
+    if setting.costs != "predicted":
+        return None
+    from ..profiles.learning.kernel_costs import shipped_forecast
+
+    return shipped_forecast(load_device(catalog), setting.threads, DEFAULTS.level)
+
+
 def read(
     source: Source,
     *,
@@ -235,7 +247,9 @@ def read(
         original = Plan(ORIGINAL, graph, nodes_in_file=len(skeleton.graph.node))
         # Like the plans, so that the same weights are mapped and nothing else tells them apart.
         original.source = candidate_files.place(ORIGINAL, skeleton)
-        prices = Prices(CostModel(catalog, threads=setting.threads), budget_s=0.0)
+        predictions = _predictions(catalog, setting)
+        model = CostModel(catalog, threads=setting.threads, predictions=predictions)
+        prices = Prices(model, budget_s=0.0)
         # What runs, runs as it is written.
         as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
         run_prices = Prices(as_written, budget_s=0.0, fused=prices.fused)

@@ -78,6 +78,23 @@ def identity() -> Identity:
     return Identity(name, cores(), memory_bytes(), " ".join([platform.machine(), *flags]))
 
 
+# What kinds of kernels a runtime picks, the fastest first, and who makes the processors.
+_VECTORS = {"avx512f": "avx512", "avx2": "avx2", "sve": "sve", "asimd": "neon"}
+_MAKERS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+
+
+def processor_class() -> str:
+    """Name the class of this machine's processor, such as "amd-avx512"; "" where it is unknown.
+
+    What is learned of times on one machine is of use on others of its class.
+    """
+    here = identity()
+    flags = here.instruction_set.split()
+    vectors = next((name for flag, name in _VECTORS.items() if flag in flags), "")
+    maker = next((name for word, name in _MAKERS.items() if word in here.name), "")
+    return f"{maker}-{vectors}" if maker and vectors else ""
+
+
 def processors() -> tuple[int, ...]:
     """Number the processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

@@ -11,6 +11,7 @@ from ..graph.graph import Graph
 from ..match.rewrite import Step
 from ..price import Prices, Progress
 from .absorbing_rules import is_naming
+from .active_measurement import cheapest_within_intervals
 from .build import build
 from .derivations.derive_all import derive
 from .egraph import EGraph
@@ -207,7 +208,9 @@ def roots_of(egraph: EGraph, selection: Selection) -> tuple[int, ...]:
 def _cheapest(
     egraph: EGraph, costs: Costs, steps: int, progress: Report | None
 ) -> tuple[Extraction, float]:
-    """Take out and measure in turns; the last extraction takes only what is measured."""
+    """Take out and measure in turns; the last extraction takes what is measured or predicted."""
+    if costs.prices.model.predictions is not None:
+        return cheapest_within_intervals(egraph, costs, steps, _measuring(progress))
     for _ in range(EXTRACTIONS):
         problem, own, extraction = _extracted(egraph, costs, steps)
         news = {choice.node for choice in extraction.selection.values()}

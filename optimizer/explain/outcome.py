@@ -28,6 +28,8 @@ LEAST_GAP = 0.01
 SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 # By so many seconds a budget may be passed without a word; the phases that took most are told.
 UNTOLD_S, TOLD_PHASES = 1.0, 5
+# Kernels that a sentence names at most.
+TOLD_KERNELS = 3
 
 
 def candidate_of(plan: Plan, *, winner: bool, reference: Lap | None = None) -> Candidate:
@@ -122,6 +124,15 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
         longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:TOLD_PHASES]
         parts = ", ".join(f"{name} {taken:.0f} s" for name, taken in longest if taken >= 0.5)
         yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
+
+
+def told_predicted(kernels: Sequence[str]) -> Iterator[str]:
+    """Say in a sentence which kernels were predicted and not measured, by their labels."""
+    if kernels:
+        named = ", ".join(kernels[:TOLD_KERNELS])
+        rest = len(kernels) - TOLD_KERNELS
+        more = f" and {rest} more" if rest > 0 else ""
+        yield f"Predicted and not measured: {named}{more}; plans were raced all the same."
 
 
 def processors(only: str) -> Iterator[str]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from ...catalog import Catalog
 from ...profiles.kernels.costs import CostModel
+from ...profiles.learning.archive import CostGraph
+from ...profiles.learning.kernel_costs import KernelPredictor
 from ...profiles.learning.kernel_graphs import graph_of_kernel
-from ...profiles.learning.predictor import CostPredictor, Neighbour
+from ...profiles.learning.predictor import CostPredictor, Neighbour, Prediction
 from ...profiles.machine import load_device
 from .explain_model import kernels_of_model
 
@@ -43,7 +45,7 @@ class PredictedCost:
 
 def predicted_costs(
     model: Source,
-    predictor: CostPredictor,
+    predictor: CostPredictor | KernelPredictor,
     *,
     threads: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
@@ -66,8 +68,9 @@ def predicted_costs(
             distinct[kernel.hash] = kernel
     rows = []
     for key, kernel in distinct.items():
-        example = predictor.example(graph_of_kernel(kernel, "model", {(used, "all"): 1.0}, machine))
-        predicted, cost = predictor.predict(example), measured.cost(kernel)
+        graph = graph_of_kernel(kernel, "model", {(used, "all"): 1.0}, machine)
+        predicted, nearest = _predicted(predictor, graph)
+        cost = measured.cost(kernel)
         rows.append(
             PredictedCost(
                 kernel.label(),
@@ -76,7 +79,17 @@ def predicted_costs(
                 float(predicted.least_ns[0]),
                 float(predicted.most_ns[0]),
                 cost.ns if cost.source == "measured" else None,
-                tuple(predictor.nearest(example)),
+                tuple(nearest),
             )
         )
     return sorted(rows, key=lambda row: (-row.calls * row.predicted_ns, row.kernel))
+
+
+def _predicted(
+    predictor: CostPredictor | KernelPredictor, graph: CostGraph
+) -> tuple[Prediction, list[Neighbour]]:
+    if isinstance(predictor, KernelPredictor):
+        rows = predictor.example(graph)
+        return predictor.predict(rows), predictor.nearest(rows)
+    example = predictor.example(graph)
+    return predictor.predict(example), predictor.nearest(example)

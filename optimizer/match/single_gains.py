@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx.shape_inference import InferenceError
@@ -21,6 +22,8 @@ from .rewrite import RewriteError, Step, apply_match, simplify
 
 # A search whose every round finds a gain ends long before; this guards against prices that cycle.
 ROUNDS = 20
+# Kernels that are measured before it is asked again which trials are still open.
+AT_ONCE = 8
 
 Report = Callable[[str, int, int, str], None]
 
@@ -35,6 +38,20 @@ class Trial:
     added: int
     before: tuple[Kernel, ...]
     after: tuple[Kernel, ...]
+
+    @property
+    def changed(self) -> tuple[Counter[Kernel], Counter[Kernel]]:
+        """Count the kernels that go, and those that come, without what does both."""
+        before, after = Counter(self.before), Counter(self.after)
+        return before - after, after - before
+
+    def is_open(self, prices: Prices) -> bool:
+        """Tell whether intervals leave open which of the two takes longer."""
+        (least, most), (other_least, other_most) = (
+            prices.interval_ns(part.elements()) for part in self.changed
+        )
+        is_exact = least == most and other_least == other_most
+        return not is_exact and least <= other_most and other_least <= most
 
 
 def explore(
@@ -58,8 +75,7 @@ def explore(
         found = explorer.find(graph)
         types = bound_types(graph, sizes)
         trials = [t for m in found if (t := weigh(graph, m, types, sizes)) is not None]
-        kernels = [k for trial in trials for k in (*trial.before, *trial.after)]
-        prices.measure(kernels, lambda done, total, what: progress("measuring", done, total, what))
+        _measure(trials, prices, progress)
         chosen: list[Step] = []
         touched: set[int] = set()
         for trial, step in sorted(
@@ -89,6 +105,34 @@ def explore(
         steps += simplify(graph, simplifier, fold_limit=fold_limit)
         progress("searching", len(steps), 0, f"{len(graph.nodes)} nodes")
     return steps + list(weighed.values())
+
+
+def _measure(trials: Sequence[Trial], prices: Prices, progress: Report) -> None:
+    """Measure what trials need to be decided, as far as the budget goes.
+
+    That is all of their kernels; of those that are predicted, what makes intervals of what goes and
+    of what comes overlap, the widest first.
+    """
+
+    def tell(done: int, total: int, what: str) -> None:
+        progress("measuring", done, total, what)
+
+    if prices.model.predictions is None:
+        prices.measure([k for trial in trials for k in (*trial.before, *trial.after)], tell)
+        return
+    prices.model.adapt(k for trial in trials for k in (*trial.before, *trial.after))
+    while True:
+        often = Counter(k for t in trials if t.is_open(prices) for pair in t.changed for k in pair)
+        costs = {kernel: prices.cost(kernel) for kernel in prices.unmeasured(often)}
+        open_ = sorted(
+            costs, key=lambda k: often[k] * (costs[k].most_ns - costs[k].least_ns), reverse=True
+        )[:AT_ONCE]
+        if not open_ or prices.remaining_s <= 0:
+            return
+        before = prices.measured
+        prices.measure(open_, tell)
+        if prices.measured == before:
+            return
 
 
 def weigh(
@@ -166,11 +210,13 @@ def judge(trial: Trial, prices: Prices) -> Step:
         cost_before_ns=before.ns,
         cost_after_ns=after.ns,
     )
-    if "bound" in (before.source, after.source):
+    if "bound" in (before.source, after.source) or trial.is_open(prices):
         return replace(step, reason="not measured within the budget")
     gain = before.ns - after.ns
     noise = (before.spread_ns**2 + after.spread_ns**2) ** 0.5
     change = f"{_microseconds(before)} -> {_microseconds(after)}"
+    if "predicted" in (before.source, after.source):
+        change += ", predicted"
     if gain > noise:
         return replace(step, accepted=True, reason=f"cheaper: {change}")
     word = "higher cost" if gain < -noise else "not cheaper beyond noise"

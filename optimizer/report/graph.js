@@ -59,7 +59,7 @@ class GraphView {
         title: node.op.replace("com.microsoft", "ms"),
         detail: shapeText(node.shape),
         cost: node.cost_ns ?? 0,
-        costText: node.cost_ns ? (node.cost_source === "bound" ? "≥ " : "") + formatTime(node.cost_ns) : "",
+        costText: node.cost_ns ? ({ bound: "≥ ", predicted: "≈ " }[node.cost_source] ?? "") + formatTime(node.cost_ns) : "",
         group: operatorClass(node.op),
       });
       for (const output of node.outputs) if (output !== "") maker.set(output, box);

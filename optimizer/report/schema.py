@@ -115,6 +115,15 @@ class OperatorCost(TypedDict):
     bounded: bool  # a kernel of it was not measured: its lower bound stands in
 
 
+class PredictedKernel(TypedDict):
+    """A kernel of the original or of the winner that was predicted, and not measured."""
+
+    kernel: str
+    time_ns: float
+    least_ns: float  # of its interval, and
+    most_ns: float
+
+
 class NearMiss(TypedDict):
     """A place where a rule would have fired, had one condition held."""
 
@@ -155,7 +164,7 @@ class Node(TypedDict):
     dtype: NotRequired[str | None]
     attributes: NotRequired[dict[str, str]]  # short texts
     cost_ns: NotRequired[float | None]
-    cost_source: NotRequired[str]  # measured | bound
+    cost_source: NotRequired[str]  # measured | predicted | bound
     # In `after`: the rule that made the node. In `before`: the rule that removed it.
     rule: NotRequired[str | None]
 
@@ -203,6 +212,7 @@ class Summary(Headline, total=False):
     candidates: list[Candidate]
     deviations: list[Deviation]
     operators: list[OperatorCost]
+    predicted: list[PredictedKernel]  # those that take most first
     near_misses: list[NearMiss]
     execution: Execution
     device: Device

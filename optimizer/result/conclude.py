@@ -16,7 +16,14 @@ from ..deadline import cut_at
 from ..delivery import deliver_kernels
 from ..explain.near_misses import near_misses
 from ..explain.node_story import Question
-from ..explain.outcome import candidate_of, more_time, processors, time_over, verdict_of
+from ..explain.outcome import (
+    candidate_of,
+    more_time,
+    processors,
+    time_over,
+    told_predicted,
+    verdict_of,
+)
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..race.contest import Plan
@@ -29,7 +36,7 @@ from .plan_tables import keep_plans, record_plan
 from .summary import details, version_of
 
 if TYPE_CHECKING:
-    from ..report.schema import DrawnGraph, Headline, OperatorCost
+    from ..report.schema import DrawnGraph, Headline, OperatorCost, PredictedKernel
 
 
 # Smaller weights are read in a few milliseconds.
@@ -72,6 +79,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
             candidates,
             deviations,
         )
+    predicted = _predicted(state, original, winner)
     headline: Headline = {
         "tensolog": version_of("tensolog"),
         "chosen": winner.name,
@@ -82,6 +90,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
                 *more_time(winner, state.plans, state.round_s, state.schedule.seconds),
                 *time_over(state.cut, state.phases, state.setting),
                 *processors(state.only_processors),
+                *told_predicted([kernel["kernel"] for kernel in predicted]),
             ]
         ),
         "nodes_before": original.nodes,
@@ -112,6 +121,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         outside_bytes=outside_bytes(original, winner),
         weights_files=_weights_files(state),
         operators=_operators(state, original, winner),
+        predicted=predicted,
         graphs=(_drawn(state, original, steps), _drawn(state, winner, ())),
         question=Question(state.setting, state.planner.base, dict(state.sizes)),
         catalog=state.catalog,
@@ -158,6 +168,22 @@ def _operators(state: State, original: Plan, winner: Plan) -> list[OperatorCost]
         calls_of(original.graph, state.kernels(original), state.prices),
         calls_of(winner.graph, state.kernels(winner), state.prices),
     )
+
+
+def _predicted(state: State, *plans: Plan) -> list[PredictedKernel]:
+    """List the kernels of plans that are predicted, those first that take most."""
+    kernels = {kernel.hash: kernel for plan in plans for kernel in state.kernels(plan).values()}
+    costs = [(kernel.label(), state.prices.cost(kernel)) for kernel in kernels.values()]
+    return [
+        {
+            "kernel": label,
+            "time_ns": cost.ns,
+            "least_ns": cost.least_ns,
+            "most_ns": cost.most_ns,
+        }
+        for label, cost in sorted(costs, key=lambda pair: (-pair[1].ns, pair[0]))
+        if cost.source == "predicted"
+    ]
 
 
 def _drawn(state: State, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:

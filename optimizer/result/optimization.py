@@ -30,7 +30,7 @@ from .deliverable import Deliverable
 if TYPE_CHECKING:
     from ..explain.node_story import NodeStory, Question
     from ..explain.reasons import Reason
-    from ..report.schema import DrawnGraph, OperatorCost, Summary, Target
+    from ..report.schema import DrawnGraph, OperatorCost, PredictedKernel, Summary, Target
 
 # Imported within functions: reports and explanations, for who asks for them.
 
@@ -56,6 +56,7 @@ class Optimization:
     details: Summary
     near_misses: list[Reason]
     operators: list[OperatorCost]
+    predicted: list[PredictedKernel]
     graphs: tuple[DrawnGraph, DrawnGraph]
     execution: Execution = DEFAULTS
     libraries: Mapping[str, bytes] = field(default_factory=dict)
@@ -231,6 +232,7 @@ class Optimization:
                 for deviation in self.deviations
             ],
             "operators": self.operators,
+            "predicted": self.predicted,
             "near_misses": [miss.near_miss_json() for miss in self.near_misses],
             "execution": self.execution.to_json(),  # type: ignore[typeddict-item]
         }

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -39,11 +39,35 @@ _PATIENCE = 2
 
 @dataclass(frozen=True)
 class Cost:
-    """Nanoseconds of one run, spread as 1.4826 median absolute deviations; 0 for a bound."""
+    """Nanoseconds of one run, spread as 1.4826 median absolute deviations; 0 if not measured.
+
+    The interval of a predicted time is that times or divided by `factor`.
+    """
 
     ns: float
     spread_ns: float
-    source: Literal["measured", "bound"]
+    source: Literal["measured", "predicted", "bound"]
+    factor: float = 1.0
+
+    @property
+    def least_ns(self) -> float:
+        """The lower end of the interval."""
+        return self.ns / self.factor
+
+    @property
+    def most_ns(self) -> float:
+        """The upper end of the interval; infinite for a bound, above which anything may lie."""
+        return math.inf if self.source == "bound" else self.ns * self.factor
+
+
+class Predictions(Protocol):
+    """What kernels that nobody measured would take (learning/kernel_costs.py)."""
+
+    def cost(self, kernel: Kernel) -> Cost | None:
+        """Predict a kernel; None where nothing is known of such."""
+
+    def learn(self, measured: Iterable[tuple[Kernel, float]]) -> None:
+        """Take kernels that were measured on this machine, in ns."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +92,12 @@ class CostModel:
         runner: Runner | None = None,
         clock: Callable[[], float] = time.monotonic,
         seed: int = 0,
+        predictions: Predictions | None = None,
     ) -> None:
         """Read the stored measurements; `configuration` is a key of session.LEVELS.
 
-        With measure=False nothing is ever timed. `runner` and `clock` (seconds) are for tests.
+        With measure=False nothing is ever timed. `predictions` stand for what is not measured.
+        `runner` and `clock` (seconds) are for tests.
         """
         if configuration not in LEVELS:
             known = ", ".join(LEVELS)
@@ -84,12 +110,13 @@ class CostModel:
         self._clock = clock
         self._random = random.Random(seed)
         self.device: Device = load_device(catalog)
+        self.predictions = predictions
         self._rows = self._load()
         self._bounds: dict[str, float] = {}
         self._least_reference = self._load_reference()
 
     def predict(self, kernels: Iterable[Kernel]) -> dict[Kernel, Cost]:
-        """Return each kernel's stored measurement, or its roofline bound where there is none."""
+        """Return each kernel's stored measurement, else what is predicted, else its bound."""
         return {kernel: self.cost(kernel) for kernel in kernels}
 
     def cost(self, kernel: Kernel) -> Cost:
@@ -99,6 +126,10 @@ class CostModel:
         row = self._rows.get(kernel.hash)
         if row is not None and row.ns is not None:
             return Cost(row.ns, row.spread_ns, "measured")
+        if self.predictions is not None and row is None:
+            predicted = self.predictions.cost(kernel)
+            if predicted is not None:
+                return predicted
         if kernel.hash not in self._bounds:
             self._bounds[kernel.hash] = bound_ns(kernel, self.device, self.threads)
         return Cost(self._bounds[kernel.hash], 0.0, "bound")
@@ -142,6 +173,14 @@ class CostModel:
                 self._measure_batch(batch, reference, deadline, report)
                 trim_memory()
         return report.done
+
+    def adapt(self, kernels: Iterable[Kernel]) -> None:
+        """Adapt predictions to those of some kernels that are measured."""
+        if self.predictions is not None:
+            rows = [(kernel, self._rows.get(kernel.hash)) for kernel in kernels]
+            self.predictions.learn(
+                (kernel, row.ns) for kernel, row in rows if row is not None and row.ns is not None
+            )
 
     def _measure_batch(
         self, batch: Sequence[Kernel], reference: Probe, deadline: float, report: _Report

@@ -80,7 +80,7 @@ def choose(
         raise ChooserError("at least one configuration has to be measured")
     random = np.random.default_rng(seed)
     columns = _columns(other_devices, len(parameters))
-    process = _Process(_scaled(parameters), columns, random)
+    process = _Process(scaled_parameters(parameters), columns, random)
     limit = min(measurements, len(parameters))
     numbers: list[int] = []
     times: list[float] = []
@@ -230,7 +230,7 @@ def _columns(other_devices: Sequence[Array], count: int) -> Array:
     return np.array(columns).T if columns else np.empty((count, 0))
 
 
-def _scaled(parameters: Array) -> Array:
+def scaled_parameters(parameters: Array) -> Array:
     """Return parameters of mean 0 and deviation 1, those above 0 as logarithms; no constants."""
     values = np.where(parameters.min(0) > 0, np.log(np.maximum(parameters, 1e-300)), parameters)
     values = values[:, parameters.max(0) > parameters.min(0)]

@@ -7,7 +7,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -20,6 +20,8 @@ from ..machine import available_memory_bytes
 from .archive import ArchiveError, Array, CostGraph, read_archive, write_archive
 
 Outcome = Literal["added", "replaced", "known"]
+FilesDone = Callable[[int, str], None]
+"""Called with how many files are done, and the path of the next one."""
 _PARTS = ("cost_graph_node", "cost_graph_edge", "cost_graph_configuration")
 
 
@@ -36,7 +38,9 @@ def archives_of(source: Path) -> list[tuple[Path, str]]:
     return [(file, file.relative_to(source).as_posix()) for file in files]
 
 
-def import_archives(catalog: Catalog, source: Path) -> dict[Outcome, int]:
+def import_archives(
+    catalog: Catalog, source: Path, progress: FilesDone | None = None
+) -> dict[Outcome, int]:
     """Store the graphs of a folder or file, all of them or none; return how many were new.
 
     A file whose path is known replaces what was stored of it. Raises ArchiveError.
@@ -44,6 +48,8 @@ def import_archives(catalog: Catalog, source: Path) -> dict[Outcome, int]:
     outcomes: dict[Outcome, int] = {"added": 0, "replaced": 0, "known": 0}
     with catalog.transaction():
         for graph in read_archives(source):
+            if progress is not None:
+                progress(sum(outcomes.values()), graph.path)
             outcomes[store_cost_graph(catalog, graph)] += 1
     return outcomes
 
@@ -94,15 +100,21 @@ def store_cost_graph(catalog: Catalog, graph: CostGraph) -> Outcome:
 
 
 def load_cost_graphs(catalog: Catalog) -> Iterator[CostGraph]:
-    """Yield the graphs of the catalog in the order of their paths."""
+    """Yield the graphs of the catalog in the order of their paths, of each path the newest.
+
+    Catalogs that were merged may hold several of a path.
+    """
     rows = catalog.connection.execute(
-        "SELECT graph_hash, path, arrays, splits FROM cost_graph ORDER BY path, stored_at"
+        "SELECT graph_hash, path, arrays, splits FROM cost_graph QUALIFY row_number() OVER"
+        " (PARTITION BY path ORDER BY stored_at DESC, graph_hash) = 1 ORDER BY path"
     ).fetchall()
     for key, path, described, splits in rows:
         yield _load(catalog, key, path, json.loads(described), splits)
 
 
-def export_archives(graphs: Iterable[CostGraph], folder: Path) -> list[Path]:
+def export_archives(
+    graphs: Iterable[CostGraph], folder: Path, progress: FilesDone | None = None
+) -> list[Path]:
     """Write each graph to its path below a folder, a file whole or not at all; return the files.
 
     Raises ArchiveError for a path that leads out of the folder, as a stranger's catalog may have.
@@ -118,6 +130,8 @@ def export_archives(graphs: Iterable[CostGraph], folder: Path) -> list[Path]:
         ):
             raise ArchiveError(f"the path {graph.path!r} of a graph names no npz file in a folder")
         file = folder.joinpath(*parts)
+        if progress is not None:
+            progress(len(written), graph.path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as opened:
             write_archive(graph, opened)

@@ -20,11 +20,10 @@ from .examples import Array, Example, example_of
 from .exported import cost_model
 from .kernel_graphs import PRIOR_FEATURE, prior_feature_of
 from .kernel_samples import Sample, examples_of
-from .predictor import CostPredictor, conformal_factor, graph_signature, summary
+from .predictor import COVERAGE, CostPredictor, conformal_factor, graph_signature, summary
 from .training_options import Progress, Training
 
 MEMBERS = 4
-COVERAGE = 0.9
 # Of a graph's configurations, so many at most say how far predictions lie from the truth.
 _MOST_ERRORS = 256
 

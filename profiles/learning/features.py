@@ -26,14 +26,14 @@ from ..machine import Device
 
 Array = np.ndarray[Any, Any]
 
-_MOST_DIMENSIONS = 5
+MOST_DIMENSIONS = 5
 NAMES = (
     "flops", "operations", "bytes", "input_bytes", "constant_bytes", "output_bytes", "intensity",
     "free_extent", "contracted_extent", "contractions", "element_bytes", "inputs", "outputs",
     "group", "stride", "dilation",
-    *(f"input_{axis}" for axis in range(_MOST_DIMENSIONS)),
-    *(f"operand_{axis}" for axis in range(_MOST_DIMENSIONS)),
-    *(f"output_{axis}" for axis in range(_MOST_DIMENSIONS)),
+    *(f"input_{axis}" for axis in range(MOST_DIMENSIONS)),
+    *(f"operand_{axis}" for axis in range(MOST_DIMENSIONS)),
+    *(f"output_{axis}" for axis in range(MOST_DIMENSIONS)),
     "bound",
 )  # fmt: skip
 
@@ -99,8 +99,8 @@ def quantities(kernel: Kernel, machine: Device, threads: int) -> list[float]:
 
 def extents(shape: Sequence[int]) -> list[float]:
     """Return the last dimensions of a shape, -1 before them where there are fewer."""
-    last = [float(size) for size in shape[-_MOST_DIMENSIONS:]]
-    return [-1.0] * (_MOST_DIMENSIONS - len(last)) + last
+    last = [float(size) for size in shape[-MOST_DIMENSIONS:]]
+    return [-1.0] * (MOST_DIMENSIONS - len(last)) + last
 
 
 def _known(value: object) -> float:

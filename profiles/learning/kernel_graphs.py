@@ -26,7 +26,9 @@ PRIOR_FEATURE = FEATURES.index("bound")
 FOLDER = "tile/onnxruntime/"
 """Where graphs of measured kernels lie in a data set."""
 
-_LEVELS = tuple(LEVELS)
+LEVEL_NAMES = tuple(LEVELS)
+"""The optimization levels in the order of their numbers."""
+
 _DEFAULT_LEVEL = "all"
 
 Configuration = tuple[int, str]
@@ -68,7 +70,8 @@ def graph_of_kernel(
             "node_opcode": np.array(opcodes, np.int32),
             "edge_index": np.array(edges, np.int32).reshape(-1, 2),
             "config_feat": np.array(
-                [[threads, _LEVELS.index(level)] for threads, level in configurations], np.float32
+                [[threads, LEVEL_NAMES.index(level)] for threads, level in configurations],
+                np.float32,
             ).reshape(-1, 2),
             "config_runtime": runtimes,
             "config_runtime_normalizers": np.repeat(runtimes[:1], len(runtimes)),

@@ -23,6 +23,8 @@ from .archive import CostGraph
 from .examples import Array, Example, batch_of, example_of, segments_of
 from .exported import FORMAT, METADATA
 
+# Of the times of architectures left out, the share that an interval is made to hold.
+COVERAGE = 0.9
 # Configurations of a graph are compared with each other so many at a time.
 _TOGETHER = 64
 _SEED = 0

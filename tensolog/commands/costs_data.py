@@ -15,7 +15,8 @@ from . import options as shared
 @click.argument("source", metavar="DIR|ZIP", type=click.Path(exists=True, path_type=Path))
 @shared.catalog_option
 @shared.json_option
-def import_data(source: Path, catalog_path: str | None, as_json: bool) -> None:
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def import_data(source: Path, catalog_path: str | None, as_json: bool, quiet: bool) -> None:
     """Read the npz files of TpuGraphs in a folder, in a zip file, or one of them, into the catalog.
 
     All of them are stored, or none: a file that is damaged is refused. A file read before is left
@@ -31,9 +32,12 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool) -> None:
     """
     from ..catalog import Catalog
     from ..profiles.learning.cost_graphs import import_archives
+    from ..progress import Progress
 
-    with Catalog(catalog_path) as catalog:
-        outcomes = import_archives(catalog, source)
+    with Progress(quiet=quiet) as progress, Catalog(catalog_path) as catalog:
+        outcomes = import_archives(
+            catalog, source, lambda done, path: progress("reading", done, 0, path)
+        )
     if as_json:
         from ..json_text import json_text
 
@@ -48,7 +52,8 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @shared.catalog_option
 @shared.json_option
-def export_data(folder: Path, catalog_path: str | None, as_json: bool) -> None:
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def export_data(folder: Path, catalog_path: str | None, as_json: bool, quiet: bool) -> None:
     """Write the graphs of the catalog as npz files of TpuGraphs below a folder.
 
     What was imported comes out at the path it had, with equal arrays. Each file is written whole
@@ -59,12 +64,18 @@ def export_data(folder: Path, catalog_path: str | None, as_json: bool) -> None:
       tensolog costs export data/
     """
     from ..profiles.learning.cost_graphs import export_archives, load_cost_graphs
+    from ..progress import Progress
 
     with (
         on_interrupt("what was written by then is whole"),
+        Progress(quiet=quiet) as progress,
         shared.open_to_read(catalog_path) as catalog,
     ):
-        files = export_archives(load_cost_graphs(catalog), folder)
+        files = export_archives(
+            load_cost_graphs(catalog),
+            folder,
+            lambda done, path: progress("writing", done, 0, path),
+        )
     if as_json:
         from ..json_text import json_text
 

@@ -60,7 +60,7 @@ def collect(
 
     rows: list[dict[str, Any]] = []
     with on_interrupt("what was measured is kept"), Progress(quiet=quiet) as progress:
-        from ..catalog import Catalog
+        from ..catalog import Catalog, TensologError
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
         from ..optimizer.explain.explain_model import kernels_of_model
@@ -72,15 +72,20 @@ def collect(
         with stage(catalog_path) as catalog:
             for model in models:
                 progress("reading", 0, 1, str(model))
-                kernels = profile_model(
-                    model,
-                    threads=threads,
-                    budget=max(end - time.monotonic(), 0.0),
-                    level=level,
-                    catalog=catalog,
-                    progress=progress,
-                )
-                graphs += measured_graphs(catalog, model.stem, kernels_of_model(model))
+                try:
+                    kernels = profile_model(
+                        model,
+                        threads=threads,
+                        budget=max(end - time.monotonic(), 0.0),
+                        level=level,
+                        catalog=catalog,
+                        progress=progress,
+                    )
+                    graphs += measured_graphs(catalog, model.stem, kernels_of_model(model))
+                except TensologError as error:
+                    if str(model) in str(error):
+                        raise
+                    raise click.ClickException(f"{model}: {error}") from error
                 failed = sum(kernel["failure"] is not None for kernel in kernels)
                 bounds = sum(kernel["source"] != "measured" for kernel in kernels) - failed
                 known = len(kernels) - bounds - failed

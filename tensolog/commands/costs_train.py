@@ -10,10 +10,14 @@ import click
 from ..interrupts import on_interrupt
 from ..printing import echo
 from . import options as shared
+from .options import SHIPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from onnx import ModelProto
+
+    from ..catalog import Catalog
     from ..optimizer.explain.predicted_costs import PredictedCost
 
 
@@ -26,6 +30,14 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
     help="ONNX model to write.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["trees", "network"]),
+    default="trees",
+    show_default=True,
+    help="Boosted trees over the bound of a kernel, or a graph network, which also learns from "
+    "graphs of others.",
 )
 @click.option(
     "--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Training steps."
@@ -59,6 +71,7 @@ if TYPE_CHECKING:
 def train(
     models: Sequence[Path],
     output: Path,
+    kind: str,
     steps: int,
     hops: int | None,
     segment: int,
@@ -69,18 +82,18 @@ def train(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Train a graph network on measured times, and write it as an ONNX model.
+    """Train a model of costs on measured times, and write it as an ONNX model.
 
     With models: on their kernels, as tensolog costs collect measured them. Without: on the graphs
-    with timed configurations that the catalog holds (tensolog costs import). Four networks are
-    trained, each without a part of the architectures; how far they are wrong there makes the
-    interval of a prediction. It needs torch (pip install 'tensolog[learn]'); what it writes does
-    not.
+    with timed configurations that the catalog holds (tensolog costs import). Each time a part of
+    the architectures is left out; how far predictions are wrong there makes their interval. Trees
+    need scikit-learn and networks torch (pip install 'tensolog[learn]'); what is written needs
+    neither. optimize --costs predicted uses the trees that ship for a class of processors.
 
     \b
     Examples:
-      tensolog costs train a.onnx b.onnx c.onnx --threads 1 -o costs.onnx
-      tensolog costs train --hops 1 -o layouts.onnx
+      tensolog costs train a.onnx b.onnx c.onnx -o costs.onnx
+      tensolog costs train --kind network --hops 1 -o layouts.onnx
       tensolog costs train --leave-out bert --leave-out unet -o costs.onnx
     """
     from ..catalog.files import replacing
@@ -88,8 +101,8 @@ def train(
     from ..profiles.learning.cost_graphs import load_cost_graphs
     from ..profiles.learning.ensemble import train_on_graphs, train_on_kernels
     from ..profiles.learning.examples import architecture_of
+    from ..profiles.learning.kernel_costs import load_predictor
     from ..profiles.learning.kernel_samples import measured_samples
-    from ..profiles.learning.predictor import CostPredictor
     from ..profiles.learning.training_options import Training
     from ..profiles.machine import cores, load_device
     from ..progress import Progress
@@ -103,7 +116,9 @@ def train(
             progress("training", done, total, str(output))
 
         with shared.open_to_read(catalog_path) as catalog:
-            if models:
+            if kind == "trees":
+                model = _trained_trees(catalog, models, left_out, tell)
+            elif models:
                 used = cores() if threads is None else threads
                 samples = [
                     sample
@@ -126,7 +141,7 @@ def train(
         content = model.SerializeToString()
         with replacing(output) as file:
             file.write(content)
-    metadata = CostPredictor(content).metadata
+    metadata = load_predictor(content).metadata
     interval = metadata["interval"]
     row = {
         "file": str(output),
@@ -147,14 +162,37 @@ def train(
         )
 
 
+def _trained_trees(
+    catalog: Catalog,
+    models: Sequence[Path],
+    left_out: tuple[str, ...],
+    progress: Callable[[int, int], None],
+) -> ModelProto:
+    """Train trees on the kernels of models, or of all graphs that the catalog holds."""
+    from ..profiles.learning.cost_graphs import load_cost_graphs
+    from ..profiles.learning.kernel_rows import kernel_rows
+    from ..profiles.learning.kernel_trees import train_trees
+
+    described = (kernel_rows(graph) for graph in load_cost_graphs(catalog))
+    wanted = {path.stem for path in models}
+    kernels = [
+        rows
+        for rows in described
+        if rows is not None
+        and rows.architecture not in left_out
+        and (not models or rows.architecture in wanted)
+    ]
+    return train_trees(kernels, progress=progress)
+
+
 @click.command(no_args_is_help=True, short_help="Plot predicted against measured times.")
 @click.argument("models", metavar="IN.onnx…", nargs=-1, required=True, type=shared.FILE)
 @click.option(
     "--costs",
     metavar="FILE",
     required=True,
-    type=shared.FILE,
-    help="A model of tensolog costs train.",
+    type=shared.COSTS,
+    help="A model of tensolog costs train, or 'shipped'.",
 )
 @click.option(
     "-o",
@@ -168,7 +206,7 @@ def train(
 @shared.catalog_option
 def show(
     models: Sequence[Path],
-    costs: Path,
+    costs: str,
     output: Path,
     threads: int | None,
     catalog_path: str | None,
@@ -213,7 +251,7 @@ def show(
 
 def print_predictions(
     model: Path,
-    costs: Path,
+    costs: str,
     threads: int | None,
     input_shapes: shared.Shapes,
     catalog_path: str | None,
@@ -250,22 +288,28 @@ def print_predictions(
     total = format_time(sum(row.calls * row.predicted_ns for row in rows))
     echo(
         f"all calls together: {total} predicted. Of {interval['left_out']} that were left out, "
-        f"{interval['coverage']:.0%} of the times lay within the interval. optimize asks none of "
-        "this: it measures"
+        f"{interval['coverage']:.0%} of the times lay within the interval. optimize asks this "
+        "with --costs predicted, of what ships; a race decides"
     )
 
 
 def _predictions(
     model: Path,
-    costs: Path,
+    costs: str,
     threads: int | None,
     input_shapes: shared.Shapes,
     catalog_path: str | None,
 ) -> tuple[list[PredictedCost], dict[str, Any]]:
     from ..optimizer.explain.predicted_costs import predicted_costs
-    from ..profiles.learning.predictor import CostPredictor
+    from ..profiles.learning.kernel_costs import load_predictor, shipped_model
 
-    predictor = CostPredictor(costs)
+    model_of_costs: bytes | Path | None = Path(costs) if costs != SHIPPED else shipped_model()
+    if model_of_costs is None:
+        raise click.ClickException(
+            "no model of costs ships for this class of processors: make one with tensolog costs "
+            "collect and tensolog costs train, and name its file"
+        )
+    predictor = load_predictor(model_of_costs)
     with shared.open_to_read(catalog_path) as catalog:
         rows = predicted_costs(
             model, predictor, threads=threads, input_shapes=input_shapes or None, catalog=catalog

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 @click.option(
     "--costs",
     metavar="FILE",
-    type=shared.FILE,
-    help="What this model of tensolog costs train says of the kernels, beside what was measured.",
+    type=shared.COSTS,
+    help="What this model of tensolog costs train says of the kernels, beside what was measured; "
+    "'shipped' is the one of this class of processors.",
 )
 @shared.target_option
 @shared.threads_option
@@ -44,7 +45,7 @@ def explain(
     model: Path,
     rule: str | None,
     node: str | None,
-    costs: Path | None,
+    costs: str | None,
     target: str,
     threads: int | None,
     allow: tuple[str, ...],
@@ -65,7 +66,7 @@ def explain(
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
-      tensolog explain model.onnx --costs costs.onnx
+      tensolog explain model.onnx --costs shipped
       tensolog explain plan
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """

@@ -61,6 +61,14 @@ if TYPE_CHECKING:
     help="By an e-graph beside single rewrites that gain, or by those alone.",
 )
 @click.option(
+    "--costs",
+    type=click.Choice(["measured", "predicted"]),
+    default="measured",
+    show_default=True,
+    help="Choose plans by measured kernels, or measure only what may change the choice and predict "
+    "the others, where a model of costs ships for this class of processors. A race decides.",
+)
+@click.option(
     "--keep",
     metavar="FILE.duckdb",
     type=click.Path(path_type=Path),
@@ -97,6 +105,7 @@ def optimize(
     rule_files: tuple[Path, ...],
     unproven: bool,
     search: str,
+    costs: str,
     keep: Path | None,
     catalog_path: str | None,
     report: Path | None,
@@ -165,6 +174,7 @@ def optimize(
                 progress=progress,
                 rules=rules,
                 search=search,
+                costs=costs,
                 keep=keep,
                 on_interrupt="keep" if when_interrupted == "write" else "raise",
             )

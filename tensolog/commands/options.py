@@ -75,6 +75,18 @@ def _classes(_: click.Context, option: click.Parameter, value: str) -> tuple[str
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
+SHIPPED = "shipped"
+
+
+class _Costs(click.Path):
+    """A model of costs: a file, or the word for what ships."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return SHIPPED if value == SHIPPED else str(super().convert(value, param, ctx))
+
+
+COSTS = _Costs(exists=True, dir_okay=False, readable=True)
+
 model_argument = click.argument("model", metavar="IN.onnx", type=FILE)
 
 catalog_option = click.option(

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from tensolog.profiles.learning.exported import cost_model
+from tensolog.profiles.learning.kernel_costs import shipped_model
 from tensolog.profiles.learning.kernel_graphs import FEATURES, PRIOR_FEATURE
 
 from ..profiles.learning.test_archive import assert_equal, layout, saved
@@ -97,6 +98,9 @@ def test_what_is_predicted_is_told_beside_what_was_measured(cli, tmp_path, costs
         assert row["least_ns"] * 1.5 == pytest.approx(row["predicted_ns"])
         assert row["most_ns"] == pytest.approx(1.5 * row["predicted_ns"])
         assert row["measured_ns"] > 0 and row["nearest"] == []
+    trees = json.loads(cli("explain", model, "--costs", trees_file(tmp_path), "--json").out)
+    assert len(trees["kernels"]) == 4
+    assert {row["nearest"][0]["label"].split()[0] for row in trees["kernels"] if row["nearest"]}
     text = cli("explain", model, "--costs", costs).out
     assert "none of its operators" in text and "left out" in text
     cli(*shown)
@@ -107,6 +111,19 @@ def test_what_is_predicted_is_told_beside_what_was_measured(cli, tmp_path, costs
     assert len(list(exported.rglob("small_*.npz"))) == 4
 
 
+def trees_file(folder):
+    """The trees that ship for one class of processors, as a file."""
+    (folder / "trees.onnx").write_bytes(shipped_model("amd-avx512"))
+    return folder / "trees.onnx"
+
+
+def test_trees_are_trained_and_need_two_models(cli, tmp_path):
+    pytest.importorskip("sklearn", reason="learning needs scikit-learn")
+    output = tmp_path / "costs.onnx"
+    assert "of two models at least" in cli("costs", "train", "-q", "-o", output).refused()
+    assert not output.exists()
+
+
 WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 
 
@@ -114,7 +131,8 @@ WITHOUT_TORCH = importlib.util.find_spec("torch") is None
 def test_training_says_what_it_needs(cli, tmp_path):
     saved(tmp_path / "a.npz", layout())
     cli("costs", "import", tmp_path / "a.npz")
-    line = cli("costs", "train", "-o", tmp_path / "costs.onnx", "-q").refused()
+    train = ("costs", "train", "--kind", "network")
+    line = cli(*train, "-o", tmp_path / "costs.onnx", "-q").refused()
     assert "needs torch: pip install" in line
     assert not (tmp_path / "costs.onnx").exists()
 
@@ -122,7 +140,7 @@ def test_training_says_what_it_needs(cli, tmp_path):
 @pytest.mark.skipif(WITHOUT_TORCH, reason="training needs torch")
 def test_what_is_trained_is_written_whole_or_not_at_all(cli, tmp_path):
     output = tmp_path / "costs.onnx"
-    train = ("costs", "train", "-q", "--steps", 3, "-o", output)
+    train = ("costs", "train", "--kind", "network", "-q", "--steps", 3, "-o", output)
     assert "there are no graphs with timed configurations" in cli(*train).refused()
     for name in "ab":
         saved(tmp_path / f"{name}.npz", layout())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -15,14 +16,16 @@ from ..interning import INPUT
 from .problem import Choice, Problem
 
 UNUSABLE = math.inf
+# What stands for the time of a kernel of which no more than its bound is known, at worst: an hour.
+_UNKNOWN_NS = 3.6e12
 
 
 class Costs:
-    """Nanoseconds of e-nodes by measured kernels, or by their bounds as long as nobody measured.
+    """Nanoseconds of e-nodes by measured kernels, else as predicted, else by their bounds.
 
     An e-node that is not the model's own counts with the spread of its measurement, since a gain
-    within the noise is none. What is not measured when measuring is over is left out, unless it was
-    made by a rule that is always an improvement.
+    within the noise is none. What is neither measured nor predicted when measuring is over is left
+    out, unless it was made by a rule that is always an improvement.
     """
 
     def __init__(self, egraph: EGraph, prices: Prices) -> None:
@@ -77,7 +80,7 @@ class Costs:
         if node in self._withheld:
             return UNUSABLE
         is_own = node in self.egraph.origin
-        if is_own and self._is_opaque(node):
+        if self._is_free(node):
             return 0.0  # it is computed in any case
         kernel = self.kernel(node)
         if kernel is None:
@@ -85,14 +88,44 @@ class Costs:
         cost = self.prices.model.cost(kernel)
         if is_own or kernel.is_constant:
             return cost.ns
-        if cost.source == "bound":
+        if cost.source != "measured" and self.prices.model.failure(kernel) is not None:
+            return UNUSABLE
+        if cost.source == "bound" and self.measuring_is_over:
             made = self.egraph.made_by.get(node)
-            is_trusted = made is not None and made.always
-            if self.prices.model.failure(kernel) is not None:
-                return UNUSABLE
-            if self.measuring_is_over and not is_trusted:
+            if made is None or not made.always:
                 return UNUSABLE
         return cost.ns + cost.spread_ns
+
+    def against(self, node: int, chosen: Collection[int]) -> float:
+        """The cost of an e-node that speaks most against those that are chosen.
+
+        Of these the upper end of what is predicted, of others the lower one: where the chosen ones
+        are the cheapest even so, they are whatever the true costs within the intervals.
+        """
+        cost, kernel = self(node), self.kernel(node)
+        if kernel is None or kernel.is_constant or cost == UNUSABLE:
+            return cost
+        known = self.prices.model.cost(kernel)
+        if known.source == "measured" or self._is_free(node):
+            return cost
+        return min(known.most_ns, _UNKNOWN_NS) if node in chosen else known.least_ns
+
+    def by_effect(self, nodes: Iterable[int]) -> list[Kernel]:
+        """The kernels of e-nodes that nobody measured, those of the widest intervals first.
+
+        What is not even predicted comes before, the largest bounds first.
+        """
+        often = Counter(kernel for node in nodes if (kernel := self.kernel(node)) is not None)
+        costs = {kernel: self.prices.model.cost(kernel) for kernel in often}
+
+        def effect(kernel: Kernel) -> tuple[float, float]:
+            cost = costs[kernel]
+            return often[kernel] * (cost.most_ns - cost.least_ns), often[kernel] * cost.ns
+
+        return sorted(self.prices.model.unmeasured(often), key=effect, reverse=True)
+
+    def _is_free(self, node: int) -> bool:
+        return node in self.egraph.origin and self._is_opaque(node)
 
     def _is_opaque(self, node: int) -> bool:
         own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].identity
@@ -103,10 +136,13 @@ class Costs:
 
         Tells whether there were any, and a budget to measure them with.
         """
-        open_ = self.unmeasured(nodes)
-        if not open_ or self.prices.remaining_s <= 0:
+        return self.measure_kernels(self.unmeasured(nodes), progress)
+
+    def measure_kernels(self, kernels: Sequence[Kernel], progress: Progress | None = None) -> bool:
+        """Measure kernels in their order as `measure` does those of e-nodes."""
+        if not kernels or self.prices.remaining_s <= 0:
             return False
-        self.prices.measure(open_, progress)
+        self.prices.measure(kernels, progress)
         self._found = {}
         return True
 

@@ -17,6 +17,8 @@ FOLD_LIMIT = 64 * 1024
 class Prices:
     """A cost for each kernel, drawn from its hash and a seed; all of them count as measured."""
 
+    predictions = None
+
     def __init__(self, seed=0, price=None):
         self.seed, self.price, self.remaining_s = seed, price or self.drawn, 1.0
         self.model = self

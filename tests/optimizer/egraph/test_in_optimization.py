@@ -4,7 +4,9 @@ import duckdb
 import numpy as np
 import pytest
 from tensolog.catalog import Catalog
+from tensolog.optimizer.phases import BEST
 from tensolog.optimizer.setting import OptionError
+from tensolog.profiles.learning import kernel_costs
 from tensolog.rules import load_rules
 
 import tensolog
@@ -81,3 +83,40 @@ def test_plans_of_single_gains_are_kept_without_an_e_graph(tmp_path):
 def test_an_unknown_search_is_refused():
     with pytest.raises(OptionError, match="egraph, gains"):
         tensolog.optimize(scaled_products(), catalog=":memory:", search="luck")
+
+
+def test_what_is_predicted_is_told_and_the_race_decides(monkeypatch):
+    monkeypatch.setattr(kernel_costs, "processor_class", lambda: "amd-avx512")
+    built, told = scaled_products(), []
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(
+            built,
+            catalog=catalog,
+            target="onnxruntime-cpu",
+            threads=1,
+            budget=0.3,
+            costs="predicted",
+            progress=lambda phase, done, total, what: told.append((phase, what)),
+        )
+        summary = result.to_json()
+        measured = catalog.connection.execute(
+            "SELECT kernel_hash FROM measurement WHERE configuration = 'all'"
+        ).fetchall()
+    assert any(phase == BEST and "x predicted, plan" in what for phase, what in told)
+    x = RNG.standard_normal((64, 64)).astype(np.float32)
+    assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
+    for kernel in summary["predicted"]:
+        assert kernel["least_ns"] < kernel["time_ns"] < kernel["most_ns"]
+    assert summary["predicted"] or len(measured) >= 4
+    assert ("Predicted and not measured" in result.verdict) == bool(summary["predicted"])
+
+
+def test_where_nothing_ships_all_is_measured(monkeypatch):
+    monkeypatch.setattr(kernel_costs, "processor_class", lambda: "")
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(
+            scaled_products(), catalog=catalog, threads=1, budget=0.0, costs="predicted"
+        )
+    assert result.to_json()["predicted"] == []
+    with pytest.raises(OptionError, match="unknown costs 'guessed'"):
+        tensolog.optimize(scaled_products(), costs="guessed")

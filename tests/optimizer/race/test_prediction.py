@@ -20,6 +20,8 @@ def kernel(name):
 class Costs:
     """A cost model of kernels named by one letter; a bound is half of what is measured."""
 
+    predictions = None
+
     def __init__(self, ns):
         self.ns = {kernel(name): value for name, value in ns.items()}
         self.known = []

@@ -1,7 +1,13 @@
-"""Small cost graphs whose times follow from their nodes."""
+"""Small cost graphs whose times follow from their nodes, and the frozen ones."""
+
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from tensolog.profiles.learning.archive import CostGraph
+from tensolog.profiles.learning.cost_graphs import read_archives
+
+DATA = Path(__file__).resolve().parents[3] / "benchmarks/data"
 
 
 def layout_graph(name="layout/net_0123456789abcdef.npz", *, nodes=12, count=9, seed=0, edges=None):
@@ -37,3 +43,9 @@ def tile_graph(name="tile/kernel_0123456789abcdef.npz", *, nodes=4, count=6, see
         "config_runtime_normalizers": np.full_like(times, times[0]),
     }
     return CostGraph(name, arrays)
+
+
+@cache
+def frozen_graphs():
+    """The graphs of the frozen data set, read once."""
+    return tuple(read_archives(DATA / "kernels.zip"))

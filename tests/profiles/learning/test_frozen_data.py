@@ -1,16 +1,15 @@
 """The frozen data set, and a model of costs that was trained on a part of it, without torch."""
 
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tensolog.profiles.learning.cost_graphs import read_archives
 from tensolog.profiles.learning.kernel_graphs import FEATURES, prior_feature_of
 from tensolog.profiles.learning.metrics import mean_error, ordered_pair_accuracy
 from tensolog.profiles.learning.predictor import CostPredictor
 
-DATA = Path(__file__).resolve().parents[3] / "benchmarks/data"
+from .cost_graphs import DATA, frozen_graphs
+
 # What kernels.onnx was trained without: benchmarks/data/README.md.
 LEFT_OUT = ("bert", "products", "squeezenet", "unet")
 
@@ -25,7 +24,7 @@ def described(predictor):
     """Examples by architecture; of those left out without what others share with them."""
     found = defaultdict(list)
     known = {entry["label"][-20:] for entry in predictor.metadata["known"]}
-    for graph in read_archives(DATA / "kernels.zip"):
+    for graph in frozen_graphs():
         assert prior_feature_of(graph) is not None
         assert graph.arrays["node_feat"].shape[1] == len(FEATURES)
         example = predictor.example(graph)
