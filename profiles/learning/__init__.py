@@ -2,8 +2,9 @@
 
 In: measurements of the catalog, files of TpuGraphs, times of other devices. Out: rows of the
 catalog, predictions and how good they are, configurations to use. Begin with `archive.py` for data,
-`kernel_costs.py` for what the product predicts, `baselines.py` for how well that may be done, `network.py` for the graph network, `chooser.py` for
-configurations. Modules marked with * need torch.
+`kernel_costs.py` for what the product predicts, `baselines.py` for how well that may be done,
+`network.py` for the graph network, `chooser.py` for configurations. Modules marked with * need
+torch, `kernel_trees.py` scikit-learn to train.
 
 | module | holds |
 |---|---|
