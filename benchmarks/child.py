@@ -101,19 +101,20 @@ def optimize(
 ) -> dict[str, Any]:
     """Optimize a file; returns seconds, peak memory, and what the optimization says of itself.
 
-    `first_s` are the seconds from the file being read to the first plan with a gain that is told.
+    `first_s` are the seconds from the file being read to the first plan with a gain that is told,
+    raced or predicted.
     """
     start = time.perf_counter()
-    from tensolog.optimizer.phases import BEST
+    from tensolog.optimizer.phases import BEST, FORETOLD
 
     import tensolog
 
     told: dict[str, float] = {}
 
     def progress(phase: str, done: int, total: int, detail: str) -> None:
-        if phase not in ("reading", BEST):
+        if phase != "reading":
             told.setdefault("read", time.perf_counter())
-        if phase == BEST and detail:
+        if phase in (BEST, FORETOLD) and detail:
             told.setdefault("first", time.perf_counter())
 
     given = {"budget": budget, "target": target, "costs": costs}

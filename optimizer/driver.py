@@ -77,14 +77,16 @@ def optimize(
     may come out otherwise than the original gives them. `input_shapes` binds free dimensions for
     measuring, by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path,
     or None for the user's own. `progress` is called with (phase, done, total, detail); the
-    phase "best so far" has the best plan yet as its detail. `rules`
-    replaces the shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes,
-    bounds a folded constant that is larger than what it was computed from. `seed` draws the inputs
+    phase "best so far" has the best plan yet as its detail, "predicted" one that promises a gain
+    and was not raced yet. `rules` replaces the shipped rules that are proved, and is taken as it
+    is. `fold_limit`, in bytes, bounds a folded constant that is larger than what it was computed
+    from. `seed` draws the inputs
     and the order in which plans are timed. `search` is "egraph" for the best plans of an e-graph
-    beside single rewrites that gain, or "gains" for those alone. `costs` is "measured" to choose
-    plans by measured kernels alone, or "predicted" to measure those alone that may change the
-    choice, where a model of costs ships for the class of the processor, while predictions stand for
-    the others; the race decides in either case. `keep` is a DuckDB file that the
+    beside single rewrites that gain, or "gains" for those alone. `costs` says
+    what predictions are for, where a model of costs ships for the class of the processor:
+    "foretold" to report a first plan with a gain early, "predicted" to measure those kernels alone
+    that may change the choice as well, and to stand for the others, "measured" for nothing; the
+    race decides in any case. `keep` is a DuckDB file that the
     plans are written to, and the e-graph if there is one. `on_interrupt` is "raise", or "keep" for
     the best plan that was verified and raced by then, in a result that says `interrupted`.
 

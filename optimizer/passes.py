@@ -66,7 +66,7 @@ PASSES = (
     # A first plan that is right, and its time.
     Pass("rewriting", derivation.simplify),
     Pass("running the original", selection.run_original, may_be_cut=False),
-    Pass("foretelling", selection.foretell, applies=selection.predicts),
+    Pass("foretelling", selection.foretell, applies=selection.foretells),
     Pass(
         "trying rules on NaN and infinities",
         derivation.leave_out_losing,
@@ -77,7 +77,7 @@ PASSES = (
     Pass("a first race", selection.race_newest, applies=selection.fuses),
     # Plans by rules and what kernels cost; then by what rules did when each was tried alone.
     Pass("the search", derivation.search, share=0.12, most=0.22, measures=True),
-    Pass("foretelling", selection.foretell, applies=selection.predicts),
+    Pass("foretelling", selection.foretell, applies=selection.foretells),
     Pass("a first race", selection.race_newest),
     Pass("trying rules alone", derivation.screen_rules, share=0.08, most=0.18),
     Pass(

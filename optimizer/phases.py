@@ -13,6 +13,8 @@ Progress = Callable[[str, int, int, str], None]
 
 # What a report of progress is called that has the best plan so far as its detail.
 BEST = "best so far"
+# The same of a plan that nobody raced yet, with the gain that its kernels promise.
+FORETOLD = "predicted"
 # The steps of an optimization, in order, and the one that each phase is part of. Some phases come
 # again in later steps.
 STEPS = {
@@ -71,7 +73,8 @@ class Phases:
     def tell(self, phase: str, done: int, total: int, detail: str = "") -> None:
         """Report progress inside a phase."""
         if self._progress is not None:
-            self._progress(phase if phase == BEST else self._whole or phase, done, total, detail)
+            name = phase if phase in (BEST, FORETOLD) else self._whole or phase
+            self._progress(name, done, total, detail)
         checkpoint()
 
     def mute(self) -> None:

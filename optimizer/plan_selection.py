@@ -16,7 +16,7 @@ from .deadline import OutOfTimeError, remaining_s
 from .delivery import deliver_kernels
 from .graph.free_sizes import not_given
 from .layouts.blocking import BLOCKED
-from .phases import BEST
+from .phases import FORETOLD
 from .race.contest import ORIGINAL, Contest, Plan
 from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
 from .race.qualifying import qualify
@@ -84,11 +84,11 @@ def foretell(state: State, seconds: float) -> Iterator[Plan]:
     """
     plans = [plan for plan in _derived(state) if plan.lap is None and not plan.refusal]
     if plans and state.contest.incumbent is None:
-        plan = min(plans, key=state.expected_cost)
-        (_, own_ns), (_, plan_ns) = state.expected_cost(state.original), state.expected_cost(plan)
+        foretold = [(state.foretold_ns(plan), place) for place, plan in enumerate(plans)]
+        own_ns, (plan_ns, place) = state.foretold_ns(state.original), min(foretold)
         if plan_ns > 0 and own_ns / plan_ns >= TELLING_GAIN:
-            gain = f"{own_ns / plan_ns:.2f}x predicted, plan {plan.name!r}"
-            state.phases.tell(BEST, 0, 0, gain)
+            gain = f"{own_ns / plan_ns:.2f}x, plan {plans[place].name!r}"
+            state.phases.tell(FORETOLD, 0, 0, gain)
     yield from ()
 
 
@@ -103,8 +103,7 @@ def race_newest(state: State, seconds: float) -> Iterator[Plan]:
         if plan.is_verified:
             raced = [contest.original, plan]
             contest.time_runnable(raced, short_s, phase="first race", reference=ORIGINAL)
-            if contest.incumbent is None:
-                state.phases.tell(BEST, 0, 0, "")  # whatever was foretold of it
+            state.phases.tell(FORETOLD, 0, 0, "")  # it is known better now
     yield from ()
 
 
@@ -208,9 +207,9 @@ def fuses(state: State) -> bool:
     return state.setting.fuses
 
 
-def predicts(state: State) -> bool:
+def foretells(state: State) -> bool:
     """Whether there are predictions for kernels that were not measured."""
-    return state.prices.model.predictions is not None
+    return state.forecast is not None
 
 
 def is_for_runtime(state: State) -> bool:

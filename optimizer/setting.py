@@ -27,9 +27,9 @@ FINITE_MATH = "finite_math"
 ALLOWED = (*CLASSES, FINITE_MATH)
 # How plans are found: by an e-graph beside single gains, or by single gains alone.
 SEARCHES = ("egraph", "gains")
-# What stands for the time of a kernel that there is no time to measure: nothing, or what is
-# predicted, which then says what to measure, too.
-COSTS = ("measured", "predicted")
+# What is predicted of kernels that nobody measured: nothing decides, but a first gain is told of;
+# it decides what to measure, and stands for what there is no time to measure; nothing at all.
+COSTS = ("foretold", "predicted", "measured")
 
 
 class OptionError(TensologError, ValueError):

@@ -77,6 +77,7 @@ class State:
     sizes: dict[str, int]
     prices: Prices
     run_prices: Prices
+    forecast: Predictions | None
     planner: Planner
     schedule: Schedule
     plans: list[Plan] = field(default_factory=list)
@@ -194,6 +195,16 @@ class State:
         cost = self.prices.total(list(self.kernels(plan).values()))
         return cost.source != "measured", cost.ns
 
+    def foretold_ns(self, plan: Plan) -> float:
+        """Add up a plan's kernels, those that nobody measured as they are predicted to be."""
+        total_ns = 0.0
+        for kernel in self.kernels(plan).values():
+            cost = self.prices.cost(kernel)
+            if cost.source == "bound" and self.forecast is not None:
+                cost = self.forecast.cost(kernel) or cost
+            total_ns += cost.ns
+        return total_ns
+
     def size_bytes(self) -> int:
         """Give the size of the model's file and weights."""
         ((size,),) = self.catalog.connection.execute(
@@ -218,9 +229,9 @@ class State:
             self._contest.close()
 
 
-def _predictions(catalog: Catalog, setting: Setting) -> Predictions | None:
-    """What kernels would take by what ships for this processor, where that was asked for."""
-    if setting.costs != "predicted":
+def _forecast(catalog: Catalog, setting: Setting) -> Predictions | None:
+    """What kernels would take by what ships for this processor, unless that is not wanted."""
+    if setting.costs == "measured":
         return None
     from ..profiles.learning.kernel_costs import shipped_forecast
 
@@ -247,8 +258,9 @@ def read(
         original = Plan(ORIGINAL, graph, nodes_in_file=len(skeleton.graph.node))
         # Like the plans, so that the same weights are mapped and nothing else tells them apart.
         original.source = candidate_files.place(ORIGINAL, skeleton)
-        predictions = _predictions(catalog, setting)
-        model = CostModel(catalog, threads=setting.threads, predictions=predictions)
+        forecast = _forecast(catalog, setting)
+        deciding = forecast if setting.costs == "predicted" else None
+        model = CostModel(catalog, threads=setting.threads, predictions=deciding)
         prices = Prices(model, budget_s=0.0)
         # What runs, runs as it is written.
         as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
@@ -266,6 +278,7 @@ def read(
         sizes=sizes_from(graph, setting.input_shapes),
         prices=prices,
         run_prices=run_prices,
+        forecast=forecast,
         planner=Planner(setting, phases, rules, basis, prices, given),
         schedule=Schedule(setting.budget, end=phases.start + setting.most_s),
     )

@@ -32,7 +32,8 @@ class Progress:
 
     `total` 0 means that the end is not known. `steps` names the step that a phase belongs to, in
     the order of the steps: a phase that comes again leads back to none. `budget_s` is what all may
-    take. The phase `best` has the best found so far as its detail.
+    take. The phase `best` has the best found so far as its detail, and `foretold`, as long as
+    nothing was found, what may be better than the original.
     """
 
     def __init__(
@@ -43,14 +44,15 @@ class Progress:
         steps: Mapping[str, str] | None = None,
         budget_s: float | None = None,
         best: str = "",
+        foretold: str = "",
     ) -> None:
         self.stream = stream if stream is not None else sys.stderr
         self.quiet = quiet
         self.steps = dict(steps or {})
         self.budget_s = budget_s
         self.started = time.monotonic()
-        self._best_phase = best
-        self._best = ""
+        self._best_phase, self._foretold_phase = best, foretold
+        self._best = self._foretold = ""
         self._doing = ("", 0, 0, "")
         self._names = list(dict.fromkeys(self.steps.values()))
         self._step = 0
@@ -91,6 +93,8 @@ class Progress:
             return
         if self._best_phase and phase == self._best_phase:
             self._best = one_line(detail)
+        elif self._foretold_phase and phase == self._foretold_phase:
+            self._foretold = one_line(detail)
         else:
             self._doing = (phase, done, total, one_line(detail))
             if phase in self.steps:
@@ -105,7 +109,7 @@ class Progress:
         if self._printed is not None and now - self._printed < PLAIN_INTERVAL_S:
             return
         self._printed = now
-        best = f"; {self._best_phase} {self._best}" if self._best else ""
+        best = f"; {self._best_phase} {self._best}" if self._best else self._promise()
         line = f"[{self._time()}] {self._what()}"
         print(f"{_cut(line, MOST_PLAIN_LETTERS - len(best))}{best}", file=self.stream, flush=True)
 
@@ -115,6 +119,10 @@ class Progress:
         if self.budget_s is None:
             return f"{seconds:6.1f} s"
         return f"{seconds:4.0f} of {self.budget_s:.0f} s"
+
+    def _promise(self) -> str:
+        """Say what is foretold, where that is anything."""
+        return f"; {self._foretold_phase} {self._foretold}" if self._foretold else ""
 
     def _what(self) -> str:
         phase, done, total, detail = self._doing
@@ -159,7 +167,8 @@ class Progress:
                 steps.append(f"{mark}{name}  ", style)
             lines.append(steps)
         if self._best_phase:
-            lines.append(line(f"  {self._best_phase}: {self._best or 'the original'}"))
+            best = self._best or f"the original{self._promise()}"
+            lines.append(line(f"  {self._best_phase}: {best}"))
         return Group(*lines)
 
 

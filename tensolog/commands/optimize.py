@@ -62,11 +62,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--costs",
-    type=click.Choice(["measured", "predicted"]),
-    default="measured",
+    type=click.Choice(["foretold", "predicted", "measured"]),
+    default="foretold",
     show_default=True,
-    help="Choose plans by measured kernels, or measure only what may change the choice and predict "
-    "the others, where a model of costs ships for this class of processors. A race decides.",
+    help="What predicted costs are for, where a model of them ships for this class of processors: "
+    "to tell of a first gain early; to measure only what may change the choice, too; or nothing. "
+    "A race decides.",
 )
 @click.option(
     "--keep",
@@ -142,12 +143,12 @@ def optimize(
         if keep.resolve() in taken:
             raise click.UsageError("--keep names the same file as a model or the report")
 
-    from ..optimizer.phases import BEST, STEPS
+    from ..optimizer.phases import BEST, FORETOLD, STEPS
     from ..progress import Progress
 
     with (
         on_interrupt("no model was written; what was measured is kept"),
-        Progress(quiet=quiet, steps=STEPS, best=BEST) as progress,
+        Progress(quiet=quiet, steps=STEPS, best=BEST, foretold=FORETOLD) as progress,
     ):
         progress("reading", 0, 1, str(model))
         from ..catalog.store.staging import stage

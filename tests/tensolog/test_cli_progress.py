@@ -3,7 +3,7 @@ import itertools
 import re
 
 import pytest
-from tensolog.optimizer.phases import BEST, STEPS
+from tensolog.optimizer.phases import BEST, FORETOLD, STEPS
 
 from tensolog import progress as module
 from tensolog.progress import Progress
@@ -37,16 +37,18 @@ def test_however_many_phases_there_are_plain_lines_are_some_seconds_apart(clock)
 
 def test_the_first_plain_line_comes_at_once_and_lines_name_the_best():
     stream = io.StringIO()
-    with Progress(stream=stream, best=BEST, budget_s=30) as progress:
+    with Progress(stream=stream, best=BEST, foretold=FORETOLD, budget_s=30) as progress:
         progress("reading", 0, 1, "model.onnx")
         module_interval, module.PLAIN_INTERVAL_S = module.PLAIN_INTERVAL_S, 0.0
         try:
+            progress(FORETOLD, 0, 0, "1.40x, plan 'simplified'")
             progress(BEST, 0, 0, "1.31x, plan 'e-graph'")
             progress("racing", 1, 3, "")
         finally:
             module.PLAIN_INTERVAL_S = module_interval
     assert [line.split("] ")[1] for line in lines_of(stream)] == [
         "reading model.onnx",
+        "reading model.onnx; predicted 1.40x, plan 'simplified'",
         "reading model.onnx; best so far 1.31x, plan 'e-graph'",
         "racing 1/3; best so far 1.31x, plan 'e-graph'",
     ]
@@ -101,8 +103,14 @@ def screen(text):
 
 def test_a_terminal_shows_one_display_that_stays_where_it_is():
     stream = Terminal()
-    with Progress(stream=stream, steps=STEPS, best=BEST, budget_s=60) as progress:
+    with Progress(
+        stream=stream, steps=STEPS, best=BEST, foretold=FORETOLD, budget_s=60
+    ) as progress:
         progress("reading", 0, 0, "model.onnx")
+        progress(FORETOLD, 0, 0, "1.40x, plan 'simplified'")
+        progress._live.refresh()
+        told = screen(stream.getvalue())[3].strip()
+        assert told == "best so far: the original; predicted 1.40x, plan 'simplified'"
         for turn in range(5):
             for phase in ("searching", "screening", "verifying", "measuring"):
                 progress(phase, turn, 5, "Conv [3x3] " + "x" * 500)

@@ -105,8 +105,8 @@ class Costs:
         cost, kernel = self(node), self.kernel(node)
         if kernel is None or kernel.is_constant or cost == UNUSABLE:
             return cost
-        known = self.prices.model.cost(kernel)
-        if known.source == "measured" or self._is_free(node):
+        known, failure = self.prices.model.cost(kernel), self.prices.model.failure(kernel)
+        if known.source == "measured" or failure is not None or self._is_free(node):
             return cost
         return min(known.most_ns, _UNKNOWN_NS) if node in chosen else known.least_ns
 

@@ -4,8 +4,13 @@ import random
 
 import pytest
 from tensolog.optimizer.egraph import search as module
+from tensolog.optimizer.egraph.active_measurement import cheapest_within_intervals
+from tensolog.optimizer.egraph.egraph import EGraph
+from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
+from tensolog.optimizer.egraph.extraction.extract import MOST_STEPS
 from tensolog.optimizer.egraph.extraction.merges import MergeResult
 from tensolog.optimizer.egraph.extraction.problem import cost_of
+from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.optimizer.egraph.search import search
 from tensolog.optimizer.price import Prices
 from tensolog.optimizer.setting import Setting
@@ -49,11 +54,13 @@ class Uncertain:
 
 def cheapest(model, prices):
     graph = graph_of(model)
-    setting = Setting(target="onnxruntime-cpu")
-    rules = [
-        r for tag in ("always", "explore") for r in setting.select(shipped_rules(), graph, tag)
-    ]
+    rules = rules_of(graph)
     return search(graph, rules, prices, sizes={}, fold_limit=FOLD_LIMIT, rounding=False)
+
+
+def rules_of(graph):
+    setting, tags = Setting(target="onnxruntime-cpu"), ("always", "explore")
+    return [rule for tag in tags for rule in setting.select(shipped_rules(), graph, tag)]
 
 
 @pytest.mark.parametrize(("name", "seed"), [("bert", 0), ("bert", 1), ("nasrnn", 2), ("dlrm", 3)])
@@ -83,9 +90,12 @@ def test_without_time_what_is_predicted_is_used():
 
 
 def test_what_is_certain_is_not_measured():
-    uncertain = Uncertain(0, 1.0)
-    cheapest(build("dlrm", tiny=True), Prices(uncertain, budget_s=1e9))
-    assert not uncertain.known
+    graph, uncertain = graph_of(build("dlrm", tiny=True)), Uncertain(0, 1.0)
+    egraph = EGraph(graph, {}, FOLD_LIMIT)
+    saturate(egraph, rules_of(graph), rounding=False)
+    costs = Costs(egraph, Prices(uncertain, budget_s=1e9))
+    best, own_ns = cheapest_within_intervals(egraph, costs, MOST_STEPS)
+    assert best.cost < own_ns and not uncertain.known
 
 
 def unmerged(egraph, rules, costs, selection):

@@ -4,7 +4,7 @@ import duckdb
 import numpy as np
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.optimizer.phases import BEST
+from tensolog.optimizer.phases import FORETOLD
 from tensolog.optimizer.setting import OptionError
 from tensolog.profiles.learning import kernel_costs
 from tensolog.rules import load_rules
@@ -102,7 +102,7 @@ def test_what_is_predicted_is_told_and_the_race_decides(monkeypatch):
         measured = catalog.connection.execute(
             "SELECT kernel_hash FROM measurement WHERE configuration = 'all'"
         ).fetchall()
-    assert any(phase == BEST and "x predicted, plan" in what for phase, what in told)
+    assert any(phase == FORETOLD and "x, plan" in what for phase, what in told)
     x = RNG.standard_normal((64, 64)).astype(np.float32)
     assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
     for kernel in summary["predicted"]:
@@ -120,3 +120,21 @@ def test_where_nothing_ships_all_is_measured(monkeypatch):
     assert result.to_json()["predicted"] == []
     with pytest.raises(OptionError, match="unknown costs 'guessed'"):
         tensolog.optimize(scaled_products(), costs="guessed")
+
+
+@pytest.mark.parametrize(("costs", "tells"), [("foretold", True), ("measured", False)])
+def test_a_first_gain_is_told_unless_only_measured_costs_are_wanted(costs, tells, monkeypatch):
+    monkeypatch.setattr(kernel_costs, "processor_class", lambda: "amd-avx512")
+    told = []
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(
+            scaled_products(),
+            catalog=catalog,
+            target="onnxruntime-cpu",
+            threads=1,
+            budget=0.3,
+            costs=costs,
+            progress=lambda phase, done, total, what: told.append((phase, what)),
+        )
+    assert any(phase == FORETOLD and "x, plan" in what for phase, what in told) == tells
+    assert result.to_json()["predicted"] == []  # nothing was chosen by predictions

@@ -85,7 +85,7 @@ def test_architectures_left_out_are_foretold_better_than_by_the_bound(kernels, m
     }
     assert set(scored) == set(LEFT_OUT)
     for name, (_, _, errors) in scored.items():
-        assert np.abs(errors).mean() < 0.7 * np.abs(guesses[name]).mean(), name
+        assert np.abs(errors).mean() < 0.85 * np.abs(guesses[name]).mean(), name
     together = np.abs(np.concatenate([errors for _, _, errors in scored.values()]))
     factor = KernelPredictor(shipped_model("amd-avx512")).factor
     assert 0.8 < np.mean(together <= np.log(factor)) < 0.98
