@@ -20,8 +20,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 # What parts of the variance and what lengths are tried where they are fitted.
-_SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
-_LENGTHS = (0.3, 1.0, 3.0, 10.0)
+_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
+_LENGTHS = (1.0, 3.0, 10.0)
 _LEAST_OWN = 0.02
 # Of more errors only so many, drawn at random, tell the parts: the work grows with their cube.
 _MOST_ERRORS = 400
