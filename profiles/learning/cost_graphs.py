@@ -119,7 +119,7 @@ def export_archives(
 
     Raises ArchiveError for a path that leads out of the folder, as a stranger's catalog may have.
     """
-    written = []
+    written: list[Path] = []
     for graph in graphs:
         parts = PurePosixPath(graph.path).parts
         named = [part for part in parts if part not in ("..", ".", "/")]
