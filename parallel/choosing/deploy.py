@@ -330,6 +330,7 @@ def _divided(
         versions=_versions(),
         measuring_s=round(time.monotonic() - start, 3),
         partition=partition,
+        timeline=found.timeline,
     )
     written = read_deployment(plan.write(source, target, found.parted))
     if catalog is not None:

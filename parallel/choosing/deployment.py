@@ -27,6 +27,7 @@ from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model
 from ...profiles.sessions.execution import embedded
 from ..runnable_plan import Partition
 from ..serving.instance import Slot
+from ..timeline import Timeline
 from .batches import BatchAxis
 from .settings import Goal, Measured, Setting, measured_from_json, read_limit
 from .typed_values import read_as
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
 PLAN = "plan.json"
 FORMAT, VERSION = "tensolog.deployment", 1
-# Of deployments whose model is divided: others need not know of it.
-DIVIDED_VERSION = 2
+# Of deployments whose model is divided: others need not know of it. From 3 on with a timeline.
+DIVIDED_VERSION = 3
+_READ_VERSIONS = (VERSION, 2, DIVIDED_VERSION)
 # What lies in a folder that may be replaced.
 _NAMES = frozenset({PLAN, MODEL_FOLDER})
 _HEAD_BYTES = 200  # of plan.json, which says in its first lines what it is
@@ -55,7 +57,7 @@ class Deployment:
     join its batch; `queue` requests may wait, further ones are held back; an instance that has not
     answered after `deadline_s` is replaced. `variant` is "original" or "optimized". With a
     `partition` each instance is a group of processes that run parts of the model; these lie beside
-    it.
+    it. `timeline` is what one of them is simulated to do for a request.
     """
 
     model: str
@@ -78,6 +80,7 @@ class Deployment:
     versions: dict[str, str] = field(default_factory=dict)
     measuring_s: float = 0.0
     partition: Partition | None = None
+    timeline: Timeline | None = None
     folder: Path = Path()
 
     @property
@@ -108,6 +111,8 @@ class Deployment:
         }
         if self.partition is not None:
             values |= {"version": DIVIDED_VERSION, "partition": self.partition.to_json()}
+        if self.timeline is not None:
+            values["timeline"] = self.timeline.to_json()
         return values
 
     def write(self, source: Path, target: Path, parted: Parted | None = None) -> Path:
@@ -156,7 +161,7 @@ def read_deployment(path: str | Path) -> Deployment:
             raise DeploymentError(
                 f"{file} is a plan of another kind: {kind!r}; name a folder that deploy wrote"
             )
-        if version not in (VERSION, DIVIDED_VERSION):
+        if version not in _READ_VERSIONS:
             raise DeploymentError(
                 f"{file} is of version {version!r}, and this tensolog reads {DIVIDED_VERSION}: "
                 "deploy the model again"

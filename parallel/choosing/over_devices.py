@@ -39,7 +39,9 @@ from ..serving.source import Runner
 from ..serving.worker_group import WorkerGroup, starts_of
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
+from ..simulation.spans import timeline_of
 from ..simulation.tasks import Plan, Problem
+from ..timeline import Timeline
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
 from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
@@ -73,6 +75,19 @@ class Divided:
     rows: int
     parted: Parted | None
     plan: ParallelPlan | None
+    timeline: Timeline | None
+
+
+@dataclass(frozen=True)
+class _Division:
+    """A plan that was opened: its parts, the search that it came from, and its first instance."""
+
+    parted: Parted
+    found: ParallelPlan
+    plan: Plan
+
+    def timeline(self) -> Timeline:
+        return timeline_of(Simulation(self.found.problem, self.plan))
 
 
 def check_devices(cluster: Cluster) -> None:
@@ -128,7 +143,7 @@ class _Question:
     tell: Tell
     folder: Path
     contenders: list[Contender] = field(default_factory=list)
-    parts: dict[Setting, tuple[Parted, ParallelPlan | None]] = field(default_factory=dict)
+    divisions: dict[Setting, _Division] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
 
     def answer(self) -> Divided:
@@ -148,7 +163,7 @@ class _Question:
                 tell=lambda text: self.tell("measuring", text),
             )
             chosen, baseline = self.chosen()
-        parted, found = self.parts.get(chosen.setting, (None, None))
+        division = self.divisions.get(chosen.setting)
         return Divided(
             chosen,
             baseline,
@@ -158,8 +173,9 @@ class _Question:
             inputs,
             outputs,
             rows,
-            parted,
-            found,
+            None if division is None else division.parted,
+            None if division is None else division.found,
+            None if division is None else division.timeline(),
         )
 
     # ---- what races
@@ -252,16 +268,17 @@ class _Question:
         first = parted[0].partition
         if len(first.devices) < 2 or not all(one.partition.is_like(first) for one in parted):
             return False
-        if any(first.stages == other.partition.stages for other, _ in self.parts.values()):
+        known = [division.parted for division in self.divisions.values()]
+        if any(first.stages == other.partition.stages for other in known):
             return False
         setting = Setting(len(instances), first.threads[0], rows, name)
-        place = self.folder / f"plan{len(self.parts)}"
+        place = self.folder / f"plan{len(self.divisions)}"
         place.mkdir()
         file = model_file(self.model)
         for beside in files_beside(file):  # stages name weights that the whole model has there
             _link(file.parent / beside, place / beside)
         parted[0].write(place)
-        self.parts[setting] = (parted[0], found)
+        self.divisions[setting] = _Division(parted[0], found, instances[0])
         return self.enter(setting, feeds, lambda: self.groups(first, len(instances), place))
 
     def limited(self, parted: Parted) -> Parted:

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="What this model of tensolog costs train says of the kernels, beside what was measured; "
     "'shipped' is the one of this class of processors.",
 )
+@click.option(
+    "--timeline",
+    metavar="FILE.svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Of a deployment over devices: draw there what runs when, and what is sent.",
+)
 @shared.target_option
 @shared.threads_option
 @shared.allow_option
@@ -46,6 +52,7 @@ def explain(
     rule: str | None,
     node: str | None,
     costs: str | None,
+    timeline: Path | None,
     target: str,
     threads: int | None,
     allow: tuple[str, ...],
@@ -67,14 +74,18 @@ def explain(
       tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
       tensolog explain model.onnx --costs shipped
-      tensolog explain plan
+      tensolog explain plan --timeline plan.svg
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
     if model.is_dir():
         if rule is not None or node is not None:
             raise click.UsageError(f"--rule and --node are of a model: {model} is a folder")
+        if timeline is not None:
+            _draw_timeline(model, timeline)
         _explain_deployment(model, as_json)
         return
+    if timeline is not None:
+        raise click.UsageError(f"--timeline is of a deployment's folder: {model} is a model")
 
     if costs is not None:
         if rule is not None or node is not None:
@@ -104,6 +115,27 @@ def explain(
         model, rule=rule, target=target, allow=allow, input_shapes=input_shapes or None
     )
     _print(explanation, as_json)
+
+
+def _draw_timeline(folder: Path, output: Path) -> None:
+    from ..catalog.files import replacing
+    from ..parallel.choosing.deployment import DeploymentError, read_deployment
+    from ..parallel.timeline import timeline_svg
+
+    output = shared.output_file(output, what="the timeline")
+    plan = read_deployment(folder)
+    if plan.timeline is None:
+        raise DeploymentError(
+            f"{folder} has no timeline: its instances run the whole model ({plan.setting}); "
+            "tensolog deploy --devices FILE weighs plans that divide it"
+        )
+    simulated_ms, measured_ms = plan.timeline.seconds * 1e3, plan.chosen.p50_ms
+    title = (
+        f"{plan.name}, {plan.setting.plan}: a request takes {simulated_ms:.3g} ms as simulated; "
+        f"{measured_ms:.3g} ms as measured with all requests under way"
+    )
+    with replacing(output) as file:
+        file.write(timeline_svg(plan.timeline, title).encode())
 
 
 def _explain_deployment(folder: Path, as_json: bool) -> None:

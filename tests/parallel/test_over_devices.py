@@ -53,6 +53,8 @@ def test_a_model_larger_than_a_worker_s_memory_runs_over_two(tmp_path, capsys):
     assert "1 instance x 2 threads x batch of 4 can't be served: ONNX Runtime can't open" in told
     assert "no process has the memory for the whole model" in told
     assert "worker1  stage 1: " in told and "KiB from worker0" in told
+    assert run(["explain", str(plan), "--timeline", str(tmp_path / "plan.svg")]) == 0
+    assert ">from worker0</text>" in (tmp_path / "plan.svg").read_text()
     with open_parallel(plan) as session:
         assert len(session.pids) == 2
         for seed in range(3):

@@ -5,6 +5,7 @@ import os
 
 import onnx
 import pytest
+from tensolog.parallel.timeline import Span, Timeline
 
 from tests.parallel.plans import deployed, layer
 
@@ -73,3 +74,17 @@ def test_a_folder_of_a_deployment_is_explained_without_measuring(cli, tmp_path):
     made = deployed(layer(), tmp_path)
     assert "one instance was not beaten" in cli("explain", made.folder).out
     assert "is a folder" in cli("explain", made.folder, "--node", "product").refused()
+
+
+def test_the_timeline_of_a_divided_deployment_is_drawn(cli, model, tmp_path):
+    span = Span(0, "compute", "product (MatMul)", 0.0, 1e-3, 1e-3)
+    divided = deployed(layer(), tmp_path, timeline=Timeline(("worker0",), (span,)))
+    drawn = tmp_path / "plan.svg"
+    assert cli("explain", divided.folder, "--timeline", drawn).code == 0
+    assert "product (MatMul)" in drawn.read_text() and "worker0" in drawn.read_text()
+    drawn.unlink()
+    whole = deployed(layer(), tmp_path)
+    refused = cli("explain", whole.folder, "--timeline", drawn).refused()
+    assert "has no timeline: its instances run the whole model" in refused
+    assert "is a model" in cli("explain", model, "--timeline", drawn).refused()
+    assert not drawn.exists()
