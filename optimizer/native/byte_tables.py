@@ -96,12 +96,14 @@ def _function(
         number = min(waiting, key=position.__getitem__)
         waiting.remove(number)
         node = graph.nodes[number]
-        read = [v for v in node.inputs if v != ABSENT and v not in graph.constants]
-        if number not in allowed or any(v != value and v not in of for v in read):
+        numbers = {n for v in node.inputs if (n := _number(graph, v)) is not None}
+        known = {v for n in numbers for v in graph.nodes[n].outputs} | graph.constants.keys()
+        read = [v for v in node.inputs if v != ABSENT and v not in known]
+        if not {number, *numbers} <= allowed or any(v != value and v not in of for v in read):
             continue
-        if not _is_of_elements(meanings, number, value):
+        if not _is_of_elements(meanings, number, value, known):
             continue
-        inside[number] = {number}.union(*(inside[of[v]] for v in read if v in of))
+        inside[number] = {number, *numbers}.union(*(inside[of[v]] for v in read if v in of))
         of[node.outputs[0]] = number
         waiting |= graph.users.get(node.outputs[0], set())
     best: set[int] = set()
@@ -116,10 +118,20 @@ def _function(
     return tuple(sorted(best, key=position.__getitem__))
 
 
-def _is_of_elements(meanings: Meanings, number: int, value: int) -> bool:
+def _number(graph: Graph, value: int) -> int | None:
+    """Return the node that makes a number of a constant integer, None where none makes a value."""
+    number = graph.producer.get(value)
+    if number is None or graph.nodes[number].operator != "DequantizeLinear":
+        return None
+    given = [v for v in graph.nodes[number].inputs if v != ABSENT]
+    single = all(all(size == 1 for size in graph.shape(v) or ()) for v in given)
+    return number if single and all(v in graph.constants for v in given) else None
+
+
+def _is_of_elements(meanings: Meanings, number: int, value: int, known: Collection[int]) -> bool:
     """Tell whether a node gives for each element what depends on that, and on numbers, alone."""
     graph, node = meanings.graph, meanings.graph.nodes[number]
-    numbers = [v for v in node.inputs if v in graph.constants]
+    numbers = [v for v in node.inputs if v in known]
     return (
         meanings.kind(number) == "elementwise"
         and len(node.outputs) == 1

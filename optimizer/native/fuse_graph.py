@@ -27,17 +27,18 @@ def regions(
 ) -> list[Found]:
     """Find regions of all sorts, no two of which have a node in common.
 
-    Products of 8-bit integers come first, where `multiplies`; functions of one 8-bit number, of any
-    operators; attentions; then, where `multiplies`, products with constant matrices.
+    Functions of one 8-bit number come first, of any operators; where `multiplies`, products of
+    8-bit integers, with these behind them; attentions; then, where `multiplies`, products with
+    constant matrices.
     """
-    found: list[Found] = []
-    if multiplies:
-        found += quantized_products(meanings, allowed)
-        found += quantized_pools(meanings, set(allowed) - _covered(found))
-    left = set(allowed) - _covered(found)
     groups = groups_of(meanings.graph)
-    found += lookups(meanings, left, groups)
-    left = steady(meanings, outside(groups, left)) - _covered(found)
+    found = lookups(meanings, allowed, groups)
+    if multiplies:
+        quantized = quantized_products(meanings, allowed, found)
+        left = set(allowed) - _covered(quantized)
+        quantized += quantized_pools(meanings, left)
+        found = [*quantized, *(one for one in found if left.issuperset(one.region.nodes))]
+    left = steady(meanings, outside(groups, allowed)) - _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
     if multiplies:

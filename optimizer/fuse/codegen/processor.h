@@ -36,10 +36,20 @@ static int has_vnni(void) {
   }
   return known;
 }
+/* Bytes chosen from a table of 128 */
+static int has_vbmi(void) {
+  static int known = -1;
+  if (known < 0) {
+    unsigned a, b, c, d;
+    known = has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 1);
+  }
+  return known;
+}
 #else
 static int has_avx2(void) { return 0; }
 static int has_avx512(void) { return 0; }
 static int has_vnni(void) { return 0; }
+static int has_vbmi(void) { return 0; }
 #endif
 
 /* Matrix tiles of bfloat16 numbers, which Linux saves for a process that has asked for it: it may refuse. */

@@ -26,7 +26,8 @@ typedef struct {
 /* How a sum, which begins with `start`, becomes an integer of 8 bits, as the runtime computes it: times `scale`,
    between `low` and `high`, rounded, and moved by `zero`, so that it is one of `least` to `most`. Where there is
    `other`, it is added to an integer of that, of the same type: both times their ratios, and `fixed`, added up
-   from the last operand to the first, are rounded together. */
+   from the last operand to the first, are rounded together. Of all 256 integers, from the least on, a `table` says
+   what comes instead. */
 typedef struct {
   const int32_t *start;
   const float *scale;
@@ -35,6 +36,7 @@ typedef struct {
   const uint8_t *other;
   float ratio, other_ratio, fixed;
   int own_first;
+  const uint8_t *table;
 } ending;
 #endif
 
@@ -173,6 +175,14 @@ static inline void quantized_rows(
 static INLINED __m512 quantized_wide(__m128i few, int is_signed) {
   return _mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(few) : _mm512_cvtepu8_epi32(few));
 }
+/* what a table of 256 has for each of 64 integers; the low seven bits of an index choose from each half */
+static INLINED __m512i quantized_looked_up(__m512i q, int is_signed, const __m512i *few) {
+  const __m512i at = is_signed ? _mm512_xor_si512(q, _mm512_set1_epi8((char)128)) : q;
+  __m512i low = at, high = at;
+  __asm__("vpermi2b %2, %1, %0" : "+v"(low) : "v"(few[0]), "v"(few[1]));
+  __asm__("vpermi2b %2, %1, %0" : "+v"(high) : "v"(few[2]), "v"(few[3]));
+  return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(at), high);
+}
 static INLINED void quantized_end_of(
     const int adds, const int vectors, const ending *e, const int32_t *S, const float *scale, i64 rows, i64 n,
     const uint8_t *other, uint8_t *out, i64 apart) {
@@ -181,7 +191,9 @@ static INLINED void quantized_end_of(
   const __m512i zero = _mm512_set1_epi16((int16_t)(adds ? 0 : e->zero));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __mmask64 some = n == QUANTIZED_PANEL ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
-  const int own_first = e->own_first, is_signed = e->least < 0;
+  const int own_first = e->own_first, is_signed = e->least < 0, looks = e->table && has_vbmi();
+  __m512i few[4];
+  for (int v = 0; v < 4; v++) few[v] = looks ? _mm512_loadu_si512(e->table + 64 * v) : _mm512_setzero_si512();
   __m512 by[4];
   __m512i q[4];
   _Pragma("GCC unroll 4")
@@ -207,7 +219,8 @@ static INLINED void quantized_end_of(
     const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero);
     const __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero);
     const __m512i all = is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
-    const __m512i in_turn = _mm512_permutexvar_epi32(order, all);
+    __m512i in_turn = _mm512_permutexvar_epi32(order, all);
+    if (looks) in_turn = quantized_looked_up(in_turn, is_signed, few);
     if (n == QUANTIZED_PANEL) _mm512_storeu_si512(out, in_turn);
     else _mm512_mask_storeu_epi8(out, some, in_turn);
     if (adds) other += apart;
@@ -220,6 +233,9 @@ static APART void quantized_end(
   else if (other) quantized_end_of(1, 2, e, S, scale, rows, n, other, out, apart);
   else if (n > 32) quantized_end_of(0, 4, e, S, scale, rows, n, other, out, apart);
   else quantized_end_of(0, 2, e, S, scale, rows, n, other, out, apart);
+  if (e->table && !has_vbmi())
+    for (i64 r = 0; r < rows; r++)
+      for (i64 j = 0; j < n; j++) out[r * apart + j] = e->table[out[r * apart + j] ^ (e->least < 0 ? 128 : 0)];
 }
 #else
 static inline int32_t nearest(float x) { return (int32_t)__builtin_rintf(x); }
@@ -242,7 +258,8 @@ static APART void quantized_end(
       t = t > (float)e->least ? t : (float)e->least;
       q[j] = nearest(t < (float)e->most ? t : (float)e->most);
     }
-    for (i64 j = 0; j < n; j++) out[j] = (uint8_t)q[j];
+    if (e->table) for (i64 j = 0; j < n; j++) out[j] = e->table[q[j] - e->least];
+    else for (i64 j = 0; j < n; j++) out[j] = (uint8_t)q[j];
     if (other) other += apart;
   }
 }

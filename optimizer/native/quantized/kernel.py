@@ -13,14 +13,24 @@ import numpy as np
 
 from ....catalog.operators.derive import integer_range
 from ...fuse.codegen.statements import LoweringError
-from ...graph.graph import TensorType
+from ...graph.graph import Graph, TensorType
 from ..attention.mask import literal
 from ..grow import Found
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from ..loops.lower import (
+    MOST_AXES,
+    MOST_LOOPS,
+    Kernel,
+    Laying,
+    Shapes,
+    check,
+    label,
+    named,
+)
 from .groups import DEQUANTIZE, Group, group_of
+from .groups import INTEGERS as EIGHT_BITS
 from .packing import Filters, Given, filled
 from .sums import Sum, sum_behind
 from .window import Window, turned, window_of
@@ -33,33 +43,38 @@ GRAIN = 1 << 20
 LEAST_OUTPUTS, LEAST_DEPTH = 8, 8
 
 
-def quantized_products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    """Find products of integers that kernels compute, no two with a common node."""
+def quantized_products(
+    meanings: Meanings, allowed: Collection[int], functions: Collection[Found] = ()
+) -> list[Found]:
+    """Find products of integers that kernels compute, no two with a common node.
+
+    Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
+    """
     graph = meanings.graph
     found: list[Found] = []
     taken: set[int] = set()
+    looked_up = {one.kernel.inputs[0]: one for one in functions}
     for number in graph.order():
         group = group_of(graph, number) if number in allowed else None
-        if group is None or not set(group.nodes) <= set(allowed) - taken:
+        free = set(allowed) - taken
+        if group is None or not free.issuperset(group.nodes):
             continue
         added = sum_behind(graph, group)
-        if added is not None and not set(added.nodes) <= set(allowed) - taken:
+        if added is not None and not free.issuperset(added.nodes):
             added = None
-        one = _lowest(meanings, group, added)
-        if one is not None:
+        function = looked_up.get((group if added is None else added).y.value)
+        for ends in ((added, function), (added, None)):
+            try:
+                one = _lowered(meanings, group, *ends)
+            except LoweringError:
+                continue
             taken |= set(one.region.nodes)
             found.append(one)
+            break
     return found
 
 
-def _lowest(meanings: Meanings, group: Group, added: Sum | None) -> Found | None:
-    try:
-        return _lowered(meanings, group, added)
-    except LoweringError:
-        return None
-
-
-def _lowered(meanings: Meanings, group: Group, added: Sum | None) -> Found:
+def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Found | None) -> Found:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type in ("Conv", "QLinearConv")
     if group.x.scale.size != 1 or group.x.value in graph.constants:
@@ -72,36 +87,47 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None) -> Found:
         raise LoweringError("too little to multiply")
     flip = 128 if graph.dtype(group.x.value) == "int8" else 0
     fill = int(group.x.zero[0]) + flip
-    laid = _laid_out(meanings, group, filters, fill)
+    packed: list[tuple[int, int, Laying]] = [*_laid_out(meanings, group, filters, fill)]
     others = () if added is None else (added.other,)
-    result = group.y.value if added is None else added.y.value
+    result, nodes = group.y.value, group.nodes
+    if added is not None:
+        result, nodes = added.y.value, (*nodes, *added.nodes)
+    given = graph.dtype(result) or ""
+    if function is not None:
+        result, nodes = _looked_up(graph, result, function), (*nodes, *function.region.nodes)
+        packed += function.kernel.packed
     as_read = {
         value: turned(meanings, value) if is_image else value
         for value in (group.x.value, *others, result)
     }
     made = as_read[result]
-    shape, dtype = meanings.shape(made), graph.dtype(made) or ""
+    shape = meanings.shape(made)
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
     if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES:
         raise LoweringError("too many axes")
-    operands = (as_read[group.x.value], *(one[0] for one in laid), *map(as_read.get, others))
-    inputs = tuple(dict.fromkeys(value for value in operands if value is not None))
+    operands = [as_read[group.x.value], *(one[0] for one in packed)]
+    inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
     shapes = Shapes(
         tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
         (),
         extents,
         Groups(tuple(range(len(extents)))),
         ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-        (dtype,),
+        (graph.dtype(result) or "",),
     )
     check(shapes)
     copies = flip != 0 or window.is_padded or window.length % 4 != 0
-    other = None if added is None else inputs.index(as_read[added.other])
-    nodes = (*group.nodes, *(() if added is None else added.nodes))
+    ending = _ending(
+        group,
+        integer_range(given) or (0, 0),
+        added,
+        None if added is None else inputs.index(as_read[added.other]),
+        None if function is None else inputs.index(function.kernel.inputs[1]),
+    )
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE]),
-        _text(window.told(outputs, copies, flip, fill), _ending(group, dtype, added, other)),
+        _text(window.told(outputs, copies, flip, fill), ending),
         shapes,
         inputs,
         (made,),
@@ -110,12 +136,21 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None) -> Found:
         columns=window.arranged(outputs, depth, copies),
         support="quantized.h",
         flushes=False,
-        packed=tuple(laid),
+        packed=tuple(packed),
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),
     )
     region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
     return Found(region, named(kernel))
+
+
+def _looked_up(graph: Graph, value: int, function: Found) -> int:
+    """Return the result of a function of a value's integers that nobody else reads."""
+    (made,) = function.region.outputs
+    outside = graph.users.get(value, set()) - set(function.region.nodes)
+    if outside or graph.is_pinned(value) or graph.dtype(made) not in EIGHT_BITS:
+        raise LoweringError("integers that others read, or a function that gives none")
+    return made
 
 
 def _laid_out(
@@ -190,20 +225,39 @@ def _laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtyp
     return meanings.packed[key]
 
 
-def _ending(group: Group, made: str, added: Sum | None, other: int | None) -> list[str]:
-    """Return what quantized.h is told of how sums become integers, `other` being an operand."""
-    low, high = integer_range(made) or (0, 0)
+def _ending(
+    group: Group,
+    limits: tuple[int, int],
+    added: Sum | None,
+    other: int | None,
+    table: int | None,
+) -> str:
+    """Return what quantized.h is told of how sums become integers between limits.
+
+    `other` and `table` are the operands that are added and that functions are looked up in.
+    """
+    low, high = limits
     zero = int(group.y.zero[0])
-    bounds = [literal(float(low - zero)), literal(float(high - zero)), *map(str, (zero, low, high))]
-    told = ["(const int32_t *)c->in[2]", "(const float *)c->in[3]", *bounds]
+    told = {
+        "start": "(const int32_t *)c->in[2]",
+        "scale": "(const float *)c->in[3]",
+        "low": literal(float(low - zero)),
+        "high": literal(float(high - zero)),
+        "zero": str(zero),
+        "least": str(low),
+        "most": str(high),
+    }
     if added is not None:
-        ratios = added.ratios if added.is_first else added.ratios[::-1]
-        told += [f"(const uint8_t *)c->in[{other}]", *map(literal, (*ratios, added.fixed))]
-        told.append(str(int(added.is_first)))
-    return told
+        ratio, other_ratio = added.ratios if added.is_first else added.ratios[::-1]
+        told["other"] = f"(const uint8_t *)c->in[{other}]"
+        told |= {"ratio": literal(ratio), "other_ratio": literal(other_ratio)}
+        told |= {"fixed": literal(added.fixed), "own_first": str(int(added.is_first))}
+    if table is not None:
+        told["table"] = f"(const uint8_t *)c->in[{table}]"
+    return ", ".join(f".{name} = {value}" for name, value in told.items())
 
 
-def _text(told: str, ending: list[str]) -> str:
+def _text(told: str, ending: str) -> str:
     task = "own, g, &e, (const uint8_t *)c->in[0], (const int8_t *)c->in[1], (uint8_t *)c->out[0]"
     return "\n".join(
         [
@@ -211,7 +265,7 @@ def _text(told: str, ending: list[str]) -> str:
             "  const task *own = (const task *)given;",
             "  const call *c = own->whole;",
             f"  const window g = {{{told}}};",
-            f"  const ending e = {{{', '.join(ending)}}};",
+            f"  const ending e = {{{ending}}};",
             f"  quantized_task({task});",
             "}",
         ]

@@ -26,6 +26,7 @@ class Case:
     scale: float = 0.0
     attributes: dict = field(default_factory=dict)
     added: str = ""
+    function: bool = False
     least: int = -128
     most: int = 127
 
@@ -55,6 +56,8 @@ class Case:
             "zw": np.full(shape, zero_w, self.weights),
             "sy": np.float32(scale),
             "zy": np.array(zero_y, self.made),
+            "k": np.array(zero_y // 2 + 40, self.made),
+            "st": np.float32(0.01),
             "so": np.float32(scale * 0.7),
             "zo": np.array(zero_y // 2, self.made),
             "sr": np.float32(scale * 1.3),
@@ -85,6 +88,18 @@ class Case:
                 node("DequantizeLinear", ["o", "so", "zo"], ["O"]),
                 node("Add", ["Y", "O"] if self.added == "first" else ["O", "Y"], ["R"]),
                 node("QuantizeLinear", ["R", "sr", "zr"], ["y"]),
+            ]
+        if self.function:
+            nodes[-1].output[:] = ["r"]
+            scale, zero = ("sr", "zr") if self.added else ("sy", "zy")
+            nodes += [
+                node("DequantizeLinear", ["r", scale, zero], ["F"]),
+                node("DequantizeLinear", ["k", "so", "zo"], ["K"]),
+                node("Mul", ["F", "K"], ["G"]),
+                node("QuantizeLinear", ["G", "sr", "zr"], ["g"]),
+                node("DequantizeLinear", ["g", "sr", "zr"], ["H"]),
+                node("Erf", ["H"], ["I"]),
+                node("QuantizeLinear", ["I", "st", "zo"], ["y"]),
             ]
         used = {name for one in nodes for name in one.input}
         graph = helper.make_graph(

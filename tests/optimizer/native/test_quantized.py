@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, compose, helper, numpy_helper
+from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
@@ -91,6 +92,12 @@ CASES = {
         "Gemm", ("n", 16), (16, 80), ("n", 80), made="int8", zeros=(77, 0, 5), added="second"
     ),
 }
+CASES |= {
+    "looked up": replace(CASES["gemm"], function=True),
+    "added to and looked up": replace(
+        CASES["added"], y=("n", 80), zeros=(77, 0, -5), function=True, scale=0.01
+    ),
+}
 LEVELS = [native_level(), *(one for one in ("avx2", "plain") if one != native_level())]
 
 
@@ -103,7 +110,7 @@ def kernels(level, **changed):
         graphs[name] = graph = load_graph(case.model())
         graph.types = infer_types(graph)
         separate(graph)
-        (found[name],) = quantized_products(Meanings(graph), graph.nodes)
+        found[name] = regions(Meanings(graph), graph.nodes)[0]
         supply(graph, [found[name].kernel])
         assert place(graph, found[name].region.nodes, found[name].kernel)
     library = build([one.kernel for one in found.values()], levels=(level,))
@@ -125,7 +132,7 @@ def test_sums_are_exact_and_become_integers_by_the_formula(level, seed, rows):
     rng = np.random.default_rng(seed)
     for name, (case, session, _) in kernels(level).items():
         feeds = case.feeds(rng, rows)
-        if not case.added:
+        if not case.added and not case.function:
             (found,) = session.run(None, feeds)
             np.testing.assert_array_equal(found, case.expected(feeds["x"]), err_msg=name)
 
