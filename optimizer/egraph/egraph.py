@@ -351,13 +351,15 @@ class EGraph:
         for node in batch:  # it could not be computed, and is not tried again
             if not any(value in found for value in columns.outputs(node)):
                 self.foldable[node] = False
+        if not found:  # nothing to unite, and no reason to go on
+            return False
         leaves = {class_: self.leaf(found[class_], ("computed", class_)) for class_ in found}
         for class_, leaf in leaves.items():
             self.constants[class_] = self.constants[leaf]
         pairs = np.array(list(leaves.items()), np.int64).reshape(-1, 2)
         columns.union(pairs[:, 0], pairs[:, 1])
         self._touch_readers(pairs[:, 0])
-        return bool(found)
+        return True
 
     def _computable(self) -> list[int]:
         columns = self.columns

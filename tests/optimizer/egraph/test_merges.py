@@ -57,6 +57,18 @@ def test_branches_stay_apart_where_splits_are_dear():
     assert not found.steps
 
 
+def test_a_search_goes_on_where_constants_stay_as_they_are():
+    """Integers that are dequantized are known, and not computed in advance."""
+    built = model(
+        [("DequantizeLinear", ["b", "s"], ["w"]), ("MatMul", ["x", "w"], ["y"])],
+        [value("x", [3, 8])],
+        [value("y", [3, 4])],
+        {"b": np.ones((8, 4), np.int8), "s": np.float32(0.5)},
+    )
+    _, found = searched(built, chosen(*MERGES), price=lambda k: 1.0)
+    assert not found.steps
+
+
 def negations(count):
     """Products that are negated, each with a place for one rule."""
     nodes = []
