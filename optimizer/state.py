@@ -23,6 +23,7 @@ from .graph.infer import bound_types, infer_types
 from .graph.signature import signature
 from .in_float32 import basis_of
 from .match.rewrite import Step
+from .native.configured_kinds import ConfiguredKinds
 from .native.kernel_plans import KernelPlans
 from .phases import Phases
 from .planner import Planner
@@ -134,7 +135,11 @@ class State:
         """Plans with kernels, and what these were measured to take."""
         if self._kernel_plans is None:
             self._kernel_plans = KernelPlans(
-                self.contest, self.candidate_files, self.phases, self.prices.fused
+                self.contest,
+                self.candidate_files,
+                self.phases,
+                self.prices.fused,
+                ConfiguredKinds(self.catalog, self.setting.threads),
             )
         return self._kernel_plans
 

@@ -34,6 +34,7 @@ NEW_BY_KEY = {
     "node_output": "node_id",
     "attribute": "node_id",
     "measurement": "measurement_id",
+    "kernel_configuration": "kernel_configuration_id",
     "plan": "plan_id",
     "plan_step": "plan_id",
     "plan_candidate": "plan_id",
@@ -83,7 +84,7 @@ _STATUS = """
     UPDATE rule SET proof = found.proof FROM tensolog_rows AS found
     WHERE rule.rule_hash = found.rule_hash AND rule.proof IS DISTINCT FROM found.proof"""
 # What keys count, and the columns that hold them.
-_COUNTED = ("model", "graph", "value", "node", "measurement", "plan")
+_COUNTED = ("model", "graph", "value", "node", "measurement", "kernel_configuration", "plan")
 _KEYS = {
     **{f"{kind}_id": kind for kind in _COUNTED},
     "parent_model_id": "model",
@@ -118,6 +119,7 @@ def merge(source: Catalog, target: Catalog) -> Keys:
         )
         for table, column in NEW_BY_KEY.items():
             _append(source, target, table, f"{column} > 0", keys)
+        _append_processors(source, target, keys)
         for table, (named_by, column) in BY_HASH.items():
             known = target.sql(f"SELECT {column} FROM {named_by}").to_arrow_table()
             with registered(source, known):
@@ -170,6 +172,15 @@ def _append(source: Catalog, target: Catalog, table: str, new: str, keys: Keys) 
             columns.append(f'"{name}"')
     query = f"SELECT {', '.join(columns)} FROM {table} WHERE {new}"
     insert_rows(target, table, source.sql(query).to_arrow_table())
+
+
+def _append_processors(source: Catalog, target: Catalog, keys: Keys) -> None:
+    """Add the processors that the catalog lacks: a row a machine and level of instructions."""
+    known = set(target.connection.execute("SELECT device_id, level FROM processor").fetchall())
+    for device_id, level, *rest in source.connection.execute("FROM processor").fetchall():
+        row = (keys.devices.get(device_id, device_id), level, *rest)
+        if row[:2] not in known:
+            target.connection.execute("INSERT INTO processor VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
 def _replace_proofs(source: Catalog, target: Catalog) -> None:

@@ -65,6 +65,14 @@ _KNOWN = {
         WHERE (median_ns IS NULL AND failure IS NOT NULL)
             OR (isfinite(median_ns) AND median_ns > 0 AND isfinite(spread_ns) AND spread_ns >= 0
                 AND isfinite(minimum_ns) AND minimum_ns > 0)""",
+    "kernel_configuration": f"""
+        SELECT -row_number() OVER (ORDER BY kernel_configuration_id DESC)
+            AS kernel_configuration_id,
+            machine.device_id, kernel_configuration.* EXCLUDE (kernel_configuration_id, device_id)
+        FROM kernel_configuration
+        JOIN ({_MACHINES}) AS machine ON kernel_configuration.device_id = shared_id
+        WHERE isfinite(median_ns) AND median_ns > 0 AND isfinite(ratio) AND ratio > 0
+            AND isfinite(ratio_low) AND isfinite(ratio_high)""",
     "proof": "FROM proof",
     "proof_specification": "FROM proof_specification",
 }

@@ -8,7 +8,8 @@ from ..fuse.codegen.compiler import CompilerError
 from ..fuse.codegen.unit import has_tiles
 from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
-from .convolution.blocked import convolutions
+from .configured_kinds import ConfiguredKinds
+from .convolution.blocked import convolutions, no_others
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .eligible import steady
@@ -19,6 +20,7 @@ from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed
 from .product.text import TILES
 from .quantized.whole import groups_of, outside
+from .region_kind_race import types_under
 from .region_kinds import Kind
 from .untouched import left_alone
 
@@ -31,18 +33,29 @@ MOST_WRITTEN_BYTES = 448 << 20
 EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
 
 
-def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> list[Kind]:
+def kinds_of(
+    graph: Graph,
+    base: Plan,
+    contest: Contest,
+    in_blocks: bool,
+    configured: ConfiguredKinds | None = None,
+    budget_s: float = 0.0,
+) -> list[Kind]:
     """Find the regions of a plan's graph, of all nodes and of those that nobody fuses yet.
+
+    Products have those of their configurations as well that `configured` chooses, given that
+    racing kernels alone may take `budget_s`.
 
     In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
     is all.
     """
     meanings = Meanings(graph)
     running = steady(meanings, graph.nodes)
+    choose = no_others if configured is None else configured.choice(budget_s)
     convolved = [
-        one
-        for find in (convolutions, narrow_convolutions, pairs)
-        for one in find(meanings, running)
+        *convolutions(meanings, running, choose),
+        *narrow_convolutions(meanings, running, choose),
+        *pairs(meanings, running),
     ]
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)
@@ -58,6 +71,9 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
         Kind(found, {EVERYTHING}, rank=RANKS[found[0].kernel.form])
         for found in by_kernel(formed(meanings, everything, forms)).values()
     ]
+    if configured is not None:
+        types = types_under(graph, contest.sizes)
+        multiplied += configured.kinds(meanings, everything, types, EVERYTHING, budget_s)
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 
@@ -81,10 +97,11 @@ def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:
 
 def _forms(convolved: Sequence[Found]) -> list[Kind]:
     """Sort convolutions by their kernels; those of one node come with what rounds least first."""
-    ranks: dict[tuple[int, ...], int] = {}
+    ranks: dict[tuple[int, ...], dict[str, int]] = {}
     kinds: dict[str, Kind] = {}
     for one in convolved:
-        rank = ranks[one.region.nodes] = ranks.get(one.region.nodes, 0) + 1
+        of = ranks.setdefault(one.region.nodes, {})
+        rank = of.setdefault(one.kernel.form, len(of) + 1)
         sorts = {LEFT, OTHERS, EVERYTHING}
         kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
         kind.found.append(one)

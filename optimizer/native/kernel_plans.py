@@ -25,6 +25,7 @@ from ..layouts.runtime import NCHWC
 from ..phases import Phases
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest, Plan
+from .configured_kinds import ConfiguredKinds
 from .embed import embed
 from .find_region_kinds import compiled
 from .kernel_selection import Fusing
@@ -58,10 +59,11 @@ class KernelPlans:
         candidate_files: CandidateFiles,
         phases: Phases,
         costs: dict[str, Cost],
+        configured: ConfiguredKinds | None = None,
     ) -> None:
         self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
         self._costs = costs
-        self._alone = Alone(contest, candidate_files, phases)
+        self._alone = Alone(contest, candidate_files, phases, configured)
         self._first: Fusing | None = None
         self._first_s = 0.0
         self._compiling_s = 0.0

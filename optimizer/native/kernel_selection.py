@@ -24,6 +24,7 @@ from ..phases import Phases
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest, Plan
 from ..race.qualifying import is_roomy
+from .configured_kinds import reconfigured
 from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
 from .fuse_graph import by_kernel, regions
@@ -76,7 +77,14 @@ class Fusing:
         self.shape_steps = resolve_shapes(self.graph)
         separate(self.graph)
         with self.phases("fusing", self.base.name):
-            self.kinds = kinds_of(self.graph, self.base, self.contest, self.is_in_blocks)
+            self.kinds = kinds_of(
+                self.graph,
+                self.base,
+                self.contest,
+                self.is_in_blocks,
+                self.alone.configured,
+                budget_s,
+            )
             if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
                 self.kinds = []
             if not self.kinds:
@@ -192,7 +200,8 @@ class Fusing:
             separate(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
-            of = by_kernel([*found, *formed(meanings, found, forms)])
+            others = [*formed(meanings, found, forms), *reconfigured(meanings, found, self.chosen)]
+            of = by_kernel([*found, *others])
             other.kinds = [
                 replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
             ]

@@ -22,6 +22,7 @@ from ..fuse.codegen.compiler import (
     refusal,
 )
 from ..fuse.codegen.unit import LEVELS, unit
+from .configurations.convolution_configuration import ChosenConvolution
 from .configurations.product_configuration import Chosen, constants
 from .loops.lower import Kernel
 from .loops.tables import operation, registration
@@ -89,11 +90,11 @@ def build(
 
 
 @cache
-def _support(name: str, chosen: Chosen | None) -> str:
+def _support(name: str, chosen: Chosen | ChosenConvolution | None) -> str:
     """Return a file that kernels need, with the constants of a configuration in front."""
     if name != "product.h":
         return _text(name)
-    if chosen is None:
+    if not isinstance(chosen, Chosen):
         return f"{constants()}\n{_text(name)}"
     return f"{chosen.constants()}\n{chosen.specialised(_text(name))}"
 

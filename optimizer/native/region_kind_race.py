@@ -10,6 +10,7 @@ from ..graph.infer import bound_types
 from ..phases import Phases
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest
+from .configured_kinds import ConfiguredKinds
 from .kernel_trial import measured_forms
 from .library import Library
 from .product.kernel import supply
@@ -26,14 +27,21 @@ class Alone:
     Plans of one model share it: what has been raced for one counts for the next.
     """
 
-    def __init__(self, contest: Contest, candidate_files: CandidateFiles, phases: Phases) -> None:
+    def __init__(
+        self,
+        contest: Contest,
+        candidate_files: CandidateFiles,
+        phases: Phases,
+        configured: ConfiguredKinds | None = None,
+    ) -> None:
         self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
+        self.configured = configured
         self._laps: dict[str, dict[str, Lap] | None] = {}
 
     def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
         """Race kinds of a graph, the forms of one region together, for about `budget_s`."""
         groups = self._groups(kinds)
-        types = _types(graph, self.contest.sizes)
+        types = types_under(graph, self.contest.sizes)
         for at, group in enumerate(groups):
             kernels = [kind.found[0].kernel for kind in group]
             self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
@@ -52,6 +60,8 @@ class Alone:
             self._laps |= {kernel.name: laps.get(kernel.name) for kernel in kernels}
         for kind in kinds:
             kind.alone = self._laps[kind.name]
+        if self.configured is not None:
+            self.configured.note(kinds, types)
 
     def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
         """Put together what is raced together, without what was raced before."""
@@ -63,7 +73,7 @@ class Alone:
         return list(groups.values())
 
 
-def _types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
+def types_under(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
     """Give the types under the sizes that free dimensions have, those in blocks as well."""
     bound = graph.copy()
     bound.types = bound_types(graph, sizes)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
+from .configurations.convolution_configuration import ConvolutionConfiguration
+from .configurations.product_configuration import ProductConfiguration
+from .configurations.timed import Timed
 from .embed import RULE
 from .grow import Found
 from .kernel_trial import KERNEL, OPERATORS
@@ -39,6 +42,8 @@ class Kind:
     convolves: bool = False
     rank: int = 0
     is_refused: bool = False
+    # the time of a configuration over that of the default
+    beside_default: Timed | None = None
 
     @property
     def name(self) -> str:
@@ -74,7 +79,7 @@ class Kind:
             return "the compiler refuses it"
         if self.alone is None:
             return "not measured alone"
-        own = f"{self.form}: " if self.form else ""
+        own = f"{self.way}: " if self.form else ""
         if not self.is_promising:
             return f"{own}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
@@ -82,14 +87,29 @@ class Kind:
         other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
         if self.form and other is not None and other.form:
             if other.gain_ns > self.gain_ns:
-                return f"{own}{self.times}, less gain than {other.form}: {other.times}"
-            return f"{own}{self.times}, in favour of {other.form}, which rounds less"
+                return f"{own}{self.times}, less gain than {other.way}: {other.times}"
+            return f"{own}{self.times}, in favour of {other.way}, which rounds less"
         return "less gain than another kernel for some of its nodes"
 
     @property
     def form(self) -> str:
         """Which of several ways to compute the same it is."""
         return self.found[0].kernel.form
+
+    @property
+    def configuration(self) -> ProductConfiguration | ConvolutionConfiguration | None:
+        """How its loops are tiled, None by default."""
+        chosen = self.found[0].kernel.configuration
+        return None if chosen is None else chosen.configuration
+
+    @property
+    def way(self) -> str:
+        """How it computes, for people: its form and configuration."""
+        if self.configuration is None:
+            return self.form
+        ratio = self.beside_default
+        share = "" if ratio is None else f" ({ratio.ratio:.2f} of the default's time)"
+        return f"{self.form}, in {self.configuration.description}{share}"
 
     @property
     def may_skip(self) -> bool:
@@ -137,9 +157,9 @@ def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
 def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
-    how = f"{kind.form}, {kind.times}, kernel" if kind.convolves else "one kernel,"
-    if kind.multiplies and kind.form != EACH:
-        how = f"{how} {kind.form},"
+    how = f"{kind.way}, {kind.times}, kernel" if kind.convolves else "one kernel,"
+    if kind.multiplies and kind.way != EACH:
+        how = f"{how} {kind.way},"
     return Step(
         rule=CONVERT if kind.convolves else RULE,
         nodes=names,

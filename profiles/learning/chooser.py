@@ -180,15 +180,15 @@ class _Process:
         return middle + scale * mean, scale * deviation
 
     def _covariance(self, draw: Any, rows: Any) -> Array:
-        result: Array = self._own[draw] ** 2 * _matern(self._near[rows] / self._own_scale[draw])
+        result: Array = self._own[draw] ** 2 * matern(self._near[rows] / self._own_scale[draw])
         if self._columns.shape[1]:
-            other = _matern(self._alike[rows] / self._other_scale[draw])
+            other = matern(self._alike[rows] / self._other_scale[draw])
             result = result + self._other[draw] ** 2 * other
             result = result + self._linear[draw] ** 2 * self._agree[rows]
         return result
 
 
-def _matern(distance: Array) -> Array:
+def matern(distance: Array) -> Array:
     """The Matérn covariance of smoothness 5/2."""
     scaled = math.sqrt(5.0) * distance
     result: Array = (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)

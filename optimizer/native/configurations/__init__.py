@@ -1,7 +1,11 @@
 """Configurations of generated kernels: which are legal, which are fast on this processor.
 
-product_configuration  what may be chosen of a product, and the constants of C that it gives
-processor              registers and caches, which these depend on
-configurations.dl      which are legal, for a product's sizes and the processor
-legal                  the same as Python: from facts to configurations
+product_configuration      what may be chosen of a product, and the constants of C that it gives
+convolution_configuration  what may be chosen of a convolution by minimal filtering
+processor                  registers and caches, which these depend on
+configurations.dl          which are legal, for a kernel's sizes and the processor
+legal                      the same as Python: from facts to configurations
+ranking                    which are probably fast, and what is measured next
+samples.json.xz            what that is predicted from (benchmarks/tiles.py)
+timed                      what was measured, in the catalog
 """

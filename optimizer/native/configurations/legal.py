@@ -1,4 +1,4 @@
-"""The legal configurations of a product: derived by configurations.dl from sizes and processor."""
+"""The legal configurations of kernels: derived by configurations.dl from sizes and processor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib import resources
 
 from ....catalog.datalog.memory.execution import Evaluator
 from ....catalog.datalog.memory.program_cache import shipped
+from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
 from .processor import Processor
 from .product_configuration import DEFAULTS, ProductConfiguration
 
@@ -20,6 +21,10 @@ class ProductSizes:
     depth: int
     columns: int
     threads: int = 1
+
+
+# Numbers that tiles of a convolution may take, and bytes of filters that are kept transformed.
+BLOCKS, MOST_FILTERS = tuple(size << 10 for size in (16, 32, 64, 128, 192)), 40 << 20
 
 
 @cache
@@ -42,3 +47,29 @@ def legal(sizes: ProductSizes, here: Processor) -> tuple[ProductConfiguration, .
     )
     found = sorted(ProductConfiguration(*row) for row in derived["legal"])
     return (default, *(one for one in found if one != default))
+
+
+@cache
+def legal_convolutions(
+    sizes: ConvolutionSizes, here: Processor, prepared: bool
+) -> tuple[ConvolutionConfiguration, ...]:
+    """Return the legal configurations of a convolution on a processor, the default first.
+
+    `prepared` says whether its filters are transformed in advance by default.
+    """
+    default = ConvolutionConfiguration()
+    derived = _program()(
+        {
+            "processor": (
+                (here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),
+            ),
+            "holds": tuple((block, sizes.together(block)) for block in BLOCKS),
+            "default_convolution": ((default.block, int(prepared)),),
+            "filters": ((sizes.filter_bytes, MOST_FILTERS),),
+        }
+    )
+    found = sorted(row for row in derived["legal_convolution"] if row != (default.block, prepared))
+    others = [
+        ConvolutionConfiguration(block, None if way == prepared else way) for block, way in found
+    ]
+    return (default, *others)

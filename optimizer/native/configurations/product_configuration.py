@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 
-FAMILY = "product"
 # A kernel's own functions and macros of product.h; what is shared stays as it is.
 _NAMES = re.compile(r"\b(product|PRODUCT)_(?!READ\b)(\w+)")
 
@@ -95,7 +94,6 @@ DEFAULTS: Mapping[str, ProductConfiguration] = {
     "avx2": ProductConfiguration(6, 2, depth=256, part=64 << 10, even=1, few=1),
     "plain": ProductConfiguration(4, 3),
 }
-COLUMNS = tuple(field.name for field in fields(ProductConfiguration))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ neighbour. Groups have one form more, which multiplies out (grouped.py), by any 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -18,6 +18,12 @@ from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import TensorType
 from ...layouts.runtime import NCHWC, block_size
+from ..configurations.convolution_configuration import (
+    LEAST_TOGETHER,
+    ChosenConvolution,
+    ConvolutionConfiguration,
+    ConvolutionSizes,
+)
 from ..grow import Found
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -38,8 +44,8 @@ TILES = {
     (1, 7): ((1, 2), (1, 4)),
     (7, 1): ((2, 1), (4, 1)),
 }
-# Bytes that the tiles which are multiplied at once may take, and how many there are at least.
-TOGETHER_BYTES, LEAST_TOGETHER = 256 << 10, 28
+# What kernels have where nothing was measured.
+DEFAULT = ConvolutionConfiguration()
 # Filters are transformed in advance up to so many bytes, where so many tiles or more are multiplied
 # by them, so that they come from memory meanwhile; where there are fewer, as far as the cache goes.
 LAID_OUT_BYTES, LAID_OUT_TILES = 40 << 20, 14
@@ -101,10 +107,23 @@ class Convolution:
         return in_tiles and self.steps == self.dilations == (1, 1)
 
 
-def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+# The configurations that a convolution by minimal filtering is tried in besides the default.
+Choose = Callable[[ConvolutionSizes], Sequence[ConvolutionConfiguration]]
+
+
+def no_others(sizes: ConvolutionSizes) -> Sequence[ConvolutionConfiguration]:
+    """Choose no configurations."""
+    del sizes
+    return ()
+
+
+def convolutions(
+    meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
+) -> list[Found]:
     """Find the convolutions that kernels can compute, each in all forms that there are.
 
-    The forms of one convolution have its node in common: they are alternatives.
+    The forms of one convolution, and the configurations of a form that `choose` names, have its
+    node in common: they are alternatives.
     """
     found: list[Found] = []
     for number in meanings.graph.order():
@@ -115,15 +134,37 @@ def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
             one = _convolution(meanings, number, allowed)
         except LoweringError:
             continue
-        found += forms(meanings, one)
+        found += forms(meanings, one, choose)
     return found
 
 
-def forms(meanings: Meanings, one: Convolution) -> list[Found]:
+def forms(meanings: Meanings, one: Convolution, choose: Choose = no_others) -> list[Found]:
     """Return the kernels of a convolution, for tiles of each size, and of groups multiplied out."""
     found = [_sliding(meanings, one)] if one.own[0] < int(one.image[1]) else []
-    tiles = TILES[one.taps] if one.may_filter else ()
-    return [*filter(None, found), *(_lowered(meanings, one, tile) for tile in tiles)]
+    made = [*filter(None, found)]
+    for tile in TILES[one.taps] if one.may_filter else ():
+        made.append(_lowered(meanings, one, tile))
+        sizes = sizes_of(one, tile)
+        if sizes is not None:
+            made += [
+                _lowered(meanings, one, tile, ChosenConvolution(configuration, sizes))
+                for configuration in choose(sizes)
+            ]
+    distinct: dict[str, Found] = {}
+    for each in made:
+        distinct.setdefault(each.kernel.name, each)
+    return list(distinct.values())
+
+
+def sizes_of(one: Convolution, tile: tuple[int, int]) -> ConvolutionSizes | None:
+    """Return the sizes that configurations depend on, None where some are known as it runs."""
+    image, result = one.image, one.result
+    sizes = (*image[:2], result[1], int(image[1]) // one.groups, *result[2:])
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        return None
+    (images, depth, width, own, height, across), (high, wide) = known, one.taps
+    return ConvolutionSizes(images, depth, width, own, height, across, high, wide, *tile)
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -227,18 +268,26 @@ def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------ lowering
 
 
-def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Found:
+def _lowered(
+    meanings: Meanings,
+    one: Convolution,
+    tile: tuple[int, int],
+    chosen: ChosenConvolution | None = None,
+) -> Found:
+    configuration = DEFAULT if chosen is None else chosen.configuration
     rows, columns = map(filtering, tile, one.taps)
     depth, width = int(one.image[1]), int(one.result[1])
     products = rows.products * columns.products
     sides = [one.result[2], one.result[3]]
-    most = max(LEAST_TOGETHER, TOGETHER_BYTES // (4 * products * depth))
+    most = max(LEAST_TOGETHER, configuration.block // (products * depth))
     tiles = None  # nobody knows yet, where sizes are free: mostly there are many
     if all(isinstance(side, int) for side in sides):
         tiles = prod(ceil(int(side) / t) for side, t in zip(sides, tile, strict=True))
     own = depth // one.groups
     panels = ceil(width // one.groups / PANEL) * one.groups
-    laid_out = _is_laid_out(4 * products * own * panels * PANEL, tiles)
+    laid_out = is_laid_out(4 * products * own * panels * PANEL, tiles)
+    if configuration.prepared is not None:
+        laid_out = bool(configuration.prepared)
     plan = Plan(
         rows, columns, one.block, depth, width, one.groups, one.own, one.filled,
         (one.image[2], one.image[3]), (one.result[2], one.result[3]), one.pads,
@@ -269,6 +318,7 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         room=plan.room,
         support="convolution_blocks.h convolution.h",
         form=f"minimal filtering {tile[0]}x{tile[1]} of {one.taps[0]}x{one.taps[1]}",
+        chosen=chosen,
     )
 
 
@@ -352,6 +402,7 @@ def _found(
     room: int,
     support: str,
     form: str,
+    chosen: ChosenConvolution | None = None,
 ) -> Found:
     """Return a convolution with a kernel of one form, which loops over `extents`.
 
@@ -381,12 +432,13 @@ def _found(
         flushes=one.flushes,
         packed=tuple(packed),
         form=form,
+        configuration=chosen,
     )
     read = read_by(graph, one.nodes)
     return Found(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
 
 
-def _is_laid_out(size_bytes: int, tiles: int | None) -> bool:
+def is_laid_out(size_bytes: int, tiles: int | None) -> bool:
     """Tell whether filters are transformed in advance."""
     has_many = tiles is None or tiles >= LAID_OUT_TILES
     return size_bytes <= (LAID_OUT_BYTES if has_many else CACHED_BYTES)

@@ -18,7 +18,16 @@ from ...fuse.codegen.statements import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
 from ..grow import Found
 from ..loops.kernel_region import Meanings
-from .blocked import Convolution, activation_text, block_of, forms, numbers_of, pads_of
+from .blocked import (
+    Choose,
+    Convolution,
+    activation_text,
+    block_of,
+    forms,
+    no_others,
+    numbers_of,
+    pads_of,
+)
 from .epilogue import End, bounds_of
 from .filters import Merged
 
@@ -26,14 +35,16 @@ from .filters import Merged
 ENDS = frozenset(name for name, parameters in ACTIVATIONS.items() if not parameters)
 
 
-def narrow_convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def narrow_convolutions(
+    meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
+) -> list[Found]:
     """Find the convolutions in narrow groups that kernels can compute, each in all its forms."""
     found: list[Found] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.operator == f"{NCHWC}:ReorderInput":
             try:
-                found += forms(meanings, _matched(meanings, number, allowed))
+                found += forms(meanings, _matched(meanings, number, allowed), choose)
             except LoweringError:
                 continue
     return found

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ...fuse.codegen.statements import LoweringError
+from ..configurations.convolution_configuration import ChosenConvolution
 from ..configurations.product_configuration import Chosen
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
@@ -105,7 +106,7 @@ class Kernel:
     skips: bool = False
     packed: tuple[tuple[int, int, Laying], ...] = ()
     form: str = ""
-    configuration: Chosen | None = None
+    configuration: Chosen | ChosenConvolution | None = None
     turned: tuple[tuple[int, int], ...] = ()
 
 

@@ -77,7 +77,7 @@ def impatient(monkeypatch):
 def test_every_table_is_merged_or_every_catalog_has_its_rows():
     merged = {
         *(*merging.NEW_BY_KEY, *merging.BY_HASH, *merging.PROOFS, *merging.GENERATIONS),
-        *("device", "constant"),
+        *("device", "processor", "constant"),
     }
     assert set(schema_check.schema_tables()) - merged == {
         *("catalog_version", "catalog_property", "operator", "operator_attribute")

@@ -1,4 +1,4 @@
-"""Configurations of products: the defaults, which are legal, and that all compute the same."""
+"""Configurations of kernels: the defaults, which are legal, and that all compute the same."""
 
 from dataclasses import replace
 
@@ -10,7 +10,16 @@ from onnx import helper
 from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.layouts.runtime import block_size
+from tensolog.optimizer.native.configurations.convolution_configuration import (
+    ConvolutionConfiguration,
+    ConvolutionSizes,
+)
+from tensolog.optimizer.native.configurations.legal import (
+    ProductSizes,
+    legal,
+    legal_convolutions,
+)
 from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
 from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
@@ -18,6 +27,7 @@ from tensolog.optimizer.native.configurations.product_configuration import (
     ProductConfiguration,
     constants,
 )
+from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -27,6 +37,7 @@ from tensolog.optimizer.native.product.panels import PANEL
 from tests.campaigns import examples
 
 from .build import model, needs_compiler, opened
+from .test_convolution import ROUNDING, Case, plain
 
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
 ZEN_4 = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
@@ -203,3 +214,52 @@ def test_configurations_differ():
         found = legal(ProductSizes(100, 700, 300), here)
         assert len(found) == len(set(found)) > 50
         assert all(isinstance(one, ProductConfiguration) and one.description for one in found)
+
+
+# ---------------------------------------------------------------------------------- convolutions
+
+
+IMAGE = ConvolutionSizes(1, 64, 64, 64, 56, 56, 3, 3, 4, 4)
+
+
+def test_a_convolution_has_the_default_first_and_no_two_that_are_the_same():
+    found = legal_convolutions(IMAGE, ZEN_4, prepared=True)
+    assert found[0] == ConvolutionConfiguration()
+    assert len(found) == len(set(found)) > 4
+    held = [(IMAGE.together(one.block), one.prepared) for one in found]
+    assert len(held) == len(set(held))
+
+
+def test_tiles_of_a_convolution_fit_the_second_cache():
+    blocks = {one.block for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)}
+    fewer = {one.block for one in legal_convolutions(IMAGE, ZEN_3, prepared=True)}
+    assert max(blocks) == 192 << 10
+    assert max(fewer) == 128 << 10
+
+
+def test_filters_that_take_too_much_are_transformed_as_it_runs():
+    large = replace(IMAGE, depth=2048, own=2048, width=2048)
+    assert {one.prepared for one in legal_convolutions(large, ZEN_4, prepared=False)} == {None}
+    assert {one.prepared for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)} == {None, 0}
+
+
+@needs_compiler
+@pytest.mark.skipif(block_size() is None, reason="no blocked kernels to compare with")
+def test_configurations_of_a_convolution_compute_the_same():
+    case = Case((1, 32, 15, 14), 48, (3, 3), (1, 1, 1, 1), summed=True)
+    graph = case.graph()
+    chosen = (ConvolutionConfiguration(0, 0), ConvolutionConfiguration(8 << 10, 1))
+    found = convolutions(Meanings(graph), graph.nodes, lambda _: chosen)
+    configurations = [one.kernel.configuration for one in found]
+    # of the few tiles of 4x4 every block holds all, so that one of them is the default itself
+    assert [one is None for one in configurations] == [True, False, False, True, False]
+    assert len({one.kernel.name for one in found}) == len(found)
+    library = build([one.kernel for one in found], levels=(native_level(),))
+    total, size = case.expected()
+    for one in found:
+        changed = graph.copy()
+        supply(changed, [one.kernel])
+        assert place(changed, one.region.nodes, one.kernel)
+        session = opened(to_model(embed(changed, library.domain)), library, threads=2)
+        (result,) = session.run(None, case.feeds)
+        assert abs(plain(result, case.shape[1], case.block) - total).max() <= ROUNDING * size

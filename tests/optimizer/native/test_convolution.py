@@ -14,6 +14,9 @@ from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
+from tensolog.optimizer.native.configurations.convolution_configuration import (
+    ConvolutionConfiguration,
+)
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution import winograd
 from tensolog.optimizer.native.embed import embed, place
@@ -247,7 +250,7 @@ def test_sizes_of_all_kinds(case, level, in_pieces):
 )
 def test_several_places_and_pieces(level, block, monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: block)
-    monkeypatch.setattr(convolution, "TOGETHER_BYTES", 0)
+    monkeypatch.setattr(convolution, "DEFAULT", ConvolutionConfiguration(block=0))
     monkeypatch.setattr(convolution, "LEAST_TOGETHER", 5)
     monkeypatch.setattr(convolution, "LAID_OUT_BYTES", 0)
     Case((2, 72, 13, 18), 88, (3, 3), (1, 1, 1, 1), block=block).check(level, threads=2)
@@ -255,7 +258,7 @@ def test_several_places_and_pieces(level, block, monkeypatch):
 
 def test_threads_give_the_same_to_the_bit(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
-    monkeypatch.setattr(convolution, "TOGETHER_BYTES", 0)
+    monkeypatch.setattr(convolution, "DEFAULT", ConvolutionConfiguration(block=0))
     monkeypatch.setattr(convolution, "LEAST_TOGETHER", 10)
     monkeypatch.setattr(convolution, "TILES", {(3, 3): ((4, 4),)})
     case = Case((2, 32, 20, 21), 96, (3, 3), (1, 1, 1, 1), block=16)

@@ -12,6 +12,9 @@ from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.plans import lay_out
+from tensolog.optimizer.native.configurations.convolution_configuration import (
+    ConvolutionConfiguration,
+)
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.embed import embed, place
@@ -42,7 +45,7 @@ needs_blocks = pytest.mark.skipif(not has_blocks(), reason="the runtime has no b
     ],
 )
 def test_one_kernel_for_images_of_all_sizes(sides, taps, images, monkeypatch):
-    monkeypatch.setattr(convolution, "TOGETHER_BYTES", 0)
+    monkeypatch.setattr(convolution, "DEFAULT", ConvolutionConfiguration(block=0))
     tiles = convolution.TILES
     monkeypatch.setattr(convolution, "TILES", {taps: tiles[taps][-1:] for taps in tiles})
     pads = [k // 2 for k in taps] * 2

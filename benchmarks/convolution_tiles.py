@@ -1,0 +1,144 @@
+"""What configurations of convolutions by minimal filtering are worth, beside the default ones.
+
+    python -m benchmarks.convolution_tiles --shapes 60 --out convolution_tiles.json
+
+Of each shape all legal configurations of each form race beside the default, interleaved, in
+sessions of ONNX Runtime with one thread; then the best of each form races the default once more,
+since being the best of several flatters a time. Nothing is ranked: there are few of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.graph import TensorType
+from tensolog.optimizer.layouts.runtime import block_size
+from tensolog.optimizer.native.configurations.convolution_configuration import ConvolutionSizes
+from tensolog.optimizer.native.configurations.legal import legal_convolutions
+from tensolog.optimizer.native.configurations.processor import processor
+from tensolog.optimizer.native.configurations.timed import beside
+from tensolog.optimizer.native.convolution.blocked import convolutions, is_laid_out
+from tensolog.optimizer.native.grow import Found
+from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+
+from .convolutions import Size, model
+from .rows import rows_file, write_rows
+
+CHANNELS, SIDES = (32, 48, 64, 96, 128, 192, 256), (7, 8, 13, 14, 17, 28, 35, 56)
+TAPS = ((3, 3), (3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3))
+MOST_OPERATIONS = 500e6
+# What the best has to take of the default's time to race it again.
+KEPT = 0.985
+
+
+def shapes(count: int, seed: int) -> list[Size]:
+    """Draw different shapes."""
+    random = np.random.default_rng(seed)
+    found: dict[Size, None] = {}
+    while len(found) < count:
+        channels, made, side = (int(random.choice(one)) for one in (CHANNELS, CHANNELS, SIDES))
+        size = Size("", channels, side, made, TAPS[random.integers(len(TAPS))])
+        if size.operations <= MOST_OPERATIONS:
+            found[size] = None
+    return list(found)
+
+
+def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
+    """Race the configurations of a shape; a row for each form that has several."""
+    here = processor()
+    proto = model(size, block_size() or 16)
+    graph = load_graph(proto)
+    for entry in (*proto.graph.input, *proto.graph.output):
+        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
+
+    def every(sizes: ConvolutionSizes) -> Sequence[Any]:
+        prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
+        return legal_convolutions(sizes, here, prepared)[1:]
+
+    found = convolutions(Meanings(graph), graph.nodes, every)
+    kernels = [one.kernel for one in found]
+    library = build(kernels, levels=[native_level()])
+    supply(graph, kernels)
+
+    def race(ones: Sequence[Found], seconds: float) -> list[Any]:
+        own = [one.kernel for one in ones]
+        laps = measured_forms(
+            graph, found[0].region, own, library, graph.types, threads=1, budget_s=seconds
+        )
+        return [laps[kernel.name][KERNEL] for kernel in own]
+
+    rows = []
+    for form in dict.fromkeys(kernel.form for kernel in kernels):
+        ones = [one for one in found if one.kernel.form == form]
+        if len(ones) < 2:
+            continue
+        laps = race(ones, budget_s)
+        ratios = [beside(lap, laps[0]).ratio for lap in laps]
+        best = int(np.argmin(ratios))
+        chosen = ones[best].kernel.configuration
+        row = {**asdict(size), "form": form, "configurations": len(ones), "best": ratios[best]}
+        row |= {"default_us": laps[0].median_ns / 1000, "gain": 1.0, "slower": False}
+        if chosen is not None and ratios[best] < KEPT:
+            first, second = race([ones[0], ones[best]], budget_s)
+            timed = beside(second, first)
+            row |= {
+                "configuration": chosen.configuration.description,
+                "gain": 1.0 / timed.ratio,
+                "low": 1.0 / timed.ratio_high,
+                "high": 1.0 / timed.ratio_low,
+                "slower": timed.ratio_low > 1.0,
+            }
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+    return rows
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay rows out in Markdown."""
+    head = ["channels", "side", "form", "configurations", "best of all", "gain", "configuration"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = [f"{row['channels']} to {row['made']}", str(row["side"]), row["form"]]
+        cells += [str(row["configurations"]), f"{1 / row['best']:.3f}", f"{row['gain']:.3f}"]
+        lines.append(f"| {' | '.join(cells)} | {row.get('configuration', 'default kept')} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.convolution_tiles")
+    parser.add_argument("--shapes", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds for a race")
+    parser.add_argument("--out", type=rows_file, required=True)
+    arguments = parser.parse_args()
+    rows = [
+        row
+        for size in shapes(arguments.shapes, arguments.seed)
+        for row in forms(size, arguments.budget)
+    ]
+    gains = np.array([row["gain"] for row in rows])
+    head = (
+        f"# Configurations of convolutions, {processor().level}\n\n"
+        f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes}`, one thread"
+    )
+    told = (
+        f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
+        f"{gains.min():.3f} to {gains.max():.3f}; slower beyond noise: "
+        f"{sum(row['slower'] for row in rows)}."
+    )
+    write_rows(arguments.out, rows, head, f"{told}\n\n{table(rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,380 @@
+"""What configurations of products are worth, beside today's constants, on shapes not seen before.
+
+    python -m benchmarks.tiles collect --seed 1 -o trained.json
+    python -m benchmarks.tiles collect --seed 2 -o unseen.json
+    python -m benchmarks.tiles score trained.json unseen.json --out tiles.json
+    python -m benchmarks.tiles ship trained.json                # what `optimize` predicts from
+
+`collect` draws shapes of products and a pool of their legal configurations, and races of each shape
+all that are legal and in the pool, interleaved, beside the default, in sessions of ONNX Runtime
+with one thread. `score` ranks the configurations of unseen shapes by what others took, as
+`optimize` does, takes the best of five trials, and races that against the default once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import helper, numpy_helper
+from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.configurations import ranking
+from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.native.configurations.processor import Processor, processor
+from tensolog.optimizer.native.configurations.product_configuration import (
+    DEFAULTS,
+    ProductConfiguration,
+)
+from tensolog.optimizer.native.configurations.ranking import Sample, predicted_ratios
+from tensolog.optimizer.native.configurations.timed import beside
+from tensolog.optimizer.native.grow import Found
+from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.product.kernel import configured, products, supply
+from tensolog.profiles.learning.metrics import ordered_pair_accuracy, top_k_error
+from tensolog.profiles.machine import identity
+
+from .rows import rows_file, write_rows
+
+# Rows as models have them: tokens, places of an image, a batch.
+ROWS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 25, 30, 32, 49, 50, 64, 77, 100, 128, 196, 197)
+ROWS += (256, 300, 384, 512)
+SIZES = (32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1000, 1024, 1280, 1536)
+SIZES += (2048, 3072)
+# Products and numbers of a matrix, at most.
+MOST_PRODUCTS, MOST_NUMBERS = 150 << 20, 1 << 21
+# Shapes whose kernels are compiled together.
+BATCH = 30
+# Trials of a shape, and what the best of them has to take of the default's time to be kept.
+TRIALS, KEPT = 5, 0.985
+
+
+def shapes(count: int, seed: int) -> list[ProductSizes]:
+    """Draw different shapes."""
+    random = np.random.default_rng(seed)
+    found: dict[ProductSizes, None] = {}
+    while len(found) < count:
+        rows, depth, columns = (int(random.choice(each)) for each in (ROWS, SIZES, SIZES))
+        if rows * depth * columns <= MOST_PRODUCTS and depth * columns <= MOST_NUMBERS:
+            found[ProductSizes(rows, depth, columns)] = None
+    return list(found)
+
+
+def pool(here: Processor, count: int, seed: int) -> set[ProductConfiguration]:
+    """Draw configurations that are legal for some of 200 shapes, and the default."""
+    random = np.random.default_rng(seed)
+    drawn = shapes(200, seed)
+    found = {DEFAULTS[here.level]}
+    while len(found) < count:
+        every = legal(drawn[random.integers(len(drawn))], here)
+        found.add(every[random.integers(len(every))])
+    return found
+
+
+# ------------------------------------------------------------------------------------ measuring
+
+
+def product(sizes: ProductSizes) -> tuple[Meanings, Found]:
+    """Return a product with a constant matrix, a bias and an activation, as it is found."""
+    random = np.random.default_rng(0)
+    arrays = {"w": (sizes.depth, sizes.columns), "b": (sizes.columns,)}
+    held = [
+        numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+        for name, shape in arrays.items()
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["q"]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, 1, [sizes.rows, size])
+        for name, size in (("x", sizes.depth), ("y", sizes.columns))
+    ]
+    proto = helper.make_graph(nodes, "product", ends[:1], ends[1:], held)
+    imports = [helper.make_opsetid("", 20)]
+    graph = load_graph(helper.make_model(proto, opset_imports=imports, ir_version=8))
+    graph.types = infer_types(graph)
+    meanings = Meanings(graph)
+    (found,) = products(meanings, graph.nodes)
+    return meanings, found
+
+
+def collect(
+    drawn: Sequence[ProductSizes],
+    tried: set[ProductConfiguration],
+    here: Processor,
+    budget_s: float,
+) -> list[dict[str, Any]]:
+    """Race the configurations of shapes, each shape for about `budget_s` seconds."""
+    rows: list[dict[str, Any]] = []
+    for at in range(0, len(drawn), BATCH):
+        batch = []
+        for sizes in drawn[at : at + BATCH]:
+            meanings, found = product(sizes)
+            every = [one for one in legal(sizes, here)[1:] if one in tried]
+            ones = configured(meanings, found, every, here.level)
+            batch.append((sizes, meanings, [found, *ones], [DEFAULTS[here.level], *every]))
+        start = time.monotonic()
+        library = build([one.kernel for *_, ones, _ in batch for one in ones], levels=[here.level])
+        print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+        for sizes, meanings, ones, configurations in batch:
+            graph, kernels = meanings.graph, [one.kernel for one in ones]
+            supply(graph, kernels)
+            laps = measured_forms(
+                graph, ones[0].region, kernels, library, graph.types, threads=1, budget_s=budget_s
+            )
+            default = laps[kernels[0].name][KERNEL]
+            for kernel, configuration in zip(kernels, configurations, strict=True):
+                lap = laps[kernel.name][KERNEL]
+                rows.append(
+                    {
+                        "sizes": [sizes.rows, sizes.depth, sizes.columns],
+                        "configuration": list(astuple(configuration)),
+                        "median_ns": round(lap.median_ns),
+                        "operators_ns": round(lap.median_ns / lap.ratio),
+                        **{
+                            name: round(value, 4)
+                            for name, value in vars(beside(lap, default)).items()
+                        },
+                    }
+                )
+            print(sizes, len(kernels), f"{default.median_ns / 1000:.0f} us", file=sys.stderr)
+    return rows
+
+
+def confirm(
+    trained: Sequence[Landscape], unseen: Sequence[Landscape], here: Processor, budget_s: float
+) -> list[dict[str, Any]]:
+    """Race what is chosen of five trials of each unseen shape against the default once more.
+
+    The five are those predicted to gain most. Being the best of several flatters a time, so the
+    gain is what this race says; where no trial was faster, the default stays, and the gain is 1.
+    """
+    samples = samples_of(trained)
+    chosen: list[tuple[Landscape, ProductConfiguration | None]] = []
+    for one in unseen:
+        predicted = predicted_ratios(one.sizes, one.configurations, samples, here)
+        tried = np.argsort(predicted, kind="stable")[:TRIALS]
+        best = tried[one.ratios[tried].argmin()]
+        gains = best > 0 and one.ratios[best] < KEPT
+        chosen.append((one, one.configurations[best] if gains else None))
+    kernels: dict[ProductSizes, tuple[Meanings, list[Found]]] = {}
+    for one, configuration in chosen:
+        if configuration is not None:
+            meanings, found = product(one.sizes)
+            ones = configured(meanings, found, [configuration], here.level)
+            kernels[one.sizes] = (meanings, [found, *ones])
+    every = [each.kernel for _, ones in kernels.values() for each in ones]
+    library = build(every, levels=[here.level])
+    rows = []
+    for one, configuration in chosen:
+        row: dict[str, Any] = {"sizes": numbers(one.sizes), "gain": 1.0, "slower": False}
+        if configuration is not None:
+            meanings, ones = kernels[one.sizes]
+            own = [each.kernel for each in ones]
+            supply(meanings.graph, own)
+            laps = measured_forms(
+                meanings.graph,
+                ones[0].region,
+                own,
+                library,
+                meanings.graph.types,
+                threads=1,
+                budget_s=budget_s,
+            )
+            timed = beside(laps[own[1].name][KERNEL], laps[own[0].name][KERNEL])
+            row |= {
+                "configuration": configuration.description,
+                "gain": round(1.0 / timed.ratio, 4),
+                "low": round(1.0 / timed.ratio_high, 4),
+                "high": round(1.0 / timed.ratio_low, 4),
+                "slower": timed.ratio_low > 1.0,
+            }
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+    return rows
+
+
+def numbers(sizes: ProductSizes) -> list[int]:
+    """Return rows, depth and columns."""
+    return [sizes.rows, sizes.depth, sizes.columns]
+
+
+# -------------------------------------------------------------------------------------- scoring
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The configurations of one shape, the default first, and their times over its time."""
+
+    sizes: ProductSizes
+    configurations: list[ProductConfiguration]
+    ratios: np.ndarray
+
+
+def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
+    """Sort rows by shape."""
+    found: dict[ProductSizes, Landscape] = {}
+    for row in rows:
+        sizes = ProductSizes(*row["sizes"])
+        one = found.setdefault(sizes, Landscape(sizes, [], np.empty(0)))
+        one.configurations.append(ProductConfiguration(*row["configuration"]))
+    for sizes, one in found.items():
+        ratios = [row["ratio"] for row in rows if ProductSizes(*row["sizes"]) == sizes]
+        found[sizes] = replace(one, ratios=np.array(ratios))
+    return list(found.values())
+
+
+def samples_of(trained: Sequence[Landscape]) -> list[Sample]:
+    """Return what predictions are made of."""
+    return [
+        Sample(one.sizes, configuration, float(ratio))
+        for one in trained
+        for configuration, ratio in zip(one.configurations, one.ratios, strict=True)
+    ]
+
+
+def score(
+    trained: Sequence[Landscape], unseen: Sequence[Landscape], here: Processor
+) -> list[dict[str, Any]]:
+    """Rank the configurations of unseen shapes by what those of the others took."""
+    samples, rows = samples_of(trained), []
+    for one in unseen:
+        predicted = predicted_ratios(one.sizes, one.configurations, samples, here)
+        best = float(one.ratios.min())
+        row: dict[str, Any] = {
+            "sizes": [one.sizes.rows, one.sizes.depth, one.sizes.columns],
+            "configurations": len(one.ratios),
+            "best": best,
+            "opa": ordered_pair_accuracy(one.ratios, predicted),
+        }
+        for count in (1, 5, 10):
+            row[f"top {count}"] = top_k_error(one.ratios, predicted, count)
+        chosen = np.argsort(predicted, kind="stable")[:5]
+        row["gain"] = 1.0 / min(1.0, float(one.ratios[chosen].min()))
+        rows.append(row)
+    return rows
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return what scores come to over all shapes."""
+    gains = np.array([row["gain"] for row in rows])
+    best = np.array([row["best"] for row in rows])
+    slower = sum(bool(row.get("slower")) for row in rows)
+    return {
+        "shapes": len(rows),
+        "gain, geometric mean": float(np.exp(np.log(gains).mean())),
+        "gain of the best of all in its own race, geometric mean": float(
+            np.exp(-np.log(best).mean())
+        ),
+        "smallest gain": float(gains.min()),
+        "shapes slower beyond noise": slower,
+        "largest gain": float(gains.max()),
+        "OPA, mean": float(np.nanmean([row["opa"] for row in rows])),
+        **{
+            f"top {count}, {name}": float(function([row[f"top {count}"] for row in rows]))
+            for count in (1, 5, 10)
+            for name, function in (("mean", np.mean), ("90 %", lambda v: np.quantile(v, 0.9)))
+        },
+    }
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay scores out in Markdown."""
+    head = ["rows x depth x columns", "configurations", "gain", "interval", "best of all"]
+    head += ["top 1", "top 5", "top 10", "OPA"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = ["x".join(map(str, row["sizes"])), str(row["configurations"])]
+        interval = f"{row['low']:.3f} to {row['high']:.3f}" if "low" in row else "default kept"
+        cells += [f"{row['gain']:.3f}", interval, f"{1 / row['best']:.3f}"]
+        cells += [f"{row[f'top {count}']:.1%}" for count in (1, 5, 10)]
+        lines.append(f"| {' | '.join(cells)} | {row['opa']:.2f} |")
+    return "\n".join(lines)
+
+
+# -------------------------------------------------------------------------------------- command
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tiles", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("collect", help="race configurations of drawn shapes")
+    making.add_argument("--shapes", type=int, default=100)
+    making.add_argument("--seed", type=int, default=1, help="of the shapes")
+    making.add_argument("--pool", type=int, default=48, help="configurations")
+    making.add_argument("--level", choices=list(DEFAULTS), default=native_level())
+    making.add_argument("--budget", type=float, default=2.5, help="seconds for a shape")
+    making.add_argument("-o", "--out", type=Path, required=True)
+    scoring = commands.add_parser("score", help="rank, and race what is chosen once more")
+    scoring.add_argument("trained", type=Path)
+    scoring.add_argument("unseen", type=Path)
+    scoring.add_argument("--budget", type=float, default=1.0, help="seconds for a shape; 0: none")
+    scoring.add_argument("--out", type=rows_file, default=None)
+    shipping = commands.add_parser("ship", help="write samples.json.xz of what was collected")
+    shipping.add_argument("files", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    match arguments.command:
+        case "collect":
+            here = processor(arguments.level)
+            tried = pool(here, arguments.pool, seed=0)
+            rows = collect(shapes(arguments.shapes, arguments.seed), tried, here, arguments.budget)
+            made = {"processor": identity().name, **vars(here), "seed": arguments.seed}
+            text = json.dumps({**made, "rows": rows})
+            arguments.out.write_text(text + "\n", encoding="utf-8")
+        case "score":
+            scored(arguments.trained, arguments.unseen, arguments.budget, arguments.out)
+        case "ship":
+            ship(arguments.files)
+
+
+def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | None) -> None:
+    """Score what was collected, print what it comes to, and write it where `out` is given."""
+    files = [json.loads(file.read_text(encoding="utf-8")) for file in (trained_file, unseen_file)]
+    trained, unseen = (landscapes(file["rows"]) for file in files)
+    seen = {one.sizes for one in trained}
+    unseen = [one for one in unseen if one.sizes not in seen]
+    here = Processor(*(files[1][field.name] for field in fields(Processor)))
+    rows = score(trained, unseen, here)
+    if budget_s:
+        for row, found in zip(rows, confirm(trained, unseen, here, budget_s), strict=True):
+            row |= found
+    told = summary(rows)
+    lines = [f"- {name}: {value:.4g}" for name, value in told.items()]
+    print("\n".join(lines))
+    if out is not None:
+        head = (
+            f"# Configurations of products, {here.level}\n\n"
+            f"`python -m benchmarks.tiles score {trained_file.name} {unseen_file.name}`, "
+            f"{len(trained)} shapes measured and {len(rows)} that are not among them, one thread"
+        )
+        write_rows(out, rows, head, "\n".join([*lines, "", table(rows)]))
+
+
+def ship(files: Sequence[Path]) -> None:
+    """Write what `optimize` predicts from where nothing was measured yet."""
+    made: dict[str, list[Any]] = {}
+    for file in files:
+        told = json.loads(file.read_text(encoding="utf-8"))
+        made.setdefault(told["level"], []).extend(
+            [row["sizes"], row["configuration"], row["ratio"]] for row in told["rows"]
+        )
+    target = Path(ranking.__file__).with_name("samples.json.xz")
+    target.write_bytes(lzma.compress(json.dumps(made).encode(), preset=9))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The configuration of a convolution by minimal filtering: what may be chosen freely.
+
+Both fields are numbers of the kernel's own text (convolution/text.py); the sizes of tiles are forms
+of it, which round differently and race beside each other anyhow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..convolution.text import PANEL
+
+# Tiles that are multiplied at once at least: below, what a kernel's sums wait for isn't hidden.
+LEAST_TOGETHER = 28
+
+
+@dataclass(frozen=True, order=True)
+class ConvolutionConfiguration:
+    """How the work of a convolution by minimal filtering is divided.
+
+    block     float32 numbers that the transformed tiles may take which are multiplied at once
+    prepared  1 where filters are transformed before the model runs, 0 where the kernel does it,
+              piece by piece; None: in advance where there are many tiles, or filters fit a cache
+    """
+
+    block: int = 64 << 10
+    prepared: int | None = None
+
+    @property
+    def description(self) -> str:
+        """Say it for people."""
+        told = [f"tiles of {self.block >> 10} Ki at once"]
+        if self.prepared is not None:
+            told.append("filters transformed " + ("in advance" if self.prepared else "as it runs"))
+        return ", ".join(told)
+
+
+@dataclass(frozen=True, order=True)
+class ConvolutionSizes:
+    """A convolution by minimal filtering, on so many threads.
+
+    `depth` and `width` are the channels read and made, `own` those that each of them is made of;
+    `height` and `across` the sizes of the result, that of filters and tiles in rows and columns.
+    """
+
+    images: int
+    depth: int
+    width: int
+    own: int
+    height: int
+    across: int
+    taps_high: int
+    taps_wide: int
+    tile_high: int
+    tile_wide: int
+    threads: int = 1
+
+    @property
+    def products(self) -> int:
+        """The products of a tile."""
+        high = self.tile_high + self.taps_high - 1
+        return high * (self.tile_wide + self.taps_wide - 1)
+
+    @property
+    def tiles(self) -> int:
+        """The tiles of an image."""
+        return -(-self.height // self.tile_high) * -(-self.across // self.tile_wide)
+
+    def together(self, block: int) -> int:
+        """Return how many tiles are multiplied at once where so many numbers may lie."""
+        most = max(LEAST_TOGETHER, block // (self.products * self.depth))
+        places = -(-self.tiles // most)
+        return -(-self.tiles // places)
+
+    @property
+    def filter_bytes(self) -> int:
+        """What filters take that were transformed in advance."""
+        groups = self.depth // self.own
+        panels = -(-self.width // groups // PANEL) * groups
+        return 4 * self.products * self.own * panels * PANEL
+
+
+@dataclass(frozen=True)
+class ChosenConvolution:
+    """A configuration that is no default, and what it was chosen for."""
+
+    configuration: ConvolutionConfiguration
+    sizes: ConvolutionSizes

@@ -1,0 +1,159 @@
+"""Which configurations of a product are probably fast: by what others took beside the default.
+
+The logarithm of the time over that of the default is a Gaussian process over what a product and a
+configuration come to: how full tiles and panels are, how many sums a tile has, how the cache is
+divided. Its mean is 0: where nothing alike was measured, nothing is promised. What is measured next
+is the chooser's choice (profiles/learning/chooser.py), to which the prediction is another device.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from ....profiles.learning.chooser import choose, matern
+from .legal import ProductSizes
+from .processor import Processor
+from .product_configuration import ProductConfiguration
+
+Array = np.ndarray[Any, Any]
+
+# Of the logarithm of a ratio: how far it usually is from 0, and from what was measured.
+_DEVIATION, _NOISE = 0.1, 0.04
+# Samples that a prediction is made of at most, those of products most alike first.
+_MOST = 500
+_FAR = 2.0  # how far apart what behaves alike may be
+# A ratio that is worth a trial, if it comes true.
+_WORTH = 0.99
+_CUT = math.log(2.0)  # ratios beyond are all alike
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a configuration of a product took over what the default did, in one race."""
+
+    sizes: ProductSizes
+    configuration: ProductConfiguration
+    ratio: float
+
+
+@cache
+def shipped_samples(level: str) -> tuple[Sample, ...]:
+    """Return what was measured once, on one processor of a level, and comes with tensolog."""
+    file = resources.files(__package__) / "samples.json.xz"
+    if not file.is_file():
+        return ()
+    told = json.loads(lzma.decompress(file.read_bytes()))
+    return tuple(
+        Sample(ProductSizes(*sizes), ProductConfiguration(*fields), ratio)
+        for sizes, fields, ratio in told.get(level, ())
+    )
+
+
+def predicted_ratios(
+    sizes: ProductSizes,
+    configurations: Sequence[ProductConfiguration],
+    samples: Sequence[Sample],
+    here: Processor,
+) -> Array:
+    """Return the times of configurations over that of the default, as predicted from samples.
+
+    All are of the same level of instructions as the processor `here`; without samples all are 1.
+    """
+    if not samples:
+        return np.ones(len(configurations))
+    near = sorted(samples, key=lambda one: _apart(one.sizes, sizes))[:_MOST]
+    known = np.array([_place(one.sizes, one.configuration, here) for one in near])
+    asked = np.array([_place(sizes, one, here) for one in configurations])
+    targets = np.clip(np.log([one.ratio for one in near]), -_CUT, _CUT)
+    among = _covariance(known, known) + (_NOISE / _DEVIATION) ** 2 * np.eye(len(known))
+    result: Array = np.exp(_covariance(asked, known) @ np.linalg.solve(among, targets))
+    return result
+
+
+def promising(
+    sizes: ProductSizes,
+    configurations: Sequence[ProductConfiguration],
+    samples: Sequence[Sample],
+    here: Processor,
+    count: int,
+    known: Mapping[ProductConfiguration, float],
+) -> list[ProductConfiguration]:
+    """Choose up to `count` configurations to be measured next, without those that are `known`.
+
+    The first of `configurations` is the default, whose ratio is known to be 1. What was not
+    measured counts as predicted until it is; none is chosen that is not predicted to gain, unless
+    there is nothing to predict from.
+    """
+    predicted = predicted_ratios(sizes, configurations, samples, here)
+    ratios = [
+        known.get(one, 1.0 if number == 0 else predicted[number])
+        for number, one in enumerate(configurations)
+    ]
+    taken = min(len(configurations), len(known) + count + 1)
+    parameters = np.array([astuple(one) for one in configurations], dtype=np.float64)
+    choice = choose(parameters, [predicted], lambda number: ratios[number], measurements=taken)
+    return [
+        configurations[number]
+        for number in choice.measured
+        if number
+        and configurations[number] not in known
+        and (predicted[number] < _WORTH or not samples)
+    ][:count]
+
+
+def _apart(one: ProductSizes, other: ProductSizes) -> float:
+    return sum(
+        abs(math.log(a / b))
+        for a, b in zip(astuple(one), astuple(other), strict=True)  # all are above 0
+    )
+
+
+def _covariance(one: Array, other: Array) -> Array:
+    squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+    return matern(np.sqrt(np.maximum(squares, 0.0)) / _FAR)
+
+
+def _place(sizes: ProductSizes, one: ProductConfiguration, here: Processor) -> list[float]:
+    """Return numbers in which products and configurations that behave alike are close."""
+    tall = min(one.tile_rows, sizes.rows)
+    tiles = -(-sizes.rows // one.tile_rows)
+    last = sizes.rows - (tiles - 1) * one.tile_rows
+    if one.even:
+        tall = last = -(-sizes.rows // tiles)
+    # Sums that are added to at a time: each waits for itself, so that few of them are slow.
+    waits = max(0.0, math.log2(10 / (last * one.tile_vectors)))
+    full = sizes.rows / (tiles * one.tile_rows)
+    strip = one.tile_vectors * here.lanes
+    covered = -(-sizes.columns // here.lanes) * here.lanes
+    narrow = sizes.columns % one.panel % strip / sizes.columns
+    piece = min(one.depth, sizes.depth) * one.panel * 4 / here.second_cache_bytes
+    held = min(one.block, sizes.rows * sizes.depth) * 4 / here.second_cache_bytes
+    matrix = sizes.depth * sizes.columns * 4 / here.second_cache_bytes
+    return [
+        0.25 * math.log2(sizes.rows),
+        0.15 * math.log2(sizes.depth),
+        0.15 * math.log2(sizes.columns),
+        0.3 * math.log2(matrix),
+        waits / max(tiles, 1),
+        2.0 * full / max(1.0, tiles / 4),
+        0.5 * math.log2(tall * one.tile_vectors),
+        1.0 * one.tile_vectors,
+        2.0 * sizes.columns / covered,
+        3.0 * narrow,
+        0.5 * math.log2(one.panel / here.lanes),
+        2.0 * piece,
+        1.0 * held,
+        0.5 * (one.part > 0),
+        1.0 * one.few,
+        0.7 * (one.distance > 0),
+        0.7 * one.fetch_next,
+    ]

@@ -1,0 +1,121 @@
+"""Times of configurations beside the default, as the catalog has them of this machine."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ....profiles.machine import load_device
+from ....profiles.races.race import Lap
+from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
+from .legal import ProductSizes
+from .processor import Processor
+from .product_configuration import ProductConfiguration
+
+if TYPE_CHECKING:
+    from ....catalog import Catalog
+
+Sizes = TypeVar("Sizes", bound=ProductSizes | ConvolutionSizes)
+Configuration = TypeVar("Configuration", bound=ProductConfiguration | ConvolutionConfiguration)
+# Families of kernels by what their sizes are, whose last field is the number of threads.
+FAMILIES: dict[type, str] = {ProductSizes: "product", ConvolutionSizes: "convolution"}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The time of a configuration over that of the default, with its interval."""
+
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is faster than the default, beyond noise."""
+        return self.ratio_high < 1.0
+
+
+class TimedConfigurations(Generic[Sizes, Configuration]):
+    """What was timed of a family of kernels on this machine, for one level of instructions.
+
+    Of several times of the same configuration the last one counts.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        here: Processor,
+        sizes: type[Sizes],
+        configuration: type[Configuration],
+    ) -> None:
+        """Read what the catalog has of kernels of some sizes."""
+        self.catalog, self.here = catalog, here
+        self.family = FAMILIES[sizes]
+        self._columns = tuple(field.name for field in fields(configuration))
+        self.device_id = load_device(catalog).device_id
+        self.known: dict[Sizes, dict[Configuration, Timed]] = {}
+        rows = catalog.connection.execute(
+            f"SELECT sizes, threads, ratio, ratio_low, ratio_high, {', '.join(self._columns)}"
+            " FROM kernel_configuration WHERE device_id = ? AND level = ? AND family = ?"
+            " AND len(sizes) = ? ORDER BY measured_at",
+            [self.device_id, here.level, self.family, len(fields(sizes)) - 1],
+        ).fetchall()
+        for numbers, threads, ratio, low, high, *chosen in rows:
+            if not all(isinstance(one, int) and one > 0 for one in (*numbers, threads)):
+                continue  # a catalog may come from a stranger
+            of = self.known.setdefault(sizes(*(*numbers, threads)), {})
+            of[configuration(*chosen)] = Timed(ratio, low, high)
+
+    def best(self, sizes: Sizes) -> Configuration | None:
+        """Return the fastest configuration known for some sizes, None where the default is."""
+        faster = {one: timed for one, timed in self._of(sizes).items() if timed.is_faster}
+        return min(faster, key=lambda one: faster[one].ratio, default=None)
+
+    def timed(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
+        """Return what was timed for some sizes."""
+        return self._of(sizes)
+
+    def store(self, sizes: Sizes, default: Lap, laps: Mapping[Configuration, Lap]) -> None:
+        """Note what configurations take beside the default; all laps are of one race."""
+        self._store_processor()
+        for configuration, lap in laps.items():
+            timed = beside(lap, default)
+            self.known.setdefault(sizes, {})[configuration] = timed
+            if self.catalog.read_only:
+                continue
+            self.catalog.connection.execute(
+                "INSERT INTO kernel_configuration (device_id, level, family, sizes, threads,"
+                f" {', '.join(self._columns)}, median_ns, ratio, ratio_low, ratio_high, samples,"
+                f" measured_at) VALUES ({', '.join('?' * (11 + len(self._columns)))})",
+                [
+                    *(self.device_id, self.here.level, self.family),
+                    *([*astuple(sizes)[:-1]], astuple(sizes)[-1]),
+                    *astuple(configuration),
+                    *(lap.median_ns, *astuple(timed), lap.samples),
+                    datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+                ],
+            )
+
+    def _of(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
+        return self.known.get(sizes, {})
+
+    def _store_processor(self) -> None:
+        """Put the processor into the catalog, once for a machine and level."""
+        if self.catalog.read_only:
+            return
+        row = [self.device_id, *vars(self.here).values()]
+        self.catalog.connection.execute(
+            "INSERT INTO processor SELECT ?, ?, ?, ?, ?, ? WHERE NOT EXISTS"
+            " (FROM processor WHERE device_id = ? AND level = ?)",
+            [*row, *row[:2]],
+        )
+
+
+def beside(lap: Lap, default: Lap) -> Timed:
+    """Compare two laps of one race, whose ratios are to its reference: intervals add up."""
+    ratio = lap.ratio / default.ratio
+    own, other = ((one.ratio_high - one.ratio_low) / (2 * one.ratio) for one in (lap, default))
+    apart = (own**2 + other**2) ** 0.5
+    return Timed(ratio, ratio * (1 - apart), ratio * (1 + apart))

@@ -1,0 +1,240 @@
+"""Configurations that are tried: what the catalog knows, what is predicted, what is noted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import helper
+from tensolog.catalog import Catalog
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor, processor
+from tensolog.optimizer.native.configurations.product_configuration import (
+    DEFAULTS,
+    ProductConfiguration,
+)
+from tensolog.optimizer.native.configurations.ranking import (
+    Sample,
+    predicted_ratios,
+    promising,
+    shipped_samples,
+)
+from tensolog.optimizer.native.configurations.timed import TimedConfigurations, beside
+from tensolog.optimizer.native.configured_kinds import ConfiguredKinds, reconfigured
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.region_kinds import Kind, step_of
+from tensolog.profiles.races.race import Lap
+
+from .build import model
+
+HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
+DEFAULT = DEFAULTS["avx512"]
+NINE = replace(DEFAULT, tile_rows=9, even=1)
+WIDE = replace(DEFAULT, panel=96)
+SIZES = ProductSizes(9, 512, 512)
+
+
+def lap(median_us, ratio=1.0, apart=0.002):
+    return Lap(median_us * 1000, 10.0, ratio, ratio - apart, ratio + apart, 50)
+
+
+def products(catalog, here=HERE):
+    return TimedConfigurations(catalog, here, ProductSizes, ProductConfiguration)
+
+
+@pytest.fixture
+def catalog():
+    with Catalog(":memory:") as made:
+        yield made
+
+
+@pytest.fixture
+def layers():
+    """Two equal layers and one of another size, the regions found, and the types of values."""
+    arrays = {f"w{at}": np.ones((64, 64), np.float32) for at in range(2)}
+    arrays["w2"] = np.ones((64, 96), np.float32)
+    nodes = [
+        helper.make_node("MatMul", [f"h{at - 1}" if at else "x", f"w{at}"], [f"h{at}"])
+        for at in range(3)
+    ]
+    graph = load_graph(model(nodes, {"x": [9, 64]}, {"h2": [9, 96]}, arrays))
+    graph.types = infer_types(graph)
+    meanings = Meanings(graph)
+    return meanings, regions(meanings, graph.nodes), graph.types
+
+
+# ------------------------------------------------------------------------------------- prediction
+
+
+def test_nothing_is_promised_where_nothing_was_measured():
+    assert predicted_ratios(SIZES, [DEFAULT, NINE], [], HERE).tolist() == [1.0, 1.0]
+
+
+def test_what_gained_for_a_product_gains_for_one_alike():
+    samples = [
+        Sample(ProductSizes(9, size, 512), one, ratio)
+        for size in (256, 768)
+        for one, ratio in ((DEFAULT, 1.0), (NINE, 0.85), (WIDE, 1.1))
+    ]
+    default, nine, wide = predicted_ratios(SIZES, [DEFAULT, NINE, WIDE], samples, HERE)
+    assert 0.82 < nine < 0.9 < 0.95 < default < 1.03 < wide < 1.13
+    far = predicted_ratios(ProductSizes(512, 32, 2048), [NINE], samples, HERE)
+    assert abs(far[0] - 1.0) < abs(nine - 1.0)
+
+
+def test_the_most_promising_comes_first_and_what_is_known_not_again():
+    configurations = legal(SIZES, HERE)
+    samples = [Sample(SIZES, NINE, 0.8), Sample(SIZES, WIDE, 1.3), Sample(SIZES, DEFAULT, 1.0)]
+    chosen = promising(SIZES, configurations, samples, HERE, 3, {})
+    assert 0 < len(chosen) <= 3
+    assert (chosen[0].tile_rows, chosen[0].panel) == (9, 48)
+    assert DEFAULT not in chosen
+    again = promising(SIZES, configurations, samples, HERE, 3, dict.fromkeys(chosen, 1.0))
+    assert not set(again) & {*chosen, DEFAULT}
+    assert promising(SIZES, configurations[:1], samples, HERE, 3, {}) == []
+
+
+def test_what_is_not_predicted_to_gain_is_not_tried():
+    configurations = legal(SIZES, HERE)
+    slow = [Sample(SIZES, one, 1.02) for one in configurations[1:]]
+    assert promising(SIZES, configurations, slow, HERE, 3, {}) == []
+    assert len(promising(SIZES, configurations, [], HERE, 3, {})) == 3
+
+
+@pytest.mark.parametrize("level", DEFAULTS)
+def test_what_comes_with_tensolog_is_of_legal_configurations(level):
+    here = {
+        "avx512": HERE,
+        "avx2": Processor("avx2", *REGISTERS["avx2"], 32 << 10, 1 << 20),
+        "plain": Processor("plain", *REGISTERS["plain"], 32 << 10, 1 << 20),
+    }[level]
+    for sample in shipped_samples(level)[::50]:
+        assert sample.configuration in legal(sample.sizes, here)
+        assert 0.2 < sample.ratio < 20
+
+
+# --------------------------------------------------------------------------------------- catalog
+
+
+def test_what_was_timed_is_known_to_the_next_run(catalog):
+    timed = products(catalog)
+    timed.store(SIZES, lap(10), {NINE: lap(9, 0.9), WIDE: lap(12, 1.2)})
+    again = products(catalog)
+    assert again.best(SIZES) == NINE
+    assert set(again.timed(SIZES)) == {NINE, WIDE}
+    assert again.timed(SIZES)[NINE].ratio == pytest.approx(0.9)
+    assert catalog.sql("SELECT level, registers FROM processor").fetchall() == [("avx512", 32)]
+    row = "SELECT tile_rows, even, sizes, threads, round(ratio, 3) FROM kernel_configuration"
+    assert catalog.sql(f"{row} ORDER BY ratio LIMIT 1").fetchall() == [
+        (9, 1, [9, 512, 512], 1, 0.9)
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sizes": replace(SIZES, rows=10)},
+        {"sizes": replace(SIZES, threads=2)},
+        {"here": replace(HERE, level="avx2")},
+    ],
+)
+def test_what_was_timed_elsewhere_is_not_taken(catalog, change):
+    products(catalog).store(SIZES, lap(10), {NINE: lap(9, 0.9)})
+    again = products(catalog, change.get("here", HERE))
+    assert again.best(change.get("sizes", SIZES)) is None
+
+
+def test_a_gain_within_noise_is_none(catalog):
+    timed = products(catalog)
+    timed.store(SIZES, lap(10), {NINE: lap(9.9, 0.99, apart=0.02)})
+    assert timed.best(SIZES) is None
+
+
+def test_of_several_times_the_last_counts(catalog):
+    timed = products(catalog)
+    timed.store(SIZES, lap(10), {NINE: lap(9, 0.9)})
+    timed.store(SIZES, lap(10), {NINE: lap(11, 1.1)})
+    assert timed.best(SIZES) is None
+    assert products(catalog).best(SIZES) is None
+
+
+def test_intervals_of_two_laps_add_up():
+    both = beside(lap(9, 0.45, apart=0.0045), lap(10, 0.5, apart=0.005))
+    assert both.ratio == pytest.approx(0.9)
+    assert both.ratio_high - both.ratio == pytest.approx(0.9 * 0.01 * 2**0.5)
+
+
+# ----------------------------------------------------------------------------------------- kinds
+
+
+def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
+    sizes = ProductSizes(9, 64, 64)
+    one = legal(sizes, processor())[-1]
+    configured.products.store(sizes, lap(10), {one: lap(9, 0.9)})
+    (kind,) = configured.kinds(meanings, found, types, 7, budget_s=0.0)
+    assert kind.configuration == one
+    assert kind.sorts == {7}
+    assert [len(each.region.nodes) for each in kind.found] == [1, 1]
+
+
+def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    odd = replace(DEFAULTS[processor().level], tile_rows=1000)
+    configured.products.store(ProductSizes(9, 64, 64), lap(10), {odd: lap(9, 0.9)})
+    catalog.connection.execute("UPDATE kernel_configuration SET sizes = [9, 64]")
+    assert ConfiguredKinds(catalog, threads=1).products.known == {}
+    assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
+
+
+def test_as_many_are_tried_as_there_is_time_to_compile(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    few = configured.kinds(meanings, found, types, 7, budget_s=2.0)
+    many = configured.kinds(meanings, found, types, 7, budget_s=60.0)
+    assert 0 < len(few) < len(many) <= 8
+    # the two equal layers compute most
+    assert len(few[0].found) == 2
+    assert all(kind.configuration is not None for kind in many)
+
+
+def test_what_was_measured_is_noted_once_and_told(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    default = Kind([found[0]], alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
+    kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
+    kind.alone = {OPERATORS: lap(20), KERNEL: lap(9, 0.45)}
+    default.found = [one for one in found if one.region.nodes == kind.found[0].region.nodes]
+    for _ in range(2):
+        configured.note([default, kind], types)
+    assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(1,)]
+    assert kind.beside_default == beside(kind.alone[KERNEL], default.alone[KERNEL])
+    reason = step_of(kind, kind.found[0], ("node",)).reason
+    assert kind.configuration.description in reason
+    assert "(0.90 of the default's time)" in reason
+
+
+def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
+    kind.alone = {OPERATORS: lap(20), KERNEL: replace(lap(9, 0.45), samples=4)}
+    same = [one for one in found if one.region.nodes == kind.found[0].region.nodes]
+    default = Kind(same, alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
+    configured.note([default, kind], types)
+    assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(0,)]
+
+
+def test_another_graph_gets_the_same_configurations(catalog, layers):
+    meanings, found, types = layers
+    configured = ConfiguredKinds(catalog, threads=1)
+    kinds = configured.kinds(meanings, found, types, 7, budget_s=60.0)
+    names = {one.kernel.name for one in reconfigured(meanings, found, kinds[:1])}
+    assert kinds[0].name in names
+    assert reconfigured(meanings, found, [Kind([found[0]])]) == []
