@@ -56,8 +56,8 @@ SIZES += (2048, 3072)
 MOST_PRODUCTS, MOST_NUMBERS = 150 << 20, 1 << 21
 # Shapes whose kernels are compiled together.
 BATCH = 30
-# Trials of a shape, and what the best of them has to take of the default's time to be kept.
-TRIALS, KEPT = 5, 0.985
+# Trials of a shape.
+TRIALS = 5
 
 
 def shapes(count: int, seed: int) -> list[ProductSizes]:
@@ -160,7 +160,8 @@ def confirm(
     """Race what is chosen of five trials of each unseen shape against the default once more.
 
     The five are those predicted to gain most. Being the best of several flatters a time, so the
-    gain is what this race says; where no trial was faster, the default stays, and the gain is 1.
+    gain is what this race says; where the best trial was not faster beyond noise, the default
+    stays, and the gain is 1.
     """
     samples = samples_of(trained)
     chosen: list[tuple[Landscape, ProductConfiguration | None]] = []
@@ -168,7 +169,7 @@ def confirm(
         predicted = predicted_ratios(one.sizes, one.configurations, samples, here)
         tried = np.argsort(predicted, kind="stable")[:TRIALS]
         best = tried[one.ratios[tried].argmin()]
-        gains = best > 0 and one.ratios[best] < KEPT
+        gains = best > 0 and one.highs[best] < 1.0
         chosen.append((one, one.configurations[best] if gains else None))
     kernels: dict[ProductSizes, tuple[Meanings, list[Found]]] = {}
     for one, configuration in chosen:
@@ -217,11 +218,15 @@ def numbers(sizes: ProductSizes) -> list[int]:
 
 @dataclass(frozen=True)
 class Landscape:
-    """The configurations of one shape, the default first, and their times over its time."""
+    """The configurations of one shape, the default first, and their times over its time.
+
+    `highs` are the upper ends of their intervals.
+    """
 
     sizes: ProductSizes
     configurations: list[ProductConfiguration]
     ratios: np.ndarray
+    highs: np.ndarray
 
 
 def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
@@ -229,11 +234,12 @@ def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
     found: dict[ProductSizes, Landscape] = {}
     for row in rows:
         sizes = ProductSizes(*row["sizes"])
-        one = found.setdefault(sizes, Landscape(sizes, [], np.empty(0)))
+        one = found.setdefault(sizes, Landscape(sizes, [], np.empty(0), np.empty(0)))
         one.configurations.append(ProductConfiguration(*row["configuration"]))
     for sizes, one in found.items():
-        ratios = [row["ratio"] for row in rows if ProductSizes(*row["sizes"]) == sizes]
-        found[sizes] = replace(one, ratios=np.array(ratios))
+        own = [row for row in rows if row["sizes"] == numbers(sizes)]
+        ratios, highs = ([row[name] for row in own] for name in ("ratio", "ratio_high"))
+        found[sizes] = replace(one, ratios=np.array(ratios), highs=np.array(highs))
     return list(found.values())
 
 
