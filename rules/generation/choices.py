@@ -32,6 +32,7 @@ _SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
 MOST_SIZES = 4
 # Permutations are tried up to this rank.
 _MOST_PERMUTED = 4
+_MATRIX = 2
 # Of an attribute that is a type: floats, 32-bit integers, 64-bit ones and truth values.
 TYPE_CODES = (1, 6, 7, 9)
 _NUMPY = {"float": "float32", "double": "float64"}
@@ -174,7 +175,13 @@ def _least_rank(op_type: str, slot: int) -> int:
 
 
 def _fit(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> bool:
-    """Whether operands of these sorts are worth trying: as many, of types and ranks that go."""
+    """Whether operands of these sorts are worth trying: as many, of types and ranks that go.
+
+    No image is the kernel of another one: it would have one window, and laws of that only.
+    """
+    are_images = max((sort.rank for sort in sorts), default=0) > _MATRIX
+    if are_images and _described(op_type).kind == "contraction" and len({*sorts}) < len(sorts):
+        return False
     return (
         len(slots) == len(sorts)
         and types_fit(op_type, slots, [sort.dtype for sort in sorts])
