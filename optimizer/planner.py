@@ -51,6 +51,7 @@ class Planner:
         # an e-graph has them, and no other.
         self.naming = [rule for rule in explorative if is_naming(rule)]
         self.explorative = [rule for rule in explorative if not is_naming(rule)]
+        self.of_passes = setting.select(rules, original, "pass")
         # What `grow` found and from which plan, until its layouts are chosen.
         self.last_search: tuple[Plan, SearchResult] | None = None
 
@@ -61,9 +62,9 @@ class Planner:
 
     def forbid(self, names: Collection[str]) -> None:
         """Leave rules out of all plans that are derived from now on."""
-        self.always, self.explorative, self.naming = (
+        self.always, self.explorative, self.naming, self.of_passes = (
             [rule for rule in rules if rule.name not in names]
-            for rules in (self.always, self.explorative, self.naming)
+            for rules in (self.always, self.explorative, self.naming, self.of_passes)
         )
 
     def _matcher(self, rules: Sequence[Rule]) -> Matcher:
@@ -171,7 +172,12 @@ class Planner:
             filters = TILES if self.setting.fuses else ()
             fold_limit = self.setting.fold_limit
             laid, further = lay_out_for_kernels(
-                start.graph, self.prices, filters, sizes=sizes, fold_limit=fold_limit
+                start.graph,
+                self.prices,
+                filters,
+                self.of_passes,
+                sizes=sizes,
+                fold_limit=fold_limit,
             )
         plans = [Plan(name, start.graph.copy(), steps=list(start.steps))]
         if laid is not None:
@@ -201,7 +207,7 @@ class Planner:
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
             laid, further = lay_out_jointly(
-                found, (*self.always, *self.explorative), forbidden, filters
+                found, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
             )
             if laid is not None and kept is not None:
                 write_search(found, kept, laid.account())
@@ -247,7 +253,7 @@ class Planner:
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
             types = bound_types(plan.graph, sizes)
-            plan.steps = [*start.steps, *merge_products(plan.graph, types)]
+            plan.steps = [*start.steps, *merge_products(plan.graph, types, self.of_passes)]
         return plan
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:

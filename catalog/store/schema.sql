@@ -391,7 +391,7 @@ CREATE TABLE rule (
     rule_hash VARCHAR PRIMARY KEY,
     name VARCHAR NOT NULL,
     family VARCHAR NOT NULL,
-    tag VARCHAR NOT NULL CHECK (tag IN ('always', 'explore')),
+    tag VARCHAR NOT NULL CHECK (tag IN ('always', 'explore', 'pass')),
     equal VARCHAR NOT NULL CHECK (equal IN ('exact', 'rounding', 'partial')),
     finite_math BOOLEAN NOT NULL,
     target VARCHAR,
@@ -405,7 +405,7 @@ COMMENT ON TABLE rule IS 'Rewrite rules that were loaded.';
 COMMENT ON COLUMN rule.rule_hash IS 'SHA-256, in hexadecimal, of the canonical text: without comments, and however it is spaced.';
 COMMENT ON COLUMN rule.name IS 'Rule name.';
 COMMENT ON COLUMN rule.family IS 'Rule file it stands in.';
-COMMENT ON COLUMN rule.tag IS 'always: applied to a fixpoint. explore: cost decides.';
+COMMENT ON COLUMN rule.tag IS 'always: applied to a fixpoint. explore: cost decides. pass: a pass of the optimizer asks for it.';
 COMMENT ON COLUMN rule.equal IS 'exact, rounding or partial equality of both sides.';
 COMMENT ON COLUMN rule.finite_math IS 'Whether it assumes finite operands.';
 COMMENT ON COLUMN rule.target IS 'Target that the rule is for; NULL for any.';

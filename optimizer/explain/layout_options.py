@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ...rules import Rule
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
@@ -20,13 +22,14 @@ OUTSIDE = "outside of blocks"
 
 
 def options_in_layouts(
-    egraph: EGraph, growth: Growth, costs: Costs, number: int
+    egraph: EGraph, growth: Growth, costs: Costs, number: int, rules: Sequence[Rule] = ()
 ) -> NodeOptions | None:
     """Ask an e-graph about the model's node of a number, its values in any layout.
 
-    The e-graph grows by its blocked classes. None where nothing would lie in blocks.
+    The e-graph grows by its blocked classes, and by what those of `rules` make that bring more into
+    blocks. None where nothing would lie in blocks.
     """
-    space = space_of(egraph, costs, block_size())
+    space = space_of(egraph, costs, block_size(), rules=rules)
     if space is None:
         return None
     asker = Asker(egraph, growth.applications, costs, space.price, space.first)

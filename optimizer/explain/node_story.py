@@ -142,14 +142,15 @@ def answer(
         growth.applications += derive(egraph, contributed=setting.contributes)
     costs = Costs(egraph, prices)
     merges = _merges(egraph, growth, costs, chosen, number)
-    found = _standing(story, egraph, growth, costs, number, setting)
+    passes = setting.select(asked.rules, graph, "pass")
+    found = _standing(story, egraph, growth, costs, number, setting, passes)
     story.ways, story.matches = found.ways, [*found.matches, *merges]
     # Graphs ask that interior values have no other user, an e-graph doesn't.
     used = {(match.rule, match.nodes) for match in story.matches}
     story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
     told = {reason.rule for reason in (*story.matches, *story.refusals)}
     others = [rule for rule in chosen if rule.name not in told]
-    story.refusals += _lacking(graph, number, others)
+    story.refusals += _lacking(graph, number, [*others, *passes])
     story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
     story.fate = _fate(story, found)
     story.growth = _growth(growth)
@@ -200,26 +201,38 @@ def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Reason]:
     """Of rules about a node's operator, how far their patterns go at it; the nearest first."""
     operator = graph.nodes[number].operator
     about_it = [r for r in rules if any(operator in node.operators for node in r.match)]
-    parts = [(nearest(rule, graph, number), rule.name) for rule in about_it]
+    parts = [(nearest(rule, graph, number), rule) for rule in about_it]
     return [
         Reason(
-            name,
+            rule.name,
             tuple(map(graph.node_name, part.nodes)),
             PATTERN,
-            part.reason or "it matches, but the search has no use for it",
+            part.reason or _no_use(rule),
         )
-        for part, name in sorted(parts, key=lambda each: each[0].missing)
+        for part, rule in sorted(parts, key=lambda each: each[0].missing)
     ]
 
 
+def _no_use(rule: Rule) -> str:
+    if rule.tag == "pass":
+        return "it matches; a pass of its own applies it where it sees that it pays"
+    return "it matches, but the search has no use for it"
+
+
 def _standing(
-    story: NodeStory, egraph: EGraph, growth: Growth, costs: Costs, number: int, setting: Setting
+    story: NodeStory,
+    egraph: EGraph,
+    growth: Growth,
+    costs: Costs,
+    number: int,
+    setting: Setting,
+    passes: Sequence[Rule],
 ) -> NodeOptions:
     """Ask with layouts where the target has any, else without."""
     from .layout_options import options_in_layouts
 
     if setting.contributes:
-        found = options_in_layouts(egraph, growth, costs, number)
+        found = options_in_layouts(egraph, growth, costs, number, passes)
         if found is not None:
             story.layouts, story.refusal, story.beside = (
                 found.layout_options,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...rules import ABSENT, Match, Rule, why_missed
 from ...rules.compiler.failed_conditions import failed_conditions
+from ...rules.language.repetition import pattern
 from ...rules.language.schemas import commutative
 from ...rules.language.syntax import Input, Output, PatternNode
 from ..graph.graph import Graph
@@ -46,7 +47,9 @@ def nearest(rule: Rule, graph: Graph, number: int | None = None) -> Nearest:
     """Find the largest part of a rule's pattern in a graph; with `number`, around that node.
 
     Where the whole pattern is there, its conditions are looked at, and the fewest that fail count.
+    Of a rule that gathers nodes the pattern is that of one of them.
     """
+    rule = pattern(rule)
     starts = graph.nodes if number is None else (number,)
     present = {node.operator for node in graph.nodes.values()}
     lacking = [_named(node) for node in rule.match if not present & set(node.operators)]

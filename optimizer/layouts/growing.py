@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ...rules import Rule
 from ..egraph.egraph import EGraph
 from .blocking import BLOCKED, Blocking, Operation
 from .operators.channels_last import transpose
@@ -29,11 +30,14 @@ NO_FORM = "nothing is known of the operator in blocks"
 NO_IMAGE = "what it gives is no image of float32 whose channels are known"
 
 
-def grow(blocking: Blocking) -> None:
-    """Add everything that can be computed in blocks to an e-graph."""
+def grow(blocking: Blocking, rules: Sequence[Rule] = ()) -> None:
+    """Add everything that can be computed in blocks to an e-graph.
+
+    Of `rules` those that take activations before what is joined.
+    """
     egraph = blocking.egraph
     nodes = _run_with_the_model(egraph)
-    nodes += push(blocking, [blocking.operation(node) for node in nodes])
+    nodes += push(blocking, rules)
     first = [blocking.operation(node) for node in nodes]
     forms = convolutions(egraph, nodes, normalizations(egraph, first))
     if not forms and not any(operation.name in BLOCKED for operation in first):

@@ -69,20 +69,27 @@ class LaidOutPlan:
 
 
 def lay_out(
-    graph: Graph, prices: Prices, *, sizes: Mapping[str, int], fold_limit: int
+    graph: Graph,
+    prices: Prices,
+    rules: Sequence[Rule] = (),
+    *,
+    sizes: Mapping[str, int],
+    fold_limit: int,
 ) -> LaidOutPlan | None:
     """Find the cheapest way to compute a graph as it is when values may lie in blocks.
 
     None where nothing would, or the runtime has no such kernels. What the plan needs is measured
     as far as the budget of `prices` goes, and counts with its bound else. `graph` is left as it is.
+    Of `rules` those of the tag `pass` are applied that bring more into blocks.
     """
-    return lay_out_for_kernels(graph, prices, (), sizes=sizes, fold_limit=fold_limit)[0]
+    return lay_out_for_kernels(graph, prices, (), rules, sizes=sizes, fold_limit=fold_limit)[0]
 
 
 def lay_out_for_kernels(
     graph: Graph,
     prices: Prices,
     filters: Collection[tuple[int, int]],
+    rules: Sequence[Rule] = (),
     *,
     sizes: Mapping[str, int],
     fold_limit: int,
@@ -96,7 +103,7 @@ def lay_out_for_kernels(
         graph = graph.copy()
         Followed(graph)  # equal sizes by one name: what is added up or joined lies in one layout
     egraph = EGraph(graph, sizes, fold_limit)
-    space = space_of(egraph, Costs(egraph, prices), block_size())
+    space = space_of(egraph, Costs(egraph, prices), block_size(), rules=rules)
     if space is None:
         return None, None
     extraction = space.cheapest()
@@ -153,7 +160,7 @@ def joint_space(
     def starts() -> list[Selection]:
         return [canonical(egraph, found.costs, plan.selection) for plan in found.plans]
 
-    return space_of(egraph, found.costs, block_size(), starts, forbidden)
+    return space_of(egraph, found.costs, block_size(), starts, forbidden, rules)
 
 
 def _taken_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...rules import Rule
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.alternatives import without
 from ..egraph.extraction.e_node_costs import Costs, problem_of
@@ -124,15 +125,17 @@ def space_of(
     block: int | None,
     starts: Callable[[], Sequence[Selection]] = tuple,
     forbidden: Collection[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> Space | None:
     """Let the values of an e-graph lie in blocks of so many channels; None where nothing would.
 
-    `starts` is asked when the e-graph has grown.
+    `starts` is asked when the e-graph has grown. Of `rules` those are applied that bring more into
+    blocks.
     """
     if block is None:
         return None
     blocking = Blocking(egraph, BlockedValues(egraph, block))
-    grow(blocking)
+    grow(blocking, rules)
     if not blocking.values.blocked:
         return None
     return Space(blocking, costs, starts(), forbidden)

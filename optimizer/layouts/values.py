@@ -37,7 +37,6 @@ SUMMARIES = {
     "ConvertScaleToBlocks": "scales channels in blocks by a convolution of one weight each",
     "JoinBlocks": "joins blocks of channels, each part with a block of its own",
     "SplitBlocks": "takes apart channels that begin with a block each",
-    "PushActivationThroughConcat": "takes the activation where what is joined may end in it",
 }
 # Layouts of one class, and ways to choose operands' layouts.
 MOST_LAYOUTS, MOST_WAYS = 3, 4

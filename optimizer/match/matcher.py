@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...rules import Match, Rule, check_conditions, match_of
+from ...rules.compiler.match_rows import gathered, match_of_all
+from ...rules.language.repetition import gathers
 from ..graph.graph import Graph
 from .clauses import derived, readings, stated
 from .joins import Tables
@@ -23,16 +25,32 @@ class Matcher:
 
         Only rules whose operators all occur in the graph are looked at.
         """
-        rules = with_present_operators(self.rules, graph)
-        if not rules:
-            return []
-        tables = tables_of(graph, rules, {})
+        matches: list[Match] = []
+        for rule, found in self._rows(graph):
+            if gathers(rule):
+                found = [match_of_all(rule, group) for group in gathered(rule, found, graph)]
+            matches += [match for match in found if check_conditions(match, graph) is None]
+        return matches
+
+    def groups(self, graph: Graph) -> list[tuple[Rule, list[Match]]]:
+        """List what rules that gather any number of nodes may gather, as matches at single nodes.
+
+        Any of a group may be put together by `match_of_all`.
+        """
         return [
-            match
-            for rule, reading in readings(rules, uses=True).items()
-            for match in (match_of(rule, row) for row in reading.rows(tables, None))
-            if check_conditions(match, graph) is None
+            (rule, group)
+            for rule, found in self._rows(graph)
+            if gathers(rule)
+            for group in gathered(rule, found, graph)
         ]
+
+    def _rows(self, graph: Graph) -> Iterator[tuple[Rule, list[Match]]]:
+        """Yield for each rule what Datalog finds, before all conditions are checked."""
+        rules = with_present_operators(self.rules, graph)
+        if rules:
+            tables = tables_of(graph, rules, {})
+            for rule, reading in readings(rules, uses=True).items():
+                yield rule, [match_of(rule, row) for row in reading.rows(tables, None)]
 
 
 def count_matches(rules: Sequence[Rule], graph: Graph) -> Counter[str]:

@@ -30,6 +30,7 @@ from ..language.conditions import (
     conditions,
     optional_values,
 )
+from ..language.repetition import pattern
 from ..language.syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
 from .atoms import Atoms, Size, Terms, attribute_text, scalar_atom, shape_atoms, type_atom
 from .symmetry import mirrored_nodes
@@ -155,7 +156,7 @@ class ClauseBuilder:
     """Collects the atoms of a rule; a condition that Datalog can't express is left over."""
 
     def __init__(self, rule: Rule) -> None:
-        self.rule = rule
+        self.rule = rule = pattern(rule)
         self.names = bindings(rule)
         self.optional = optional_values(rule)
         self.implied = implied_vectors(rule)

@@ -27,6 +27,7 @@ from ..language.conditions import (
     conditions,
 )
 from ..language.rank_bounds import Within
+from ..language.repetition import pattern
 from ..language.syntax import Name, Rule
 from .bindings import Bindings
 from .compile import Clause, clause_of, compile_program, remainder
@@ -92,7 +93,7 @@ def is_reported(rule: Rule) -> bool:
 
 
 def _telling(rule: Rule) -> list[Condition]:
-    return [c for c in conditions(rule) if not isinstance(c, IDENTIFYING)]
+    return [c for c in conditions(pattern(rule)) if not isinstance(c, IDENTIFYING)]
 
 
 def _grounded(parts: Iterable[builders.Part]) -> list[builders.Part]:

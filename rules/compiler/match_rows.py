@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..language.conditions import conditions
+from ..language.repetition import item_name, own_sizes, pattern, repeated_lists, unrolled
 from ..language.syntax import Rule
 from .bindings import Bindings
 from .compile import columns, remainder
@@ -20,13 +21,16 @@ class Rows(Protocol):
 
 
 def matches(rule: Rule, relations: Mapping[str, Rows]) -> list[Match]:
-    """Read the matches of one rule from the evaluated program, in a stable order."""
+    """Read the matches of one rule from the evaluated program, in a stable order.
+
+    Of a rule that gathers nodes these are the nodes one by one: see `gathered`.
+    """
     rows = relations[f"match_{rule.name}"].fetchall()
     return [match_of(rule, row) for row in sorted(rows)]
 
 
 def match_of(rule: Rule, row: tuple[int, ...]) -> Match:
-    """One row of a match relation as a match."""
+    """One row of a match relation as a match of what the relation looks for."""
     nodes: dict[str, int] = {}
     values: dict[str, int] = {}
     dims: dict[str, int] = {}
@@ -42,12 +46,42 @@ def match_of(rule: Rule, row: tuple[int, ...]) -> Match:
             positions[f"{node}:{side}"] = number
         else:
             dims[name] = number
-    return Match(rule, nodes, values, dims, positions)
+    return Match(pattern(rule), nodes, values, dims, positions)
+
+
+def gathered(rule: Rule, found: Iterable[Match], view: GraphView) -> list[list[Match]]:
+    """Matches at single nodes of a rule that gathers nodes, those together that it may gather.
+
+    They fulfil the conditions by themselves, and agree in everything but the items of lists:
+    operands, sizes, attributes.
+    """
+    lists, own = set(repeated_lists(rule)), own_sizes(rule)
+    groups: dict[tuple[object, ...], list[Match]] = {}
+    for match in found:
+        if check_conditions(match, view) is not None:
+            continue
+        bound = Bindings(match, view)
+        shared = {name: value for name, value in match.values.items() if name not in lists}
+        sizes = {name: value for name, value in bound.names.items() if name not in own}
+        groups.setdefault((repr(shared), repr(sizes), repr(bound.rests)), []).append(match)
+    return list(groups.values())
+
+
+def match_of_all(rule: Rule, found: Sequence[Match]) -> Match:
+    """Matches at single nodes as one match at all of them."""
+    lists = set(repeated_lists(rule))
+    nodes: dict[str, int] = {}
+    values = {name: value for name, value in found[0].values.items() if name not in lists}
+    for i, match in enumerate(found):
+        nodes |= {item_name(name, i): node for name, node in match.nodes.items()}
+        values |= {item_name(name, i): match.values[name] for name in lists & set(match.values)}
+    return Match(unrolled(rule, len(found)), nodes, values)
 
 
 def check_conditions(match: Match, view: GraphView) -> str | None:
     """Check what Datalog could not; None, or the first condition that fails with its values."""
-    left = remainder(match.rule)
+    rule = match.rule
+    left = remainder(rule) if rule.items is None else conditions(rule)
     if not left:
         return None
     bound = Bindings(match, view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...catalog.operators.derive import integer_range
 from ..language import schemas
 from ..language.errors import RuleError
 from ..language.functions import UnknownError, Value
+from ..language.repetition import item_name, repeated_lists, repeats, unrolled
 from ..language.syntax import Expression, Input, PatternNode
 from .bindings import Bindings
 from .model_view import dtype_name
@@ -27,7 +29,21 @@ def instantiate(match: Match, view: GraphView) -> Replacement:
 
     A literal takes the element type of the operand it stands beside; a list of integers is int64.
     """
-    return _Builder(match, view).build()
+    return _Builder(_written_out(match, view), view).build()
+
+
+def _written_out(match: Match, view: GraphView) -> Match:
+    """The match of a rule whose right side repeats nodes for a list as one of so many nodes."""
+    rule = match.rule
+    if rule.items is not None or not repeats(rule):
+        return match
+    lists = Bindings(match, view).lists
+    repeated = [name for name in repeated_lists(rule) if name in lists]
+    values = dict(match.values)
+    for name in repeated:
+        values |= {item_name(name, i): value for i, value in enumerate(lists[name])}
+    rule = unrolled(rule, len(lists[repeated[0]]))
+    return replace(match, rule=rule, values=values)
 
 
 class _Builder:

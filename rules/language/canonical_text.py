@@ -99,7 +99,8 @@ def operation_text(node: PatternNode) -> str:
     head = node.operator.replace(":", ".")
     if attributes:
         head += f"<{', '.join(attributes)}>"
-    return f"{head}({', '.join(map(input_text, node.inputs))})"
+    text = f"{head}({', '.join(map(input_text, node.inputs))})"
+    return f"each {text}" if node.each else text
 
 
 def _block(title: str, statements: list[tuple[str, str]]) -> list[str]:

@@ -15,8 +15,11 @@ from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError, refuse_all
 from .expressions import names_in, operands_in
 from .functions import FUNCTIONS
+from .repetition import gathers
 from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
 
+# never worse, weighed by the search, or applied where a pass of the optimizer asks for it by name
+TAGS = ("always", "explore", "pass")
 ELEMENT_TYPES = {*TYPE_SETS, *(t for types in TYPE_SETS.values() for t in types), "string"}
 ELEMENT_TYPES |= {"bfloat16", "complex64", "complex128"}
 
@@ -55,9 +58,12 @@ def _closest(word: str, known: Collection[str]) -> str:
 
 
 def _check_words(rule: Rule) -> None:
-    if rule.tag not in ("always", "explore"):
-        hint = "write `tags always` or `tags explore`"
+    if rule.tag not in TAGS:
+        hint = "write `tags always`, `tags explore` or `tags pass`"
         _refuse(rule, f"unknown tag '{rule.tag}'", hint, *rule.place("tags"))
+    if gathers(rule) and rule.tag != "pass":
+        hint = "write `tags pass`: which of them are merged a pass of the optimizer says"
+        _refuse(rule, "it matches any number of nodes", hint, *rule.place("tags"))
     if rule.equal not in ("exact", "rounding", "partial"):
         hint = "write `equal exact`, `equal rounding` or `equal partial except REGION`"
         _refuse(rule, f"unknown class '{rule.equal}'", hint, *rule.place("equal"))
@@ -96,6 +102,11 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
     if len(node.outputs) > max(s.max_output for s in known):
         most = max(s.max_output for s in known)
         _refuse(rule, f"{node.operator} has {most} outputs", "drop the others", *at)
+    if node.each:
+        if not any(item.star for item in node.inputs) or not all(o.star for o in node.outputs):
+            hint = "write `*B = each Op(*A)`: a node for each item of a list"
+            _refuse(rule, "`each` goes from lists to lists", hint, *at)
+        return
     stars = [i for i in node.inputs if i.star]
     if stars and not schemas.is_variadic(node.operator):
         _refuse(rule, f"{node.operator} has no variable inputs", "name them one by one", *at)
@@ -112,7 +123,7 @@ def _check_match(rule: Rule) -> None:
         _check_defaults(rule, node)
         sides: tuple[Sequence[Input | Output], ...] = (node.inputs, node.outputs)
         for side in sides:
-            stars = [i for i, item in enumerate(side) if item.star]
+            stars = [i for i, item in enumerate(side) if item.star and not node.each]
             if len(stars) > 2:
                 _refuse(rule, "more than two lists at one node", "write `*A, X, *B`", node.line)
             if len(stars) == 2 and (stars[1] - stars[0] != 2 or stars != [0, 2] or len(side) != 3):

@@ -392,7 +392,7 @@ def _use_conditions(rule: Rule) -> Iterator[Condition]:
             free = output.value in kept or rule.operand(output.value).shared
             if not free and not output.star:
                 yield UsedOnlyHere(output.value, used.count(output.value))
-        starred = any(o.star for o in node.outputs)
+        starred = any(o.star for o in node.outputs) and not node.each
         most = max(map(max_outputs, node.operators))
         if not starred and most > len(node.outputs):
             yield UnusedOutputs(node.name, len(node.outputs))

@@ -146,8 +146,10 @@ def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
     lines = []
     for left, right in pairs:
         line = f"    {left:<{width}} = {_value(right)}"
-        if len(line) > WIDTH and _is(right, "operation"):
-            lines += _broken(f"    {left:<{width}} = ", _tree(right))
+        repeated = "each " if _is(right, "each") else ""
+        operation = _tree(right).children[-1] if repeated else right
+        if len(line) > WIDTH and isinstance(operation, Tree) and _is(operation, "operation"):
+            lines += _broken(f"    {left:<{width}} = {repeated}", operation)
         else:
             lines.append(line)
     return lines
@@ -163,6 +165,8 @@ def _value(value: Node) -> str:
     match value:
         case Tree("operation"):
             return _operation(value)
+        case Tree("each", [_, operation]):
+            return f"each {_value(operation)}"
         case Tree("alias_list", [name]):
             return f"*{name}"
         case _:

@@ -252,8 +252,10 @@ class RuleReader:
             Output(str(kid.children[-1]), star=kid.data == "star_output")
             for kid in cast(list[Node], left.children)
         )
+        if each := right.data == "each":
+            right = cast(Node, right.children[-1])
         if right.data == "operation":
-            self._operation(right, outputs, nodes, fold=fold, matching=matching)
+            self._operation(right, outputs, nodes, fold=fold, matching=matching, each=each)
             return
         if matching or fold:
             where = "match" if matching else "fold"
@@ -282,6 +284,7 @@ class RuleReader:
         *,
         fold: bool,
         matching: bool,
+        each: bool = False,
     ) -> None:
         operator, *kids = (kid for kid in tree.children if kid is not None)
         domain, _, op_type = str(operator).rpartition(".")
@@ -298,7 +301,9 @@ class RuleReader:
             elif kid.data == "rest_attributes":
                 rest = str(kid.children[-1])
             else:
-                inputs.append(self._argument(kid, name, nodes, fold=fold, matching=matching))
+                inputs.append(
+                    self._argument(kid, name, nodes, fold=fold, matching=matching, each=each)
+                )
         nodes.append(
             PatternNode(
                 name,
@@ -309,18 +314,27 @@ class RuleReader:
                 tuple(attributes),
                 rest,
                 fold,
+                each=each,
                 line=tree.meta.line,
                 column=tree.meta.column,
             )
         )
 
     def _argument(
-        self, tree: Node, parent: str, nodes: list[PatternNode], *, fold: bool, matching: bool
+        self,
+        tree: Node,
+        parent: str,
+        nodes: list[PatternNode],
+        *,
+        fold: bool,
+        matching: bool,
+        each: bool = False,
     ) -> Input:
         if tree.data == "operation":
             inner = self._fresh(parent)
-            self._operation(tree, (Output(inner),), nodes, fold=fold, matching=matching)
-            return Input(inner)
+            outputs = (Output(inner, star=each),)
+            self._operation(tree, outputs, nodes, fold=fold, matching=matching, each=each)
+            return Input(inner, star=each)
         if tree.data == "star_value":
             return Input(str(tree.children[-1]), star=True)
         if tree.data == "optional_value":

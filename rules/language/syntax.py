@@ -145,6 +145,7 @@ class PatternNode:
     """`outputs = domain.Op<attributes, *rest>(inputs)`; named after its first output.
 
     `choices` is empty but for an operator variable, which `given` declares: `Op in [Relu, Tanh]`.
+    `each`: as many nodes as its lists have items, one for each (repetition.py).
     """
 
     name: str
@@ -156,6 +157,7 @@ class PatternNode:
     rest: str | None = None
     fold: bool = False
     choices: tuple[str, ...] = ()
+    each: bool = False
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
@@ -188,8 +190,10 @@ class Rule:
     `equal partial except`, in which `i0`, `i1`, … are the indices of the output, and `correct`
     makes the output whole again, from the partial one among others; `hash` identifies the rule's
     meaning and changes with any edit of it except in comments and spacing. `proved_for`, no part
-    of the text, keeps a rule that is not proved for all ranks to those it is proved for. `places`
-    are lines and columns: of the clauses `tags` and `equal`, and of conditions by their number.
+    of the text, keeps a rule that is not proved for all ranks to those it is proved for; `items` is
+    how many items the lists of repeated nodes have in a rule that is written out for so many.
+    `places` are lines and columns: of the clauses `tags` and `equal`, and of conditions by their
+    number.
     """
 
     name: str
@@ -216,6 +220,7 @@ class Rule:
     line: int = field(default=0, compare=False)
     correct: tuple[PatternNode, ...] = ()
     proved_for: tuple[Within, ...] = ()
+    items: int | None = None
     places: tuple[tuple[str | int, int, int], ...] = field(default=(), compare=False)
 
     def place(self, what: str | int) -> tuple[int, int]:

@@ -180,7 +180,7 @@ class Proof:
         if any(map(_windowed, definitions)):
             yield Way(in_context=True)
         yield Way()
-        if any(_mentions(one, ("abs", "max", "min")) for one in definitions):
+        if any(_calls(one, ("abs", "max", "min")) for one in definitions):
             yield Way(by_order=True)
 
     def _setting(self) -> Lowering:
@@ -393,14 +393,14 @@ def about_real(term: Term) -> bool:
             return False
 
 
-def _mentions(term: Term, functions: Sequence[str]) -> bool:
+def _calls(term: Term, functions: Sequence[str]) -> bool:
     match term:
         case Apply(function, arguments):
-            return function in functions or any(_mentions(one, functions) for one in arguments)
+            return function in functions or any(_calls(one, functions) for one in arguments)
         case Select(_, then, otherwise):
-            return _mentions(then, functions) or _mentions(otherwise, functions)
+            return _calls(then, functions) or _calls(otherwise, functions)
         case Reduce(_, _, _, _, body):
-            return _mentions(body, functions)
+            return _calls(body, functions)
         case _:
             return False
 

@@ -32,6 +32,7 @@ from ..language.conditions import (
     conditions,
 )
 from ..language.functions import UnknownError
+from ..language.repetition import gathers, unrolled
 from ..language.syntax import Input, Name, Operand, PatternNode, Rule
 from .builder import Builder, array_for
 from .sampler import RejectedError
@@ -100,6 +101,7 @@ def _with_variable(node: PatternNode, attribute: str) -> PatternNode:
 
 
 ATTEMPTS = 2000
+MOST_GATHERED = 3
 BREAKING_ATTEMPTS = 60
 # What a choice can end in on which an operator is not defined; another is drawn then.
 REJECTED = (
@@ -151,16 +153,21 @@ def instances(
     """Draw instances on which every condition holds; fewer where that does not succeed.
 
     `dtype` is the element type of operands, as far as the rule allows it. With `breaking`, that
-    condition of the rule fails on them, and it alone. With `empty`, some dimensions may be 0.
+    condition of the rule fails on them, and it alone. With `empty`, some dimensions may be 0. Of a
+    rule that gathers nodes each instance is one of the rule for so many.
     """
     drawn = rule if breaking is None else without(rule, breaking)
     if drawn is None:
         return []
+    given, asked = rule, drawn
     found: list[Instance] = []
     rng = random.Random(f"{rule.name}:{seed}:{dtype}")
     for _ in range(ATTEMPTS if breaking is None else BREAKING_ATTEMPTS):
         if len(found) == count:
             break
+        many = rng.randint(1, MOST_GATHERED) if gathers(given) else None
+        if many is not None:
+            rule, drawn = unrolled(given, many), unrolled(asked, many)
         builder = Builder(drawn, rng, dtype, empty)
         try:
             model = builder.build()

@@ -27,7 +27,7 @@ from tensolog.rules import (
 )
 from tensolog.rules.compiler.compile import clause_of
 from tensolog.rules.compiler.failed_conditions import IDENTIFYING, failed_conditions, is_reported
-from tensolog.rules.compiler.match_rows import check_all
+from tensolog.rules.compiler.match_rows import check_all, gathered, match_of_all
 from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.conditions import (
     HasAttribute,
@@ -40,6 +40,7 @@ from tensolog.rules.language.conditions import (
     UsedOnlyHere,
     conditions,
 )
+from tensolog.rules.language.repetition import gathers, pattern
 from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
@@ -53,7 +54,8 @@ NAMES = [rule.name for rule in RULES]
 # from a mean 100 times its spread has lost two digits on either side.
 FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}
 DTYPES = ("float32", "float64")
-SOME = RULES[:: 1 if ALL else SHARE]  # whose conditions are broken
+# whose conditions are broken: of rules that gather nodes those of one
+SOME = tuple(pattern(rule) for rule in RULES[:: 1 if ALL else SHARE])
 DRAWN = RULES[:: 1 if ALL else SHARE // 2]  # of which there are instances
 EACH = 5 if ALL else 2  # instances of each rule and element type
 
@@ -68,7 +70,16 @@ def drawn():
     by_model = {}
     for number, match in find(DRAWN, [i.view for i in found]):
         by_model.setdefault(number, []).append(match)
-    return found, by_model
+    return found, {n: put_together(some, found[n].view) for n, some in by_model.items()}
+
+
+def put_together(found, view):
+    """The matches in a model, those at single nodes put together where a rule gathers nodes."""
+    kept = [match for match in found if not gathers(of(match.rule.name))]
+    for rule in filter(gathers, DRAWN):
+        alone = [match for match in found if match.rule.name == rule.name]
+        kept += [match_of_all(rule, group) for group in gathered(rule, alone, view)]
+    return kept
 
 
 def of(name):

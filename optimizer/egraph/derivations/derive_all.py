@@ -6,7 +6,6 @@ from ..egraph import EGraph
 from ..provenance import Application
 from .attention import fuse_attention
 from .derivation import Derivation
-from .gathers import gather_slices
 from .narrow import split_narrow
 from .rotary import fuse_rotary
 
@@ -19,7 +18,6 @@ def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
     """
     derivation = Derivation(egraph)
     split_narrow(derivation)
-    gather_slices(derivation)
     if contributed:
         fuse_rotary(derivation)
         fuse_attention(derivation)

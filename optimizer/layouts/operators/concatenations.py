@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ....rules import Rule
+from ....rules.compiler.bindings import Bindings
+from ...egraph.saturation.application import apply_matches
+from ...egraph.saturation.e_matching import EMatcher
+from ...egraph.saturation.view import View
 from ...graph.graph import constant_of
 from ..blocking import Blocking, Operation
 from ..layout import Layout
-from .convolution_epilogues import FREE_ACTIVATIONS
 
 JOIN, SPLIT = "JoinBlocks", "SplitBlocks"
-PUSH = "PushActivationThroughConcat"
+# Rules of rules/activation.rules.
+PUSH = ("PushActivationThroughConcat", "PushClipThroughConcat")
 CHANNELS = (1, -3)
 # The opset from which Split takes the sizes of its parts as an operand.
 _SIZES_READ = 13
@@ -86,30 +91,20 @@ def wanted(blocking: Blocking, operations: Sequence[Operation]) -> Mapping[int, 
     return found
 
 
-def push(blocking: Blocking, operations: Sequence[Operation]) -> list[int]:
+def push(blocking: Blocking, rules: Sequence[Rule]) -> list[int]:
     """Take activations of joined values before they are joined; the e-nodes made.
 
     What is joined may end in them at no cost, as a convolution does.
     """
-    values, columns = blocking.values, blocking.egraph.columns
-    joins = {one.output: one for one in operations if one.name == "Concat"}
-    made: list[int] = []
-    for operation in operations:
-        if operation.name not in FREE_ACTIVATIONS or operation.operands[0] not in joins:
-            continue
-        joined, *rest = operation.operands
-        whole = joins[joined]
-        if not all(values.image(value) for value in whole.operands):
-            continue
-        parts = [
-            values.node("", operation.name, operation.attributes, (value, *rest), None)
-            for value in whole.operands
-        ]
-        reads = [columns.outputs(part)[0] for part in parts]
-        together = values.node("", "Concat", whole.attributes, reads, None)
-        united = [(operation.output, columns.outputs(together)[0])]
-        values.note(PUSH, (whole.node, operation.node), [*parts, together], united)
-        values.unite(united)
-        made += [*parts, together]
+    values, egraph = blocking.values, blocking.egraph
+    matcher = EMatcher(egraph, [rule for rule in rules if rule.name in PUSH])
+    view = View(egraph)
+    found = [
+        match
+        for match in matcher.find(0)
+        if all(values.image(value) for value in Bindings(match, view).lists["A"])
+    ]
+    applied = apply_matches(egraph, found)
+    values.applications += applied
     values.unite_pairs()
-    return list(dict.fromkeys(made))
+    return list(dict.fromkeys(node for one in applied for node in one.target_nodes))

@@ -80,7 +80,7 @@ def _resolved(graph: Graph) -> list[Step]:
     Followed(graph)
     for value, type_ in types.items():
         graph.types.setdefault(value, type_)
-    return [Step("settle shapes", (), 0, 0, True, f"{changed} shapes: {REASON}"), *steps]
+    return [Step("propagate shapes", (), 0, 0, True, f"{changed} shapes: {REASON}"), *steps]
 
 
 def _is_static(shape: tuple[Extent, ...] | None) -> bool:

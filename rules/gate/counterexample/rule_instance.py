@@ -19,6 +19,7 @@ from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Var
 from ...compiler.bindings import Bindings
 from ...compiler.model_view import ModelView
 from ...language.conditions import conditions
+from ...language.repetition import repeated_lists, repeats, unrolled
 from ...language.syntax import PatternNode, Rule
 from ...prover.statement import Node, Origin, Statement
 from ...sampling.instances import Instance
@@ -43,6 +44,8 @@ def realize(rule: Rule, statement: Statement, assignment: Assignment) -> Instanc
     origin = statement.origin
     if origin is None:
         raise NoInstanceError("a statement of no rule")
+    if repeats(rule):
+        rule = unrolled(rule, statement.free[f"len({repeated_lists(rule)[0]})"].length)
     try:
         model = _Model(rule, statement, origin, assignment).build()
         view = ModelView(model)

@@ -32,6 +32,7 @@ LANGUAGE = (
     "expressions.py",
     "functions.py",
     "rank_bounds.py",
+    "repetition.py",
     "schemas.py",
     "syntax.py",
 )

@@ -26,11 +26,12 @@ from ....catalog.operators.terms import (
     never_negative,
     substitute,
 )
+from ...language.repetition import repeated_lists, repeats, unrolled
 from ...language.schemas import EARLIEST_OPSET
 from ...language.syntax import Rule
 from ..assumptions import conjuncts
 from ..ranks.data_movement import moves_alike
-from ..statement import Equation, Obligation, Origin, Statement
+from ..statement import Equation, Extent, Obligation, Origin, Statement
 from ..terms import reads, symbol_names, symbols
 from .axis_notation import NotationMattersError
 from .composition import Composition, UndescribedError, algebra_of, described
@@ -57,6 +58,8 @@ _LONGER = 6
 _RANKS = 9
 # By how much they are shorter at most where there are too many cases.
 _SHORTER = 2
+# How many nodes a repeated one is.
+_REPEATED = (2, 1)
 
 
 class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
@@ -74,8 +77,25 @@ def statements(rule: Rule) -> list[Statement]:
 
     An empty list: the conditions exclude each other. Raises IllTyped where the right side is of
     another type, shape or rank, or undefined, in every case; UndescribedError where an operator has
-    no described meaning or no case is among those that are looked at.
+    no described meaning or no case is among those that are looked at. Of repeated nodes there are
+    as many as `_REPEATED` says: ranks/repeated_nodes.py is about any number of them.
     """
+    if not repeats(rule):
+        return _of_known_nodes(rule)
+    length = f"len({repeated_lists(rule)[0]})"
+    return [
+        replace(
+            one,
+            title=f"{one.title}, {count} of each",
+            free={**one.free, length: Extent(count, max(_REPEATED))},
+        )
+        for count in _REPEATED
+        for one in _of_known_nodes(unrolled(rule, count))
+    ]
+
+
+def _of_known_nodes(rule: Rule) -> list[Statement]:
+    """The statements of a rule without repeated nodes."""
     _check_types(rule)
     reasons: list[NoCaseError] = []
     for longer in range(_LONGER + 1):

@@ -14,9 +14,9 @@ from .axis_notation import NotationMattersError, Notations, names_in, parts
 from .composition import Composition, algebra_of, described
 from .enumeration import NoCaseError
 from .symbolic_expressions import (
+    NoTermError,
     Progression,
     TermFacts,
-    UndecidedError,
     Value,
     condition,
     evaluate,
@@ -64,7 +64,7 @@ class Environment(TermFacts):
         if tensor is None:
             raise UnknownError
         if tensor.contents is None:
-            raise UndecidedError
+            raise NoTermError
         return tensor.contents
 
     def shapes_of(self, name: str) -> tuple[tuple[Term, ...], ...]:

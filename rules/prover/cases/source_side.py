@@ -27,7 +27,7 @@ from .element_types import chosen, signature, type_code
 from .enumeration import NoCaseError
 from .rule_analysis import asked, decides, in_order, repeats_outputs
 from .source_operands import SourceOperands
-from .symbolic_expressions import UndecidedError, Value, evaluate, same
+from .symbolic_expressions import NoTermError, Value, evaluate, same
 
 
 class SourceSide(SourceOperands):
@@ -53,7 +53,7 @@ class SourceSide(SourceOperands):
             self._check_limits()
         except ShapeError as error:
             raise NoCaseError(str(error)) from None
-        except UndecidedError:
+        except NoTermError:
             raise UndescribedError("a value of the rule is more than can be written out") from None
         except UnknownError:
             raise NoCaseError("a condition is not known to hold") from None
@@ -377,7 +377,7 @@ class SourceSide(SourceOperands):
         """Assume a condition, or what can be said of it: nothing where that is undecided."""
         try:
             self._assume_whole(one)
-        except UndecidedError:
+        except NoTermError:
             match one:
                 case Holds(Binary("and", left, right)):
                     for part in (left, right):

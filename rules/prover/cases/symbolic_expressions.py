@@ -3,7 +3,7 @@
 What the matcher leaves undecided, a comparison of unknown sizes, becomes a condition here. Where
 the matcher's answer is "not known, so it does not hold" for every match, UnknownError says so.
 Where the matcher would know a value of which no term speaks, such as the sum of as many numbers as
-a size says, UndecidedError does: a condition with one may hold or not.
+a size says, NoTermError does: a condition with one may hold or not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .literals import read_literal
 Value = Any
 
 
-class UndecidedError(UnknownError):
+class NoTermError(UnknownError):
     """The value may be known where a rule is applied, but there is no term for it."""
 
 
@@ -151,7 +151,7 @@ def same(left: Value, right: Value) -> Term:
         first = apply("or", apply("=", left.length, 0), apply("=", left.first, right.first))
         return apply("and", apply("=", left.length, right.length), first)
     if isinstance(left, Progression) or isinstance(right, Progression):
-        raise UndecidedError
+        raise NoTermError
     if isinstance(left, tuple | str) or isinstance(right, tuple | str):
         return bool(left == right)
     return apply("=", left, right)
@@ -171,13 +171,13 @@ def _junction(
         try:
             found.append(condition(side, names, facts))
         except UnknownError as error:
-            undecided = undecided or isinstance(error, UndecidedError)
+            undecided = undecided or isinstance(error, NoTermError)
     if len(found) == 2:
         return apply(operator, *found)
     if found and found[0] is (operator == "or"):
         return found[0]
     if undecided or (found and operator == "and"):
-        raise UndecidedError  # it is known where the side that is known decides
+        raise NoTermError  # it is known where the side that is known decides
     if found:
         return found[0]
     raise UnknownError
@@ -236,7 +236,7 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
     values = [evaluate(argument, names, facts) for argument in arguments]
     for at in _PLACES.get(name, ()):
         if not _is_exact(values[at]):
-            raise UndecidedError
+            raise NoTermError
     if name not in FUNCTIONS and not all(map(_is_exact, values)):
         raise UnknownError
     try:
@@ -261,7 +261,7 @@ def as_list(value: Value) -> tuple[Value, ...]:
     if isinstance(value, tuple):
         return value
     if isinstance(value, Progression):
-        raise UndecidedError
+        raise NoTermError
     raise UnknownError
 
 
@@ -274,7 +274,7 @@ def _is_exact(value: Value) -> bool:
 
 def _number(value: Value) -> Term:
     if isinstance(value, Progression):
-        raise UndecidedError
+        raise NoTermError
     if value is None or isinstance(value, tuple | str):
         raise UnknownError
     term: Term = value
@@ -286,7 +286,7 @@ def _known(value: Value) -> int:
         return int(value)
     if value is None or isinstance(value, tuple | str | float):
         raise UnknownError
-    raise UndecidedError
+    raise NoTermError
 
 
 def _entry(values: tuple[Value, ...], place: int) -> Value:

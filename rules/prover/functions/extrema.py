@@ -292,15 +292,15 @@ def _summands(element: Element) -> list[Element] | None:
 
 def _spread(element: Element, least: bool, context: Context) -> list[Element]:
     """Return an element that has one largest in it as the elements over which that one runs."""
-    held = [
+    extremes = [
         (product, place)
         for product in element.whole
         for place in product.factors
         if place.head in context.interned and context.interned[place.head].kind == "max"
     ]
-    if len(held) != 1:
+    if len(extremes) != 1:
         return [element]
-    ((product, place),) = held
+    ((product, place),) = extremes
     factors = {other: e for other, e in product.factors.items() if other != place}
     outer = [Product(product.coefficient, product.bound, product.guards, factors)]
     sign = -1 if least else 1

@@ -24,6 +24,7 @@ from onnx import defs
 
 from ....catalog.operators import Specification, specification
 from ....catalog.operators import syntax as spec
+from ...language.repetition import repeats
 from ...language.schemas import EARLIEST_OPSET
 from ...language.syntax import (
     Alias,
@@ -41,7 +42,7 @@ from ...language.syntax import (
 
 def moves_alike(rule: Rule) -> bool:
     """Whether both sides of a rule are equal at all ranks by one of the two arguments."""
-    if rule.correct or len(rule.outputs) != 1:
+    if rule.correct or len(rule.outputs) != 1 or repeats(rule):
         return False
     return _row_by_row(rule) or _passes(rule)
 

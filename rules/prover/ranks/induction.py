@@ -48,7 +48,9 @@ equal if they hold the same elements of operands at the same places: the number 
 number of elements that others are divided by is no term but a factor of each, and of each axis.
 
 Lists of operands and of numbers have arguments of their own: joining neighbours (operand_lists.py),
-and that an operator which only moves elements may be any such operator (data_movement.py).
+that what acts point by point along an axis may act on any number of operands joined along it
+(repeated_nodes.py), and that an operator which only moves elements may be any such operator
+(data_movement.py).
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...language.rank_bounds import Row, Within, measure_of, separate
+from ...language.repetition import repeated_lists, repeats
 from ...language.syntax import Binary, Call, Name, PatternNode, Rule, Star, walk
 from ..cases.axis_notation import notation_use
 from ..statement import Outcome, Statement
@@ -64,6 +67,7 @@ from .cutoffs import Fixed, cutoffs, permutation_steps
 from .data_movement import moves_alike
 from .joining import joined
 from .operand_lists import any_number_follows, expressions_of
+from .repeated_nodes import any_number_of_nodes
 from .separation import leaves_out, separates
 from .slicing import Program, canonical, slices
 
@@ -115,9 +119,13 @@ class _Lengths:
         }
         self.reach = cutoffs(rule, _fixed(rule, statements)).whole
         self.turns = permutation_steps(rule)
+        # how many of each repeated node there are; "" where none is repeated
+        self.of_nodes = f"len({repeated_lists(rule)[0]})" if repeats(rule) else ""
 
     def lifts(self, name: str) -> bool:
         """Whether all larger numbers follow from those tried of one rank or length."""
+        if name == self.of_nodes:
+            return any_number_of_nodes(self.rule, self.statements)
         extents = [one.free[name] for one in self.statements if name in one.free]
         longest, most = max(e.length for e in extents), min(e.most for e in extents)
         known = max(longest, most) + _declared_beside(self.rule, name)
@@ -159,7 +167,7 @@ class _Lengths:
             (other, extent.most)
             for one in self.statements
             for other, extent in one.free.items()
-            if other != name
+            if other not in (name, self.of_nodes)
         }
         return all(tried + _declared_beside(self.rule, other) >= most for other, tried in others)
 

@@ -6,15 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
-from typing import TypeVar
 
 from ....catalog.operators.expand import Definition
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, apply
 from ..statement import Statement
-from ..terms import parts, symbol_names
+from ..terms import parts, symbol_names, without
 from .slicing import Program, canonical
-
-T = TypeVar("T")
 
 
 def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
@@ -34,8 +31,8 @@ def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
             continue
         ((one, other),) = pairs
         if isinstance(one, Symbol) and isinstance(other, Symbol) and one != other:
-            without = _Join(program, one, other).program()
-            if without is not None and canonical(without) in smaller:
+            less = _Join(program, one, other).program()
+            if less is not None and canonical(less) in smaller:
                 return True
     return False
 
@@ -50,7 +47,8 @@ class _Join:
 
     The size of both together takes the name of the first. Each pair of indices (i, j) stands for
     one index, so that tensors lose an axis, reductions an index, and products of sizes a factor.
-    Axes of size 1 that stand over the one that goes, are left out with it: their index is 0.
+    Axes of size 1 that stand over the one that goes, are left out with it: their index is 0. What
+    must hold of the sizes is that they are not 0, and is assumed.
     """
 
     whole: Program
@@ -76,12 +74,13 @@ class _Join:
             if self.both.get(one) != self.both.get(other) or shapes[one] != shapes[other]:
                 raise _NotTogetherError
             # of several axes of size 1 side by side any may go
-            left = [_drop(shapes[name], self._gone(name)) for name in (one, other)]
+            left = [without(shapes[name], self._gone(name)) for name in (one, other)]
             if left[0] != left[1]:
                 raise _NotTogetherError
         own = {self.kept.name, self.gone.name}
-        if any(own & symbol_names(condition) for condition in self.whole.obligations):
-            raise _NotTogetherError
+        for condition in self.whole.obligations:
+            if own & symbol_names(condition) and not self._is_assumed(condition):
+                raise _NotTogetherError
         return Program(
             tuple(
                 replace(one, shape=self._shape(one.name, one.shape)) for one in self.whole.operands
@@ -91,6 +90,16 @@ class _Join:
             tuple(self._assumptions()),
             (),
         )
+
+    def _is_assumed(self, condition: Term) -> bool:
+        """Whether an obligation is met since some size is not 0, as is assumed of it."""
+        match condition:
+            case Apply("or", alternatives):
+                return any(map(self._is_assumed, alternatives))
+            case Apply("!=", (Symbol() as size, 0)):
+                return Apply(">", (size, 0)) in self.whole.assumptions
+            case _:
+                return False
 
     def _assumptions(self) -> Iterator[Term]:
         """What is assumed: that there are elements of both sizes, where it is said of both."""
@@ -129,7 +138,7 @@ class _Join:
 
     def _shape(self, tensor: str, shape: tuple[Term, ...]) -> tuple[Term, ...]:
         """The sizes that are left."""
-        left = _drop(shape, self._gone(tensor))
+        left = without(shape, self._gone(tensor))
         return tuple(one if one == self.kept else self._term(one, {}, set()) for one in left)
 
     def _gone(self, tensor: str) -> int | None:
@@ -148,7 +157,7 @@ class _Join:
         place = self._gone(one.name)
         value = self._term(one.value, pairs, single)
         shape = self._shape(one.name, one.shape)
-        return Definition(one.name, shape, _drop(one.indices, place), value)
+        return Definition(one.name, shape, without(one.indices, place), value)
 
     def _over(self, one: Definition) -> int | None:
         """The axis of size 1 of a result that stands over the one that goes.
@@ -193,6 +202,10 @@ class _Join:
                 if term in (self.kept, self.gone):
                     raise _NotTogetherError
                 return term
+            case Apply("+", (Apply("*", (Variable() as high, self.gone)), low)) if (
+                pairs.get(high) == low
+            ):
+                return high  # the number of which both indices are the digits
             case Apply("*") if self.gone in (factors := list(_factors(term))):
                 if not factors.count(self.gone) == factors.count(self.kept) == 1:
                     raise _NotTogetherError
@@ -207,7 +220,7 @@ class _Join:
                 if sizes == [1, 1]:
                     at = extents.index(self.gone)
                     pairs = {**pairs, variables[extents.index(self.kept)]: variables[at]}
-                    variables, extents = _drop(variables, at), _drop(extents, at)
+                    variables, extents = without(variables, at), without(extents, at)
                 elif sizes != [0, 0]:
                     raise _NotTogetherError
                 left = tuple(one if one == self.kept else inner(one) for one in extents)
@@ -271,7 +284,3 @@ def _factors(term: Term) -> Iterator[Term]:
                 yield from _factors(argument)
         case _:
             yield term
-
-
-def _drop(items: tuple[T, ...], at: int | None) -> tuple[T, ...]:
-    return items if at is None else (*items[:at], *items[at + 1 :])

@@ -18,7 +18,7 @@ from ....catalog.operators.terms import (
     select,
 )
 from ..statement import Operand, Statement
-from ..terms import parts, symbol_names
+from ..terms import parts, parts_outside_reads, symbol_names, without
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
     program = Program.of(statement)
     for axis in range(extent.length):
         start = {tensor: first + axis for tensor, first in extent.places}
-        without = _without_axis(program, start)
-        if without is not None and canonical(without) in smaller:
+        less = _without_axis(program, start)
+        if less is not None and canonical(less) in smaller:
             return True
     return False
 
@@ -123,7 +123,11 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
                 for part in parts(one.value):
                     if not isinstance(part, Read):
                         continue
-                    at = [p for p, i in enumerate(part.indices) if index in set(parts(i))]
+                    at = [
+                        place
+                        for place, i in enumerate(part.indices)
+                        if index in set(parts_outside_reads(i))  # the others are places of theirs
+                    ]
                     if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
                         return None
             elif (place := _unit(one, found, shapes)) is not None:
@@ -140,7 +144,7 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         if value is None or own & symbol_names(value) or here in set(parts(value)):
             return None
         definitions.append(
-            Definition(one.name, _drop(one.shape, place), _drop(one.indices, place), value)
+            Definition(one.name, without(one.shape, place), without(one.indices, place), value)
         )
     assumptions = []
     for condition in program.assumptions:
@@ -150,7 +154,7 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         if not said & own:
             assumptions.append(condition)
     operands = tuple(
-        replace(one, shape=_drop(one.shape, places.get(one.name))) for one in program.operands
+        replace(one, shape=without(one.shape, places.get(one.name))) for one in program.operands
     )
     for condition in program.obligations:
         if symbol_names(condition) & own and not symbol_names(condition) <= own:
@@ -220,10 +224,6 @@ def _stays(place: Term, index: Variable | None) -> bool:
             return inner == index
         case _:
             return place == index
-
-
-def _drop(items: tuple[Term, ...], at: int | None) -> tuple:  # type: ignore[type-arg]
-    return items if at is None else (*items[:at], *items[at + 1 :])
 
 
 def _single(program: Program) -> set[tuple[str, int]]:

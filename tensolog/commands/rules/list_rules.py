@@ -23,9 +23,9 @@ def list_rules(rejected: bool, as_json: bool) -> None:
     """List the shipped rules by family, with the status of their proofs.
 
     'always' rules never cost anything and run to a fixpoint; of 'explore' rules the measured cost
-    decides. 'exact' keeps every bit, 'rounding' differs by floating-point rounding. 'proved' is for
-    all sizes and ranks, 'bounded' for all sizes at the ranks listed; 'stale' was proved before
-    something changed that the proof rests on.
+    decides; a pass of the optimizer asks for 'pass' rules. 'exact' keeps every bit, 'rounding'
+    differs by floating-point rounding. 'proved' is for all sizes and ranks, 'bounded' for all sizes
+    at the ranks listed; 'stale' was proved before something changed that the proof rests on.
 
     \b
     Examples:

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out
 from tensolog.optimizer.layouts.runtime import NCHWC
+from tensolog.rules import load_rules
 
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
 
@@ -181,7 +182,9 @@ def in_blocks(kernel):
 
 def laid_out(model, price=in_blocks, seed=0, sizes=None):
     """Lay a model out; None where nothing would be in blocks."""
-    found = lay_out(graph_of(model), Prices(seed, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT)
+    rules = [rule for rule in load_rules() if rule.tag == "pass"]
+    prices = Prices(seed, price)
+    found = lay_out(graph_of(model), prices, rules, sizes=sizes or {}, fold_limit=FOLD_LIMIT)
     return None if found is None else to_model(found.graph)
 
 

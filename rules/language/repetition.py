@@ -1,0 +1,204 @@
+"""Repeated nodes: `*B = each Relu(*A)` is as many nodes as `*A` has items, one for each.
+
+How many there are the model says. For a number of them the rule is one like any other, with a node
+and a name for each item: `unrolled` writes it out, for the prover as for the matcher, so that
+nothing else knows of repetition. In a declared shape `_` is a size of each item's own; all other
+names agree, as they do everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+
+from .syntax import (
+    Alias,
+    Binary,
+    Call,
+    Expression,
+    Index,
+    Input,
+    ListOf,
+    Literal,
+    Name,
+    Operand,
+    Output,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+)
+
+ANY_SIZE = Name("_")
+
+
+@cache
+def repeated_lists(rule: Rule) -> tuple[str, ...]:
+    """The lists whose items have a node each, in order of occurrence; all are of one length."""
+    found: dict[str, None] = {}
+    for node in (*rule.match, *rule.rewrite, *rule.correct):
+        if node.each:
+            found |= dict.fromkeys(i.value for i in node.inputs if i.star and i.value)
+            found |= dict.fromkeys(output.value for output in node.outputs)
+    return tuple(found)
+
+
+def repeats(rule: Rule) -> bool:
+    """Whether some node of a rule is repeated."""
+    return bool(repeated_lists(rule))
+
+
+def gathers(rule: Rule) -> bool:
+    """Whether a rule matches any number of nodes, of which each by itself may do."""
+    return any(node.each for node in rule.match)
+
+
+def own_sizes(rule: Rule) -> set[str]:
+    """The names that sizes of each item's own have in the rule for one item."""
+    return {
+        size.text
+        for operand, one in zip(rule.operands, of_one(rule).operands, strict=True)
+        for size, before in zip(one.shape or (), operand.shape or (), strict=True)
+        if before == ANY_SIZE and isinstance(size, Name)
+    }
+
+
+def item_name(name: str, item: int) -> str:
+    """The name of an item of a list."""
+    return f"{name}.{item}"
+
+
+def pattern(rule: Rule) -> Rule:
+    """What is looked for in a graph: a rule that gathers nodes is first found at one of them."""
+    return of_one(rule) if gathers(rule) else rule
+
+
+@cache
+def unrolled(rule: Rule, count: int) -> Rule:
+    """The rule for so many items, without repeated nodes."""
+    names = {name: tuple(item_name(name, i) for i in range(count)) for name in repeated_lists(rule)}
+    return replace(_written_out(rule, names, f"{rule.hash} of {count}"), items=count)
+
+
+@cache
+def of_one(rule: Rule) -> Rule:
+    """The rule for one item, which bears the name of its list."""
+    names = {name: (name,) for name in repeated_lists(rule)}
+    return _written_out(rule, names, f"{rule.hash} of one")
+
+
+def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -> Rule:
+    say = partial(_said, names)
+
+    def nodes(given: tuple[PatternNode, ...]) -> tuple[PatternNode, ...]:
+        return tuple(one for node in given for one in _nodes(node, names))
+
+    return replace(
+        rule,
+        operands=tuple(one for operand in rule.operands for one in _operands(operand, names)),
+        given=tuple(map(say, rule.given)),
+        match=nodes(rule.match),
+        rewrite=nodes(rule.rewrite),
+        correct=nodes(rule.correct),
+        aliases=tuple(one for alias in rule.aliases for one in _aliases(alias, names)),
+        region=None if rule.region is None else say(rule.region),
+        hash=hash_,
+    )
+
+
+def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[PatternNode]:
+    """One node for each item, or the one node with the items of lists one by one."""
+    attributes = tuple((name, _said(names, value)) for name, value in node.attributes)
+    if not node.each:
+        inputs = tuple(one for item in node.inputs for one in _inputs(item, names))
+        outputs = tuple(
+            one
+            for output in node.outputs
+            for one in (
+                map(Output, names[output.value])
+                if output.star and output.value in names
+                else (output,)
+            )
+        )
+        name = outputs[0].value if outputs else node.name
+        return [replace(node, name=name, attributes=attributes, inputs=inputs, outputs=outputs)]
+    made = []
+    for i, name in enumerate(names[node.name]):
+        inputs = tuple(
+            replace(item, value=names[item.value][i], star=False)
+            if item.star and item.value is not None and item.value in names
+            else replace(item, value=_literal_name(item, name, node.name))
+            for item in node.inputs
+        )
+        outputs = tuple(Output(names[output.value][i]) for output in node.outputs)
+        made.append(
+            replace(
+                node,
+                name=name,
+                inputs=inputs,
+                outputs=outputs,
+                attributes=attributes,
+                each=False,
+            )
+        )
+    return made
+
+
+def _literal_name(item: Input, name: str, node: str) -> str | None:
+    """The name that a literal of a pattern has at one of several nodes."""
+    if item.literal is None or item.value is None or name == node:
+        return item.value
+    return f"{name}:{item.value}"
+
+
+def _inputs(item: Input, names: Mapping[str, tuple[str, ...]]) -> tuple[Input, ...]:
+    if item.star and item.value is not None and item.value in names:
+        return tuple(map(Input, names[item.value]))
+    if item.literal is not None:
+        return (replace(item, literal=_said(names, item.literal)),)
+    return (item,)
+
+
+def _operands(operand: Operand, names: Mapping[str, tuple[str, ...]]) -> list[Operand]:
+    found = []
+    for name in names.get(operand.name, (operand.name,)):
+        shape = operand.shape
+        if shape is not None and operand.name in names:
+            shape = tuple(
+                Name(f"{name}_{at}") if size == ANY_SIZE else size for at, size in enumerate(shape)
+            )
+        found.append(replace(operand, name=name, shape=shape))
+    return found
+
+
+def _aliases(alias: Alias, names: Mapping[str, tuple[str, ...]]) -> list[Alias]:
+    if alias.output not in names:
+        return [replace(alias, source=source) for source in _inputs(alias.source, names)]
+    sources = _inputs(alias.source, names)
+    return [
+        replace(alias, output=output, source=source)
+        for output, source in zip(names[alias.output], sources, strict=True)
+    ]
+
+
+def _said(names: Mapping[str, tuple[str, ...]], part: Expression) -> Expression:
+    """An expression about lists as one about their items."""
+    say = partial(_said, names)
+    match part:
+        case Call("sizes", (Name(text) | Star(text), place)) if text in names:
+            return ListOf(tuple(Call("dim", (Name(one), say(place))) for one in names[text]))
+        case Call("len", (Name(text) | Star(text),)) if text in names:
+            return Literal(len(names[text]))
+        case Call(function, arguments):
+            return Call(function, tuple(map(say, arguments)))
+        case ListOf(items):
+            return ListOf(tuple(map(say, items)))
+        case Index(of, items):
+            return Index(say(of), tuple(map(say, items)))
+        case Unary(operator, operand):
+            return Unary(operator, say(operand))
+        case Binary(operator, left, right):
+            return Binary(operator, say(left), say(right))
+        case _:
+            return part

@@ -1,0 +1,231 @@
+"""Repeated nodes: any number of them, where what they do is done to all operands joined.
+
+Let f act point by point along an axis: f(X)[.., i, ..] is made of the elements X[.., i, ..] and of
+operands that have no such axis, alike for all i. Let C be the Concat of X1 .. Xn along that axis,
+and s_t the sizes of X1 .. Xt-1 along it added up. By what Concat and Split are,
+
+    f(C)[.., s_t + i, ..] = f(Xt)[.., i, ..]    for each i that Xt has,
+
+since both are made of the same elements. So for every n
+
+    f(Concat(X1, .., Xn)) = Concat(f(X1), .., f(Xn))
+    Split(f(Concat(X1, .., Xn)), their sizes) = f(X1), .., f(Xn).
+
+A rule that says one of the two, in either direction, holds of any number of nodes. That its two
+sides are of this form is read from its text: the same nodes, once repeated and once between a
+Concat and an output or a Split, along one axis. That they act point by point along the axis is seen
+of the elements that the cases give, as it is for axes that are taken away (slicing.py). That a
+Split of the right side is told the sizes of the parts is said by its text, or they are declared to
+be equal. All cases of one node and of two were proved besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable
+from ...language.repetition import ANY_SIZE, item_name, repeated_lists
+from ...language.syntax import (
+    Call,
+    Expression,
+    Input,
+    Literal,
+    Name,
+    Output,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+)
+from ..statement import Statement
+from ..terms import inside, parts, symbol_names, without
+from .operand_lists import alike_everywhere
+
+Nodes = tuple[PatternNode, ...]
+
+
+def any_number_of_nodes(rule: Rule, statements: Sequence[Statement]) -> bool:
+    """Whether a rule of repeated nodes holds of any number of them, by its cases of one."""
+    if rule.correct or rule.aliases or rule.region is not None:
+        return False
+    if any(node.each for node in rule.match):
+        repeated, whole = rule.match, rule.rewrite
+    else:
+        repeated, whole = rule.rewrite, rule.match
+    axis = _axis_of_sides(rule, repeated, whole)
+    return axis is not None and all(_point_by_point(rule, axis, one) for one in statements)
+
+
+def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | None:
+    """The axis along which one side does to operands joined what the other does to each.
+
+    None where the sides are not of this form.
+    """
+    joins = [node for node in whole if node.op_type == "Concat" and not node.domain]
+    if len(joins) != 1 or not _is_list(joins[0].inputs) or not alike_everywhere("Concat"):
+        return None
+    (join,) = joins
+    axis = dict(join.attributes).get("axis")
+    joined, listed = join.outputs[0].value, join.inputs[0].value or ""
+    done = [node for node in whole if node is not join]
+    if done and done[-1].op_type == "Split" and _is_list(done[-1].outputs):
+        split = done.pop()
+        end, parted = split.inputs[0].value or "", split.outputs[0].value
+        if not alike_everywhere("Split") or dict(split.attributes).get("axis") != axis:
+            return None
+        if not _gives_parts_back(rule, split, listed, axis):
+            return None
+        same = repeated
+    else:
+        if not repeated or repeated[-1].op_type != "Concat" or not _is_list(repeated[-1].inputs):
+            return None
+        *inner, last = repeated
+        if dict(last.attributes).get("axis") != axis or last.rest or len(last.outputs) != 1:
+            return None
+        end, parted = last.outputs[0].value, last.inputs[0].value or ""
+        same = tuple(inner)
+    if join.rest or len(join.outputs) != 1 or not all(node.each for node in same):
+        return None
+    if any(node.each for node in done) or len(done) != len(same) or not done:
+        return None
+    names = {listed: joined, parted: end}
+    for node, other in zip(same, done, strict=True):
+        names.setdefault(node.outputs[0].value, other.outputs[0].value)
+        if _of_all(node, names) != _of_all(other, {}):
+            return None
+    return axis
+
+
+def _is_list(items: Sequence[Input | Output]) -> bool:
+    return len(items) == 1 and items[0].star
+
+
+def _of_all(node: PatternNode, names: Mapping[str, str]) -> PatternNode:
+    """A repeated node as one of all items joined: each list is called what it is joined to."""
+    return replace(
+        node,
+        name="",
+        each=False,
+        fold=False,
+        inputs=tuple(
+            replace(item, value=names.get(item.value or "", item.value), star=False)
+            for item in node.inputs
+        ),
+        outputs=tuple(Output(names.get(one.value, one.value)) for one in node.outputs),
+    )
+
+
+def _gives_parts_back(rule: Rule, split: PatternNode, listed: str, axis: Expression | None) -> bool:
+    """Whether a Split gives as many elements along the axis as each item of a list has."""
+    if axis is None or split.rest is not None:
+        return False
+    sizes = Call("sizes", (Name(listed), axis))
+    if len(split.inputs) == 2:
+        return split.inputs[1].literal == sizes and dict(split.attributes).keys() == {"axis"}
+    counted = dict(split.attributes).get("num_outputs")
+    if counted not in (None, Call("len", (Name(listed),))):
+        return False
+    shape = rule.operand(listed).shape or ()
+    if not isinstance(axis, Literal) or type(axis.value) is not int:
+        return False
+    if not 0 <= axis.value < len(shape):
+        return False
+    size = shape[axis.value]  # a name agrees wherever it stands
+    return not any(isinstance(one, Star) for one in shape) and (
+        isinstance(size, Name) and size != ANY_SIZE
+    )
+
+
+def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
+    """Whether what is repeated acts point by point along the axis, in one case of a rule.
+
+    The first item is looked at: its size along the axis has to be a symbol, of which nothing is
+    supposed and nothing is made but the size of results.
+    """
+    number = _number(rule, axis, statement)
+    shapes = {one.name: one.shape for one in statement.operands}
+    shapes |= {one.name: one.shape for one in statement.definitions}
+    suffix = "" if any(node.each for node in rule.match) else ".new"
+    made = {output.value for node in _repeated(rule) for output in node.outputs}
+    given = [item_name(name, 0) for name in repeated_lists(rule) if name not in made]
+    places = {name: _place(number, shapes.get(name, ())) for name in given}
+    sizes = {shapes[name][at] for name, at in places.items() if at is not None}
+    if None in places.values() or len(sizes) != 1:
+        return False
+    (size,) = sizes
+    if not isinstance(size, Symbol):
+        return False
+    if any(size.name in symbol_names(one) for one in statement.assumptions):
+        return False
+    wanted = {item_name(name, 0) + suffix for name in made}
+    needed = _needed(statement.definitions, wanted)
+    if not wanted <= shapes.keys():
+        return False
+    for name in (*given, *(one.name for one in needed)):
+        at = places.setdefault(name, _place(number, shapes[name]))
+        if at is None or shapes[name][at] != size:
+            return False
+        if any(size.name in symbol_names(other) for other in without(shapes[name], at)):
+            return False
+    read = {part.tensor for one in needed for part in parts(one.value) if isinstance(part, Read)}
+    for name in read - places.keys():
+        if any(size.name in symbol_names(other) for other in shapes[name]):
+            return False
+    return all(
+        _stays_in_place(one.value, one.indices[places[one.name] or 0], size, places)
+        for one in needed
+    )
+
+
+def _repeated(rule: Rule) -> list[PatternNode]:
+    return [node for node in (*rule.match, *rule.rewrite) if node.each]
+
+
+def _number(rule: Rule, axis: Expression, statement: Statement) -> int | None:
+    """The axis in one case: a number of the rule's text, or of the node that it is matched at."""
+    match axis:
+        case Literal(int() as number) | Unary("-", Literal(int() as number)):
+            return number if isinstance(axis, Literal) else -number
+        case Name() if statement.origin is not None:
+            told = {node.name for node in rule.match if dict(node.attributes).get("axis") == axis}
+            for node in statement.origin.nodes:
+                at = node.attributes.get("axis")
+                if node.outputs and node.outputs[0] in told and isinstance(at, int):
+                    return at
+    return None
+
+
+def _place(number: int | None, shape: tuple[Term, ...]) -> int | None:
+    """An axis counted from the front; None where there is no such axis."""
+    rank = len(shape)
+    return number % rank if number is not None and -rank <= number < rank else None
+
+
+def _needed(definitions: Sequence[Definition], wanted: set[str]) -> list[Definition]:
+    """The definitions that some tensors are made by, in order."""
+    found: list[Definition] = []
+    for one in reversed(definitions):
+        if one.name in wanted:
+            wanted = wanted | {part.tensor for part in parts(one.value) if isinstance(part, Read)}
+            found.append(one)
+    return found[::-1]
+
+
+def _stays_in_place(
+    term: Term, index: Variable, size: Symbol, places: Mapping[str, int | None]
+) -> bool:
+    """Whether a value reads what has the axis at its own index of it, and says no more of either.
+
+    An index may be 0 where the size is 1: it is then.
+    """
+    if term in (index, size):
+        return False
+    if isinstance(term, Read) and (at := places.get(term.tensor)) is not None:
+        own = (index, Select(Apply("=", (size, 1)), 0, index))
+        others = without(term.indices, at)
+        return term.indices[at] in own and all(
+            _stays_in_place(one, index, size, places) for one in others
+        )
+    return all(_stays_in_place(one, index, size, places) for one in inside(term))
