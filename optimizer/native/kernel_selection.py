@@ -38,7 +38,8 @@ from .region_kinds import Kind, best_forms, cover, step_of
 from .shapes.constant_shapes import resolve_shapes
 
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
-# as far as there is time for so many rounds of each. Convolutions are tried together.
+# as far as there is time for so many rounds of each. Convolutions are tried together, and so are
+# kernels of 8-bit integers.
 MOST_KINDS, LEAST_ROUNDS = 20, 5
 # What the runtime computes in a blocked layout, which is kept from one to the next.
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
@@ -96,15 +97,15 @@ class Fusing:
         self.alone.race(self.graph, accepted, self.library, budget_s)
         by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
         by_gain = [kind for kind in by_gain if kind.is_promising]
-        self.promising = [kind for kind in by_gain if kind.convolves]
-        self.promising += [kind for kind in best_forms(by_gain) if not kind.convolves][:MOST_KINDS]
+        self.promising = [kind for kind in by_gain if kind.goes_along]
+        self.promising += [k for k in best_forms(by_gain) if not k.goes_along][:MOST_KINDS]
 
     def plans(self, budget_s: float) -> list[Plan]:
         """Return the plans with fused kernels that take part in the race; none where none gain.
 
         What stands beside the convolutions is raced in the model for about `budget_s` seconds.
         """
-        others = [kind for kind in self.promising if not kind.convolves]
+        others = [kind for kind in self.promising if not kind.goes_along]
         convolving = [kind for kind in self.promising if kind.convolves]
         if not self.promising:
             return []

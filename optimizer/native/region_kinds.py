@@ -14,6 +14,7 @@ from .embed import RULE
 from .grow import Found
 from .kernel_trial import KERNEL, OPERATORS
 from .product.text import EACH
+from .quantized.kernel import INTEGERS
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
 # but for an attention, which in the model may have a mask that leaves half of it out, and for a
@@ -122,10 +123,24 @@ class Kind:
         return bool(self.found[0].kernel.packed and self.form) and not self.convolves
 
     @property
+    def goes_along(self) -> bool:
+        """Tell whether it goes into a model with all of its sort, and isn't tried there alone.
+
+        Images have their channels last between kernels of integers, and blocks between convolutions
+        in these; alone, each would be turned before and behind.
+        """
+        return self.convolves or self.is_quantized
+
+    @property
+    def is_quantized(self) -> bool:
+        """Tell whether it is a product or a pool of 8-bit integers."""
+        return self.form == INTEGERS or bool(self.found[0].kernel.turned)
+
+    @property
     def is_promising(self) -> bool:
         """Tell whether it was fast enough alone to be tried in the model."""
         limit = PROMISING_MASKED if self.may_skip else PROMISING
-        if self.multiplies:
+        if self.multiplies or self.is_quantized:
             limit = PROMISING_PRODUCT
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 

@@ -14,7 +14,6 @@ import numpy as np
 from ....catalog.operators.derive import integer_range
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph, TensorType
-from ..attention.mask import literal
 from ..grow import Found
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -88,6 +87,9 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
     flip = 128 if graph.dtype(group.x.value) == "int8" else 0
     fill = int(group.x.zero[0]) + flip
     packed: list[tuple[int, int, Laying]] = [*_laid_out(meanings, group, filters, fill)]
+    numbers = _numbers(group, integer_range(graph.dtype(group.y.value) or ""), fill, added)
+    source = group.w.value
+    packed.append((_laid(meanings, source, numbers, "numbers", "float32"), source, numbers))
     others = () if added is None else (added.other,)
     result, nodes = group.y.value, group.nodes
     if added is not None:
@@ -118,7 +120,6 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
     check(shapes)
     copies = flip != 0 or window.is_padded or window.length % 4 != 0
     ending = _ending(
-        group,
         integer_range(given) or (0, 0),
         added,
         None if added is None else inputs.index(as_read[added.other]),
@@ -127,7 +128,7 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE]),
-        _text(window.told(outputs, copies, flip, fill), ending),
+        _text(window.told(outputs, copies, flip), ending),
         shapes,
         inputs,
         (made,),
@@ -225,33 +226,36 @@ def _laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtyp
     return meanings.packed[key]
 
 
+def _numbers(group: Group, limits: tuple[int, int] | None, fill: int, added: Sum | None) -> Given:
+    """Return what differs between products of the same sizes, as `_ending` reads it."""
+    low, high = limits or (0, 0)
+    zero = int(group.y.zero[0])
+    ratios, fixed = (0.0, 0.0), 0.0
+    if added is not None:
+        ratios, fixed = added.ratios if added.is_first else added.ratios[::-1], added.fixed
+    told = (low - zero, high - zero, zero, fill, *ratios, fixed)
+    return Given(np.array(told, np.float32).tobytes(), "float32")
+
+
 def _ending(
-    group: Group,
-    limits: tuple[int, int],
-    added: Sum | None,
-    other: int | None,
-    table: int | None,
+    limits: tuple[int, int], added: Sum | None, other: int | None, table: int | None
 ) -> str:
     """Return what quantized.h is told of how sums become integers between limits.
 
     `other` and `table` are the operands that are added and that functions are looked up in.
     """
-    low, high = limits
-    zero = int(group.y.zero[0])
     told = {
         "start": "(const int32_t *)c->in[2]",
         "scale": "(const float *)c->in[3]",
-        "low": literal(float(low - zero)),
-        "high": literal(float(high - zero)),
-        "zero": str(zero),
-        "least": str(low),
-        "most": str(high),
+        "low": "t[0]",
+        "high": "t[1]",
+        "zero": "(int32_t)t[2]",
+        "least": str(limits[0]),
+        "most": str(limits[1]),
     }
     if added is not None:
-        ratio, other_ratio = added.ratios if added.is_first else added.ratios[::-1]
-        told["other"] = f"(const uint8_t *)c->in[{other}]"
-        told |= {"ratio": literal(ratio), "other_ratio": literal(other_ratio)}
-        told |= {"fixed": literal(added.fixed), "own_first": str(int(added.is_first))}
+        told |= {"other": f"(const uint8_t *)c->in[{other}]", "ratio": "t[4]"}
+        told |= {"other_ratio": "t[5]", "fixed": "t[6]", "own_first": str(int(added.is_first))}
     if table is not None:
         told["table"] = f"(const uint8_t *)c->in[{table}]"
     return ", ".join(f".{name} = {value}" for name, value in told.items())
@@ -264,7 +268,8 @@ def _text(told: str, ending: str) -> str:
             "static void NAME(i64 *given) {",
             "  const task *own = (const task *)given;",
             "  const call *c = own->whole;",
-            f"  const window g = {{{told}}};",
+            "  const float *t = (const float *)c->in[4];",
+            f"  const window g = {{{told}, (uint8_t)t[3]}};",
             f"  const ending e = {{{ending}}};",
             f"  quantized_task({task});",
             "}",

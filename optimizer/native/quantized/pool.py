@@ -74,7 +74,7 @@ def _lowered(meanings: Meanings, number: int) -> Found:
         (dtype,),
     )
     check(shapes)
-    told = window.told(window.image[2], False, 128 if dtype == "int8" else 0, 0)
+    told = window.told(window.image[2], False, 128 if dtype == "int8" else 0)
     text = [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",

@@ -45,10 +45,13 @@ class Window:
         """Give the numbers of such a piece."""
         return self.image[2] * (self.taps[1] if self.is_whole else 1)
 
-    def told(self, outputs: int, copies: bool, flip: int, fill: int) -> str:
-        """Return what quantized.h is told, and how unsigned numbers are made of an image."""
+    def told(self, outputs: int, copies: bool, flip: int) -> str:
+        """Return what quantized.h is told, but for the padding.
+
+        `flip` is what unsigned numbers are made of an image with.
+        """
         sizes = (*self.image, *self.taps, *self.dilations, *self.steps, *self.before)
-        return ", ".join(map(str, (*sizes, *self.result, outputs, int(copies), flip, fill)))
+        return ", ".join(map(str, (*sizes, *self.result, outputs, int(copies), flip)))
 
     def arranged(self, outputs: int, depth: int, copies: bool) -> tuple[int, ...]:
         """Return what arrange_quantized has to know."""

@@ -320,7 +320,7 @@ def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
 def kind_of(name, nodes, gain_ns, sorts):
     """A kind of one region that was measured."""
     one = SimpleNamespace(
-        kernel=SimpleNamespace(name=name, skips=False, packed=()),
+        kernel=SimpleNamespace(name=name, skips=False, packed=(), form="", turned=()),
         region=SimpleNamespace(nodes=tuple(nodes)),
     )
     laps = {OPERATORS: lap(1.0), KERNEL: lap(1.0 - gain_ns / 1000)}
