@@ -130,7 +130,8 @@ def main() -> None:
     gains = np.array([row["gain"] for row in rows])
     head = (
         f"# Configurations of convolutions, {processor().level}\n\n"
-        f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes}`, one thread"
+        f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes} "
+        f"--seed {arguments.seed}`, one thread"
     )
     told = (
         f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
