@@ -33,8 +33,13 @@ Array = NDArray[Any]
 Feeds = Mapping[str, Array]
 
 # What ONNX Runtime says of a model that is well-formed but that it doesn't run: no kernel for the
-# element type, a window larger than its image, an empty tensor.
-UNSUPPORTED = ("NOT_IMPLEMENTED", "Invalid input shape", "Could not find an implementation")
+# element type, a window larger than its image, an empty tensor, pads that hold a whole window.
+UNSUPPORTED = (
+    "NOT_IMPLEMENTED",
+    "Invalid input shape",
+    "Could not find an implementation",
+    "Pad should be smaller than kernel",
+)
 
 
 class NotRunError(Exception):

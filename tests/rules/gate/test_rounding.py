@@ -200,6 +200,14 @@ def test_a_target_without_a_kernel_is_told_from_a_source_without_one():
     assert roundings(pairs, "float64", 0) == []
 
 
+def test_pads_that_hold_a_whole_window_are_not_run():
+    pool = "AveragePool<kernel_shape=[1, 1], pads=[1, 1, 1, 1]>"
+    rule = rule_of("X float", [f"Y = Neg({pool}(X))"], [f"Y = {pool}(Neg(X))"])
+    (both,) = draw_sides(rule, 1, 0, "float32")
+    with pytest.raises(NotRunError, match="Pad should be smaller"):
+        both.run(feeds(both.operands, np.random.default_rng(0), "normal"))
+
+
 def test_types_that_a_rule_excludes_are_not_measured():
     assert draw_sides(SHIPPED["FuseGeluTanh"], 2, 0, "float64") == []
 
