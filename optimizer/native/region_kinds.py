@@ -84,7 +84,7 @@ class Kind:
         if not self.is_promising:
             return f"{own}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
-            return f"no help in the model: {self.whole.ratio:.3f} of its time"
+            return f"{own}no help in the model: {self.whole.ratio:.3f} of its time"
         other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
         if self.form and other is not None and other.form:
             if other.gain_ns > self.gain_ns:
