@@ -169,8 +169,8 @@ def pooled(case, scale="sy"):
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_between_two_kernels_nothing_is_turned(dtype):
     kind = {"given": dtype, "made": dtype, "zeros": (5, 0, 7)}
-    first = Case("Conv", (1, 8, 9, 9), (16, 8, 3, 3), (1, 16, 7, 7), **kind)
-    second = Case("Conv", (1, 16, 4, 7), (8, 16, 1, 1), (1, 8, 4, 7), **kind)
+    first = Case("Conv", (1, 8, 9, 9), (40, 8, 3, 3), (1, 40, 7, 7), **kind)
+    second = Case("Conv", (1, 40, 4, 7), (8, 40, 1, 1), (1, 8, 4, 7), **kind)
     parts = [
         compose.add_prefix(one, at) for one, at in ((pooled(first), "a"), (second.model(), "b"))
     ]
