@@ -21,6 +21,9 @@ from .quantized.kernel import INTEGERS
 # product, whose matrix lies in the cache here and in memory there.
 PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
 PROMISING_PRODUCT = 1.05
+# One that has images with their channels last may be slower than that: left out between two others,
+# images would be turned before it and behind it.
+PROMISING_TURNED = 1.3
 SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
 # Convolutions in blocks, by another algorithm than the runtime's.
 CONVERT = "ConvertConvToKernel"
@@ -129,19 +132,16 @@ class Kind:
         Images have their channels last between kernels of integers, and blocks between convolutions
         in these; alone, each would be turned before and behind.
         """
-        return self.convolves or self.is_quantized
-
-    @property
-    def is_quantized(self) -> bool:
-        """Tell whether it is a product or a pool of 8-bit integers."""
-        return self.form == INTEGERS or bool(self.found[0].kernel.turned)
+        return self.convolves or self.form == INTEGERS or bool(self.found[0].kernel.turned)
 
     @property
     def is_promising(self) -> bool:
         """Tell whether it was fast enough alone to be tried in the model."""
         limit = PROMISING_MASKED if self.may_skip else PROMISING
-        if self.multiplies or self.is_quantized:
+        if self.multiplies:
             limit = PROMISING_PRODUCT
+        if self.found[0].kernel.turned:
+            limit = PROMISING_TURNED
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 
