@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ from .search.anneal import anneal
 from .search.candidates import Candidate, candidates, fastest_first
 from .search.exact import best_of_all
 from .search.goals import Goal, PlanError, Score, check_goal, score
-from .search.space import Space
-from .simulation.placement import Config, whole_on
+from .search.space import Space, Use
+from .simulation.placement import Config
 from .simulation.simulator import Simulation
 from .simulation.tasks import Plan, Problem
 from .simulation.times import Times
@@ -155,27 +155,26 @@ class _Planner:
     seed: int
     prove: bool
     progress: Callable[[str], None] | None
+    refused: set[Use] = field(default_factory=set)
 
     def run(self) -> ParallelPlan:
-        """Search, prove the cuts of what was found, and search again without those that fail."""
-        refused: set[tuple[Kernel, Cut]] = set()
-        while True:
-            cuts = [self.usable(number, refused) for number in range(len(self.operators))]
-            found = self.search(Space(self.problem, cuts))
-            failed = self.unproved(found) if self.prove else set()
-            if not failed:
-                return replace(found, rules=self.rules(found))
-            refused |= failed
+        """Search, proving cuts as plans have them."""
+        found = self.search(self.space(self.problem))
+        return replace(found, rules=self.rules(found))
+
+    def space(self, problem: Problem) -> Space:
+        """Return the divisions of a problem's operators, as far as they are not refused yet."""
+        cuts = [self.usable(operator.kernel) for operator in problem.workload.operators]
+        return Space(problem, cuts, self.unproved if self.prove else None)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         return self.problem.workload.operators
 
-    def usable(self, number: int, refused: set[tuple[Kernel, Cut]]) -> tuple[Cut, ...]:
-        kernel = self.operators[number].kernel
+    def usable(self, kernel: Kernel) -> tuple[Cut, ...]:
         if kernel.is_constant:
             return ()
-        return tuple(cut for cut in cuts_of(kernel) if (kernel, cut) not in refused)
+        return tuple(cut for cut in cuts_of(kernel) if (kernel, cut) not in self.refused)
 
     def rules(self, found: ParallelPlan) -> tuple[tuple[Rule, ...], ...]:
         """Return the rules of the first instance, by operator."""
@@ -189,23 +188,19 @@ class _Planner:
             for operator, config in pairs
         )
 
-    def unproved(self, found: ParallelPlan) -> set[tuple[Kernel, Cut]]:
-        """Return the cuts of a plan that are not proved, now that that was tried."""
-        used = {
-            (self.operators[number].kernel, cut)
-            for instance in found.instances
-            for number, config in enumerate(instance.plan)
-            for cut, _ in config.cuts
-        }
+    def unproved(self, used: Set[Use]) -> Set[Use]:
+        """Return those of some cuts that are not proved, now that that was tried."""
         if not used:
             return set()
-        self.say(f"proving the cuts of {found.name}")
+        self.say(f"proving {len(used)} cuts")
         if self.catalog is not None:
             admitted = admit(used, self.catalog)
         else:
             with Scratch() as memory:
                 admitted = admit(used, memory)
-        return {one for one in used if not admitted.holds(*one)}
+        refused = {one for one in used if not admitted.holds(*one)}
+        self.refused |= refused
+        return refused
 
     def say(self, text: str) -> None:
         if self.progress is not None:
@@ -246,15 +241,21 @@ class _Planner:
     def refined(
         self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
     ) -> tuple[Simulation, Score, bool, Candidate]:
+        """Change a plan where that is better, until all cuts of what comes out are proved."""
         if not self.problem.all_linked(range(len(self.problem.cluster.devices))):
             return simulation, rank, False, candidate
-        configs = [space.all_configs(number) for number in range(len(self.operators))]
+        while True:
+            found = self.changed(space, candidate, simulation, rank)
+            if space.holds(found[0].plan):
+                return found
+
+    def changed(
+        self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
+    ) -> tuple[Simulation, Score, bool, Candidate]:
         if len(self.problem.cluster.devices) > 4:
-            block = candidate.devices
-            configs = [
-                [whole_on(block[0]), *space.divisions(number, block)]
-                for number in range(len(self.operators))
-            ]
+            configs = space.block_configs(candidate.devices)
+        else:
+            configs = [space.all_configs(number) for number in range(len(self.operators))]
         steps = min(_CHANGES, _TASKS // max(len(simulation.schedule.tasks), 1))
         better, better_rank = anneal(simulation, configs, self.goal, steps=steps, seed=self.seed)
         name = candidate.name
@@ -346,8 +347,7 @@ class _Planner:
         for count in range(max(least, 1), _MOST_DEVICES + 1):
             cluster = alike(self.problem.cluster, count)
             problem = Problem(workload, cluster, Times(cluster))
-            cuts = [self.usable(number, set()) for number in range(len(self.operators))]
-            for _, simulation in candidates(Space(problem, cuts), "memory", tight=True):
+            for _, simulation in candidates(self.space(problem), "memory", tight=True):
                 if score(simulation, "memory").excess_bytes == 0:
                     return count
             if count >= len(self.operators) and count >= 2 * least + 8:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import onnx
@@ -24,7 +24,7 @@ from ..profiles.kernel import Kernel, numpy_dtype
 from ..rules import ABSENT
 
 # What is computed of constants alone is computed now, if it stays as small as this.
-_FOLD_BYTES = 64 << 10
+FOLD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Value:
     shape: tuple[int, ...]
     constant: bool
 
-    @property
+    @cached_property
     def item_bytes(self) -> int:
         """Bytes of an element."""
         return numpy_dtype(self.dtype).itemsize
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of all elements."""
         return math.prod(self.shape) * self.item_bytes
@@ -111,7 +111,7 @@ def read_workload(
             f"the size {missing[0]} of the model's inputs is not known: give all sizes of the input"
         )
     graph.types = bound_types(graph, sizes)
-    fold_constants(graph, _FOLD_BYTES)
+    fold_constants(graph, FOLD_BYTES)
     remove_dead(graph)
     for value, type_ in infer_types(graph, sizes).items():
         graph.types.setdefault(value, type_)

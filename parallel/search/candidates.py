@@ -8,14 +8,13 @@ stages of a pipeline over several blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..simulation.placement import Config, elements, whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan, Problem
-from ..workload import Operator
-from .dynamic_programming import AdditiveCosts, TooWideError, best_plan
+from .dynamic_programming import AdditiveCosts, Penalty, best_plan
 from .goals import Goal, Score, score
 from .pipelines import staged
 from .space import Space, powers
@@ -36,7 +35,7 @@ class Candidate:
 
 
 def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candidate, Simulation]]:
-    """Yield plans for a problem, simulated; with `tight`, those that take less memory too."""
+    """Yield plans of proved cuts, simulated; with `tight`, those that take less memory too."""
     problem = space.problem
     order = fastest_first(problem)
     times = _seconds(problem, order[0])
@@ -106,9 +105,9 @@ def _for_block(
         return
     if not problem.all_linked(block):
         return
-    yield f"data parallel on {len(block)}", space.data_parallel(block)
-    yield f"one weird trick on {len(block)}", one_weird_trick(space, block)
-    configs = [[whole_on(block[0]), *space.divisions(number, block)] for number in range(count)]
+    yield f"data parallel on {len(block)}", space.proved(lambda: space.data_parallel(block))
+    trick = space.proved(lambda: one_weird_trick(space, block))
+    yield f"one weird trick on {len(block)}", trick
     gib = 1 << 30
     for price in _PRICES if tight else _PRICES[:1]:
 
@@ -116,12 +115,15 @@ def _for_block(
             return price * constant_bytes(problem, number, config) / gib
 
         for shared in (True, False):
-            try:
-                plan = best_plan(problem, configs, costs, penalty if price else None, shared=shared)
-            except TooWideError:
-                plan = _greedy(problem, configs, costs, penalty)
+
+            def least(
+                penalty: Penalty | None = penalty if price else None, shared: bool = shared
+            ) -> Plan:
+                configs = space.block_configs(block)
+                return best_plan(problem, configs, costs, penalty, shared=shared)
+
             name = f"divided among {len(block)}" + ", saving memory" * (price > 0)
-            yield name + (", shared" if shared else ""), plan
+            yield name + (", shared" if shared else ""), space.proved(least)
 
 
 def one_weird_trick(space: Space, block: tuple[int, ...]) -> Plan:
@@ -137,29 +139,6 @@ def one_weird_trick(space: Space, block: tuple[int, ...]) -> Plan:
         )
         for number, one in enumerate(operators)
     )
-
-
-def _greedy(
-    problem: Problem,
-    configs: list[list[Config]],
-    costs: AdditiveCosts,
-    penalty: Callable[[int, Config], float],
-) -> Plan:
-    """Choose one operator after the other, each with the divisions of those before it."""
-    chosen: list[Config] = []
-    for number, own in enumerate(configs):
-        operator = problem.workload.operators[number]
-
-        def cost(config: Config, number: int = number, operator: Operator = operator) -> float:
-            total = costs.operator(number, config) + penalty(number, config)
-            for position, value in enumerate(operator.inputs):
-                if value is not None and value in problem.sent and value in problem.producer:
-                    first = problem.producer[value][0]
-                    total += costs.edge(value, first, chosen[first], number, position, config)
-            return total
-
-        chosen.append(min(own, key=cost))
-    return tuple(chosen)
 
 
 def constant_bytes(problem: Problem, number: int, config: Config) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property, lru_cache
 
+from ...profiles.kernel import Kernel
 from ..cuts.derivation import Cut, Kind, is_window
-from ..simulation.placement import Config
-from ..simulation.tasks import Problem
+from ..simulation.placement import Config, whole_on
+from ..simulation.tasks import Plan, Problem
 from ..workload import Operator
 
 # Up to so many devices every set of them is tried, and every number of parts; beyond that blocks of
@@ -19,12 +20,48 @@ _INNER = 8
 _MOST_CUTS = 2  # of one operator
 
 
-class Space:
-    """Divisions of each operator of a problem; `cuts` are those that may be used, by operator."""
+Use = tuple[Kernel, Cut]
+"""A cut of an operator."""
 
-    def __init__(self, problem: Problem, cuts: Sequence[Sequence[Cut]]) -> None:
+
+class Space:
+    """Divisions of each operator of a problem; `cuts` are those that may be used, by operator.
+
+    `unproved` names those of some cuts that are not proved: they leave the space as soon as a plan
+    has them. Without it all count as proved.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        cuts: Sequence[Sequence[Cut]],
+        unproved: Callable[[Set[Use]], Set[Use]] | None = None,
+    ) -> None:
         self.problem = problem
         self.cuts = tuple(map(tuple, cuts))
+        self.unproved = unproved
+        self._proved: set[Use] = set()
+
+    def holds(self, plan: Plan) -> bool:
+        """Tell whether all cuts of a plan are proved; those that are not leave the space."""
+        if self.unproved is None:
+            return True
+        operators = self.problem.workload.operators
+        used = {(operators[n].kernel, cut) for n, one in enumerate(plan) for cut, _ in one.cuts}
+        refused = self.unproved(used - self._proved)
+        self._proved |= used - refused
+        if refused:
+            self.cuts = tuple(
+                tuple(cut for cut in own if (operator.kernel, cut) not in refused)
+                for operator, own in zip(operators, self.cuts, strict=True)
+            )
+        return not refused
+
+    def proved(self, make: Callable[[], Plan]) -> Plan:
+        """Make a plan until all of its cuts are proved."""
+        while not self.holds(plan := make()):
+            pass
+        return plan
 
     def divisions(self, number: int, devices: tuple[int, ...]) -> list[Config]:
         """Return the ways to divide an operator among all of some devices, replicas included."""
@@ -32,6 +69,11 @@ class Space:
         every = len(self.problem.cluster.devices) <= _ALL_SETS
         divisions = _divisions(operator, self.cuts[number], len(devices), every)
         return [Config(cuts, devices) for cuts in divisions]
+
+    def block_configs(self, block: tuple[int, ...]) -> list[list[Config]]:
+        """Return by operator its divisions among all of a block, and that on its first device."""
+        first = whole_on(block[0])
+        return [[first, *self.divisions(number, block)] for number in range(len(self.cuts))]
 
     def all_configs(self, number: int) -> list[Config]:
         """Return the divisions of an operator among any of the devices."""

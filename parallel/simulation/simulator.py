@@ -247,12 +247,12 @@ def memory(problem: Problem, plan: Plan, times: Schedule) -> dict[int, int]:
         if problem.workload.operators[number].kernel.is_constant:
             continue
         for place, part in enumerate(problem.parts(number, config)):
+            bytes_ = sum(
+                elements(part.gives[o]) * values[v].item_bytes
+                for o, v in enumerate(operator.outputs)
+                if v is not None
+            )
             for device in config.holders(place):
-                bytes_ = sum(
-                    elements(part.gives[o]) * values[v].item_bytes
-                    for o, v in enumerate(operator.outputs)
-                    if v is not None
-                )
                 hold((number, COMPUTE, place, device), device, bytes_)
         if config.reduction is not None:
             for output, value in enumerate(operator.outputs):

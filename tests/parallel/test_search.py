@@ -1,13 +1,16 @@
 """The search: against all plans on small graphs, and what experts do by hand on large ones."""
 
 import itertools
+import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.planning import plan
 from tensolog.parallel.search.dynamic_programming import AdditiveCosts, best_plan
+from tensolog.parallel.search.elimination import eliminate
 from tensolog.parallel.search.goals import PlanError, score
 from tensolog.parallel.search.pipelines import divide_evenly
 from tensolog.parallel.simulation.simulator import Simulation
@@ -47,15 +50,38 @@ def test_the_least_sum_by_elimination(seed):
         whole = sum(costs.operator(n, one) for n, one in enumerate(chosen))
         for value in own.problem.moving:
             if value in own.problem.producer:
-                first = own.problem.producer[value][0]
-                for second, position in own.problem.consumers.get(value, ()):
-                    whole += costs.edge(
-                        value, first, chosen[first], second, position, chosen[second]
-                    )
+                source = own.problem.producer[value]
+                for target in own.problem.consumers.get(value, ()):
+                    whole += costs.edge(value, source, chosen[source[0]], target, chosen[target[0]])
         return whole
 
     least = min(map(total, itertools.product(*configs)))
     assert total(best_plan(own.problem, configs, costs)) == pytest.approx(least)
+
+
+@given(st.integers(0, 10**9), st.sampled_from([1, 30, 10**6]))
+@settings(max_examples=examples(80), deadline=None)
+def test_sums_by_narrow_tables(seed, most_entries):
+    """Exact where tables may be as large as need be; else what is chosen is above the bound."""
+    draw = random.Random(seed).randrange
+    sizes = {v: 1 + draw(3) for v in range(2 + draw(5))}
+    factors = []
+    for _ in range(draw(12)):
+        scope = tuple(
+            random.Random(draw(10**9)).sample(sorted(sizes), min(len(sizes), 1 + draw(3)))
+        )
+        cells = [draw(100) for _ in range(math.prod(sizes[v] for v in scope))]
+        factors.append((scope, np.array(cells, float).reshape([sizes[v] for v in scope])))
+
+    def cost(values):
+        return sum(float(table[tuple(values[v] for v in scope)]) for scope, table in factors)
+
+    every = itertools.product(*(range(size) for size in sizes.values()))
+    least = min(cost(dict(zip(sizes, values, strict=True))) for values in every)
+    found = eliminate(factors, sizes, most_entries)
+    assert found.bound <= least <= found.cost == cost(found.values)
+    if most_entries > 1000:
+        assert found.bound == found.cost
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=9), st.integers(1, 4))
