@@ -1,9 +1,10 @@
 """Which device computes what: plans for several devices.
 
 In go a model and a description of devices (devices.py); out comes a plan. Begin at planning.py:
-cuts/ says how operators can be divided, simulation/ what a plan takes, and search/ finds plans.
-materialization.py writes a plan as one model; partitioner.py as a model for each device and stage,
-which runnable_plan.py holds together and serving/worker_group.py runs.
+cuts/ says how operators can be divided, simulation/ what a plan takes, search/ finds plans, and
+rewriting/ chooses the program that is divided. materialization.py writes a plan as one model;
+partitioner.py as a model for each device and stage, which runnable_plan.py holds together and
+serving/worker_group.py runs.
 
 On one machine a plan says how many instances, threads and rows: choosing/ measures that, and
 serving/ runs it. measure.py describes this machine as devices. training/ plans the training of a

@@ -15,6 +15,7 @@ from ..profiles.kernel import Kernel
 from .cuts.cut_rules import admit, rule_of
 from .cuts.derivation import Cut, cuts_of
 from .devices import Cluster, Link, read_cluster
+from .rewriting.joint import Rewriting, family, rules_for
 from .search.anneal import anneal
 from .search.candidates import Candidate, candidates, fastest_first
 from .search.exact import best_of_all
@@ -54,7 +55,9 @@ class ParallelPlan:
     Requests go to `instances` in turns, to each as often as it can take. `memory_bytes` is by
     device. `exact` says that no other plan of the space is better. `compared` has the usual plans
     and what the goal is with them, where they fit. `rules` are the proved cuts that it rests on, by
-    operator. `name` says what kind of plan it is.
+    operator. `name` says what kind of plan it is. `rewriting` says how the program was chosen that
+    is divided, where that was asked for: `problem` is of that program, `as_it_is` the best plan of
+    the model as it is, where that fits.
     """
 
     problem: Problem
@@ -66,6 +69,8 @@ class ParallelPlan:
     exact: bool
     compared: Mapping[str, float]
     rules: tuple[tuple[Rule, ...], ...] = ()
+    rewriting: Rewriting | None = None
+    as_it_is: ParallelPlan | None = None
 
     @property
     def latency_s(self) -> float:
@@ -89,6 +94,8 @@ class ParallelPlan:
             f"{self.requests_per_s:.1f} requests/s, "
             f"{max(self.memory_bytes.values(), default=0) / 2**20:.1f} MiB on the fullest device"
         ]
+        if self.rewriting is not None:
+            lines += [f"  {line}" for line in self.rewriting.lines()]
         operators = self.problem.workload.operators
         for number, instance in enumerate(self.instances):
             if len(self.instances) > 1:
@@ -122,6 +129,7 @@ def plan(
     entry: str | None = None,
     seed: int = 0,
     prove: bool = True,
+    rewrite: bool | Sequence[Rule] = False,
     progress: Callable[[str], None] | None = None,
 ) -> ParallelPlan:
     """Choose how to divide a model among the devices of a cluster.
@@ -130,7 +138,9 @@ def plan(
     fullest device). `catalog` has measured kernels and proofs of cuts; proofs that it lacks are
     made and stored there. `entry` names the device that inputs come from and outputs go to; without
     one, inputs are everywhere and outputs stay. With `prove=False`, cuts count that were derived
-    and not proved: for experiments, never to be run.
+    and not proved: for experiments, never to be run. With `rewrite` the program to divide is chosen
+    together with the cuts, of all that the proved rules of the ledger lead to, or rules that are
+    given and taken as they are: some hold for finite numbers only (`finite_math`).
 
     Raises ModelError for a model that can't be planned, ClusterError for a cluster that can't be
     read, PlanError for an unknown goal, and where the devices can't hold the model: then it says
@@ -144,7 +154,10 @@ def plan(
     names = [device.name for device in own.devices]
     start = names.index(own.device(entry).name) if entry is not None else None
     problem = Problem(workload, own, Times(own, catalog), start)
-    return _Planner(problem, wanted, catalog, seed, prove, progress).run()
+    planner = _Planner(problem, wanted, catalog, seed, prove, progress)
+    if rewrite is False:
+        return planner.run()
+    return planner.rewritten(rules_for(workload) if rewrite is True else rewrite)
 
 
 @dataclass
@@ -158,9 +171,31 @@ class _Planner:
     refused: set[Use] = field(default_factory=set)
 
     def run(self) -> ParallelPlan:
-        """Search, proving cuts as plans have them."""
-        found = self.search(self.space(self.problem))
-        return replace(found, rules=self.rules(found))
+        """Search, proving cuts as plans have them. Raises PlanError where nothing fits."""
+        found = self.search()
+        if found.score.excess_bytes:
+            raise PlanError(self.refusal(found.score, [self]))
+        return found
+
+    def rewritten(self, rules: Sequence[Rule]) -> ParallelPlan:
+        """Search for each program of a family, and return the best plan of all."""
+        programs = family(self.problem, rules, self.space, self.say)
+        planners = [self] + [replace(self, problem=one) for one in programs.problems(self.problem)]
+        found = [
+            planner.search(program.starts)
+            for planner, program in zip(planners, programs.programs, strict=True)
+        ]
+        # Of equally good plans the one of fewer rewrites.
+        best = min(
+            range(len(found)),
+            key=lambda n: (found[n].score.key[:2], len(programs.programs[n].steps)),
+        )
+        if found[best].score.excess_bytes:
+            raise PlanError(self.refusal(found[best].score, planners))
+        rewriting = programs.told(best, [one.score for one in found])
+        exact = programs.is_whole and all(one.exact for one in found)
+        first = None if found[0].score.excess_bytes else found[0]
+        return replace(found[best], exact=exact, rewriting=rewriting, as_it_is=first)
 
     def space(self, problem: Problem) -> Space:
         """Return the divisions of a problem's operators, as far as they are not refused yet."""
@@ -207,14 +242,18 @@ class _Planner:
             self.progress(text)
 
     # ---- the search
-    def search(self, space: Space) -> ParallelPlan:
+    def search(self, starts: Sequence[Candidate] = ()) -> ParallelPlan:
+        """Return the best plan, of which the memory may be too much; `starts` are plans to try."""
         problem, goal = self.problem, self.goal
+        space = self.space(problem)
+        given = [(one, Simulation(problem, one.plan)) for one in starts if space.holds(one.plan)]
         compared: dict[str, float] = {}
         best: tuple[Score, Candidate, Simulation] | None = None
         for tight in (goal == "memory", True):
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
-            for one, simulation in candidates(space, goal, tight=tight):
+            made = candidates(space, goal, tight=tight)
+            for one, simulation in itertools.chain(made, given):
                 self.say(one.name)
                 rank = self.rank(one, simulation)
                 if rank.excess_bytes == 0:
@@ -226,8 +265,6 @@ class _Planner:
         exact = False
         if self.copies(candidate.devices) == 1 or goal != "throughput":
             simulation, rank, exact, candidate = self.refined(space, candidate, simulation, rank)
-        if rank.excess_bytes:
-            raise PlanError(self.refusal(rank))
         instances = [self.instance(simulation)]
         if goal == "throughput":
             instances += self.others(candidate, simulation)
@@ -236,7 +273,8 @@ class _Planner:
         for instance in instances[1:]:
             held |= self.held(instance, instances[0], own)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
-        return ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
+        found = ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
+        return replace(found, rules=self.rules(found))
 
     def refined(
         self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
@@ -328,31 +366,40 @@ class _Planner:
         return Simulation(self.problem, instance.plan).memory_bytes()
 
     # ---- what does not fit
-    def refusal(self, rank: Score) -> str:
-        """Say how many devices like these would hold the model."""
+    def refusal(self, rank: Score, planners: Sequence[_Planner]) -> str:
+        """Say how many devices like these would hold one of the programs."""
         devices = self.problem.cluster.devices
         text = (
             f"the model does not fit on the {len(devices)} devices of {self.problem.cluster.name}: "
             f"{rank.excess_bytes / 2**20:.1f} MiB are too much"
         )
-        count = self.smallest()
+        count = _smallest(planners)
         if count is None:
             return f"{text}; no number of such devices holds its largest operator: take larger ones"
         return f"{text}; {count} devices like {devices[0].name} would do"
 
-    def smallest(self) -> int | None:
-        """Return the smallest number of devices like the first that this search finds a fit for."""
-        workload, first = self.problem.workload, self.problem.cluster.devices[0]
-        least = -(-workload.constant_bytes // first.memory_bytes)
-        for count in range(max(least, 1), _MOST_DEVICES + 1):
-            cluster = alike(self.problem.cluster, count)
-            problem = Problem(workload, cluster, Times(cluster))
-            for _, simulation in candidates(self.space(problem), "memory", tight=True):
-                if score(simulation, "memory").excess_bytes == 0:
-                    return count
-            if count >= len(self.operators) and count >= 2 * least + 8:
-                return None
-        return None
+    def fits_on(self, count: int) -> bool:
+        """Tell whether the search finds a plan for so many devices like the first that fits."""
+        cluster = alike(self.problem.cluster, count)
+        space = self.space(Problem(self.problem.workload, cluster, Times(cluster)))
+        return any(
+            score(simulation, "memory").excess_bytes == 0
+            for _, simulation in candidates(space, "memory", tight=True)
+        )
+
+
+def _smallest(planners: Sequence[_Planner]) -> int | None:
+    """Return the smallest number of devices like the first for which one of the programs fits."""
+    memory = planners[0].problem.cluster.devices[0].memory_bytes
+    bounds = [-(-one.problem.workload.constant_bytes // memory) for one in planners]
+    most = max(len(one.operators) for one in planners)
+    for count in range(max(min(bounds), 1), _MOST_DEVICES + 1):
+        for planner, least in zip(planners, bounds, strict=True):
+            if count >= least and planner.fits_on(count):
+                return count
+        if count >= most and count >= 2 * max(bounds) + 8:
+            return None
+    return None
 
 
 def alike(cluster: Cluster, count: int) -> Cluster:

@@ -24,7 +24,7 @@ from ..profiles.kernel import Kernel, numpy_dtype
 from ..rules import ABSENT
 
 # What is computed of constants alone is computed now, if it stays as small as this.
-FOLD_BYTES = 64 << 10
+_FOLD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def read_workload(
             f"the size {missing[0]} of the model's inputs is not known: give all sizes of the input"
         )
     graph.types = bound_types(graph, sizes)
-    fold_constants(graph, FOLD_BYTES)
+    fold_constants(graph, _FOLD_BYTES)
     remove_dead(graph)
     for value, type_ in infer_types(graph, sizes).items():
         graph.types.setdefault(value, type_)

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 
 from ..match.rewrite import Step
 from .egraph import EGraph
-from .extraction.e_node_costs import UNUSABLE, Costs
+from .extraction.e_node_costs import UNUSABLE
 from .extraction.problem import Selection
 from .provenance import Application
 
 
 def steps_of(
-    egraph: EGraph, selection: Selection, applications: Sequence[Application], costs: Costs
+    egraph: EGraph,
+    selection: Selection,
+    applications: Sequence[Application],
+    costs: Callable[[int], float],
 ) -> list[Step]:
     """The matches that made what is selected, and what they matched, in the order applied.
 
@@ -39,17 +42,20 @@ def _unions(
 ) -> list[Application]:
     found = []
     chosen = {choice.node for choice in selection.values()}
+    given = {egraph.find(value) for value in egraph.graph.graph_inputs}
     for application in applications:
         if application.refusal or application.target_nodes:
             continue
         gone = [n for n in application.nodes if n in egraph.origin and n not in chosen]
         ends = [egraph.find(old) for old, _ in application.united]
-        if gone and any(end in selection or egraph.is_known(end) for end in ends):
+        if gone and any(e in selection or e in given or egraph.is_known(e) for e in ends):
             found.append(application)
     return found
 
 
-def _step(egraph: EGraph, chosen: set[int], application: Application, costs: Costs) -> Step:
+def _step(
+    egraph: EGraph, chosen: set[int], application: Application, costs: Callable[[int], float]
+) -> Step:
     before = [node for node in dict.fromkeys(application.nodes) if node not in chosen]
     after = [node for node in dict.fromkeys(application.target_nodes) if node in chosen]
     return Step(

@@ -50,7 +50,7 @@ Progress = Callable[[str, int, int, str], None]
 Shapes = Mapping[str, Sequence[int]]
 
 BUDGET_S = 60.0
-ORIGINAL, OPTIMIZED = "original", "optimized"
+ORIGINAL, OPTIMIZED, REWRITTEN = "original", "optimized", "rewritten"
 # A request waits for others at most so long, and at most half of what a batch takes.
 _MOST_DELAY_MS = 5.0
 _LEAST_DEADLINE_S, _DEADLINE_RUNS = 10.0, 100.0
@@ -325,7 +325,7 @@ def _divided(
         measured=tuple(found.measured),
         reasons=tuple(found.reasons),
         complete=found.complete,
-        variant=ORIGINAL,
+        variant=REWRITTEN if found.is_rewritten else ORIGINAL,
         machine=_machine(sum(device.cores for device in devices.devices)),
         versions=_versions(),
         measuring_s=round(time.monotonic() - start, 3),

@@ -55,7 +55,8 @@ class Deployment:
 
     `model` is its file, relative to the folder. A request waits at most `delay_ms` for others to
     join its batch; `queue` requests may wait, further ones are held back; an instance that has not
-    answered after `deadline_s` is replaced. `variant` is "original" or "optimized". With a
+    answered after `deadline_s` is replaced. `variant` is "original", "optimized", or
+    "rewritten" where the parts of a `partition` are those of a program that rules led to. With a
     `partition` each instance is a group of processes that run parts of the model; these lie beside
     it. `timeline` is what one of them is simulated to do for a request.
     """

@@ -1,9 +1,10 @@
 """Deploying over several devices, each a process of this machine: plans of cuts, measured.
 
-In: a model and a description of devices. The plan that the search finds, a pipeline over all
-devices, an instance for each device (data parallelism) and one instance with all cores race in
-turns; none of their processes may have more memory than the description gives a device. A divided
-model is chosen only where it is surely better than any that is whole and fits.
+In: a model and a description of devices. The plan that the search finds for it, the one for a
+program that rules lead to (rewritten.py compares it with the model), a pipeline over all devices,
+an instance for each device (data parallelism) and one instance with all cores race in turns; none
+of their processes may have more memory than the description gives a device. A divided model is
+chosen only where it is surely better than any that is whole and fits.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from onnx import TensorProto, helper
 
 from ...catalog import Catalog
 from ...catalog.errors import TensologError
+from ...optimizer.match.rewrite import Step
 from ...profiles.machine import cores as usable_cores
 from ...profiles.sessions.deployed import model_file
+from ...rules import Rule
 from ..devices import Cluster, ClusterError
 from ..partitioner import Parted, part
 from ..planning import ParallelPlan
 from ..planning import plan as find_plan
+from ..rewriting.joint import rules_for
 from ..runnable_plan import Partition
 from ..search.goals import PlanError
 from ..search.pipelines import staged
@@ -40,12 +44,13 @@ from ..serving.worker_group import WorkerGroup, starts_of
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.spans import timeline_of
-from ..simulation.tasks import Plan, Problem
+from ..simulation.tasks import Plan
 from ..timeline import Timeline
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
 from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
 from .deployment import files_beside
+from .rewritten import difference, why_as_it_is
 from .settings import Goal, Limit, LimitError, Measured, Setting, best
 
 Tell = Callable[[str, str], None]
@@ -56,6 +61,8 @@ Opened = tuple[list[Runner], int]
 # this share of the memory, and for less, so many times.
 _MEMORY_SHARE, _TRIES = 0.6, 3
 _LIMIT_S = 600.0
+# How often a program is looked for, each time without the rules of one that computes another thing.
+_REWRITES = 3
 
 
 @dataclass
@@ -76,6 +83,11 @@ class Divided:
     parted: Parted | None
     plan: ParallelPlan | None
     timeline: Timeline | None
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Tell whether what is divided is a program that rules led to."""
+        return self.plan is not None and bool(_steps(self.plan))
 
 
 @dataclass(frozen=True)
@@ -145,6 +157,8 @@ class _Question:
     contenders: list[Contender] = field(default_factory=list)
     divisions: dict[Setting, _Division] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    # Rules that were found to change what the model computes.
+    refused: set[str] = field(default_factory=set)
 
     def answer(self) -> Divided:
         self.tell("reading", str(self.model))
@@ -164,6 +178,8 @@ class _Question:
             )
             chosen, baseline = self.chosen()
         division = self.divisions.get(chosen.setting)
+        if division is not None and division.found is not None and division.found.rewriting:
+            self.reasons += division.found.rewriting.lines()
         return Divided(
             chosen,
             baseline,
@@ -208,23 +224,24 @@ class _Question:
         for _ in range(_TRIES):
             cluster = _with_memory(self.cluster, base, share)
             try:
-                found = self.plan(workload, cluster)
+                found = self.checked(workload, cluster)
             except PlanError as error:
                 if self.contenders:
                     self.reasons.append(f"no plan over several devices: {error}")
                     return
                 if share == 1.0:
-                    raise
+                    raise PlanError("; ".join([str(error), *self.not_rewritten()])) from error
                 raise PlanError(
                     f"{error} (plans that fill them to the brim could not be opened: "
                     f"{self.reasons[-1]})"
                 ) from error
-            plans = {found.name: [one.plan for one in found.instances]}
-            plans |= self.pipeline(found.problem)
-            opened = [
-                self.open_plan(name, instances, found, rows, feeds)
-                for name, instances in plans.items()
-            ]
+            opened = []
+            for one in self.unlike(found):
+                name = f"{one.name}, rewritten" if _steps(one) else one.name
+                plans = [instance.plan for instance in one.instances]
+                opened.append(self.open_plan(name, plans, one, rows, feeds))
+            for name, plans in self.pipeline(self.as_it_is(found)).items():
+                opened.append(self.open_plan(name, plans, self.as_it_is(found), rows, feeds))
             if any(opened) or self.contenders:
                 return
             share *= _MEMORY_SHARE
@@ -233,17 +250,66 @@ class _Question:
             f"{'; '.join(self.reasons[-2:])}; give each device more memory, or add devices"
         )
 
-    def plan(self, workload: Workload, cluster: Cluster) -> ParallelPlan:
+    def plan(
+        self, workload: Workload, cluster: Cluster, rules: Sequence[Rule] = ()
+    ) -> ParallelPlan:
         return find_plan(
             workload,
             cluster,
             goal=self.goal,
             catalog=self.catalog,
+            rewrite=rules or False,
             progress=lambda text: self.tell("planning", text),
         )
 
-    def pipeline(self, problem: Problem) -> dict[str, list[Plan]]:
+    def checked(self, workload: Workload, cluster: Cluster) -> ParallelPlan:
+        """Plan for the model or what rules lead to, without those that change what it computes."""
+        if why := why_as_it_is(workload):
+            self.reasons.append(f"the model was not rewritten: {why}")
+            return self.plan(workload, cluster)
+        rules = [rule for rule in rules_for(workload) if rule.name not in self.refused]
+        inputs, _ = slots_of(workload)
+        for _ in range(_REWRITES):
+            found = self.plan(workload, cluster, rules)
+            if not (steps := _steps(found)):
+                return found
+            self.tell("comparing with the original", found.name)
+            file = model_file(self.model)
+            place = self.beside(f"compared{len(self.refused)}")
+            if not (why := difference(file, found, inputs, place, limit_s=_LIMIT_S)):
+                return found
+            used = dict.fromkeys(step.rule for step in steps)
+            self.reasons.append(f"the model was not rewritten by {', '.join(used)}: {why}")
+            self.refused |= used.keys()
+            rules = [rule for rule in rules if rule.name not in used]
+        return found.as_it_is or self.plan(workload, cluster)
+
+    def not_rewritten(self) -> list[str]:
+        """Say why rules were not applied that would have been."""
+        return [reason for reason in self.reasons if "not rewritten" in reason]
+
+    @staticmethod
+    def as_it_is(found: ParallelPlan) -> ParallelPlan:
+        """Return the plan of the model as it is, where that fits, else of what rules made of it."""
+        return found.as_it_is or found
+
+    def unlike(self, found: ParallelPlan) -> list[ParallelPlan]:
+        """Return a plan, and beside one of a rewritten model that of the model as it is."""
+        first = found.as_it_is
+        return [found, first] if _steps(found) and first is not None else [found]
+
+    def beside(self, name: str) -> Path:
+        """Make a folder with all that the model has beside it: stages name weights there."""
+        place = self.folder / name
+        place.mkdir()
+        file = model_file(self.model)
+        for one in files_beside(file):
+            _link(file.parent / one, place / one)
+        return place
+
+    def pipeline(self, found: ParallelPlan) -> dict[str, list[Plan]]:
         """Return a pipeline over all devices, where they can hold it."""
+        problem = found.problem
         count = len(problem.cluster.devices)
         if not problem.all_linked(range(count)):
             return {}
@@ -263,20 +329,17 @@ class _Question:
         rows: int,
         feeds: Feeds,
     ) -> bool:
-        """Open a plan, unless it divides nothing; tell whether it runs."""
+        """Open a plan, unless that is the whole model as it is; tell whether it runs."""
         parted = [self.limited(part(found.problem, plan, name)) for plan in instances]
         first = parted[0].partition
-        if len(first.devices) < 2 or not all(one.partition.is_like(first) for one in parted):
+        is_whole = len(first.devices) < 2 and not _steps(found)
+        if is_whole or not all(one.partition.is_like(first) for one in parted):
             return False
         known = [division.parted for division in self.divisions.values()]
         if any(first.stages == other.partition.stages for other in known):
             return False
         setting = Setting(len(instances), first.threads[0], rows, name)
-        place = self.folder / f"plan{len(self.divisions)}"
-        place.mkdir()
-        file = model_file(self.model)
-        for beside in files_beside(file):  # stages name weights that the whole model has there
-            _link(file.parent / beside, place / beside)
+        place = self.beside(f"plan{len(self.divisions)}")
         parted[0].write(place)
         self.divisions[setting] = _Division(parted[0], found, instances[0])
         return self.enter(setting, feeds, lambda: self.groups(first, len(instances), place))
@@ -357,6 +420,10 @@ class _Question:
             self.reasons.append("no process has the memory for the whole model")
         single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)
         return first, next(single, first)
+
+
+def _steps(plan: ParallelPlan) -> tuple[Step, ...]:
+    return () if plan.rewriting is None else plan.rewriting.steps
 
 
 @cache

@@ -5,17 +5,24 @@ import os
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
+from tensolog.parallel import planning
 from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes
+from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes, slots_of
+from tensolog.parallel.choosing.rewritten import difference
 from tensolog.parallel.choosing.settings import Setting, read_limit
+from tensolog.parallel.cuts.cut_rules import Admitted
 from tensolog.parallel.devices import ClusterError, parse_cluster
+from tensolog.parallel.planning import plan
+from tensolog.parallel.workload import read_workload
 from tensolog.profiles.machine import cores
+from tensolog.rules import parse_rules
 
 from tensolog import open_parallel
 from tensolog.cli import run
 
-from .models import perceptron
+from .models import Builder, cluster, perceptron
 from .test_materialized import inputs_of
 from .test_materialized import run as run_whole
 
@@ -61,6 +68,62 @@ def test_a_model_larger_than_a_worker_s_memory_runs_over_two(tmp_path, capsys):
             feeds = inputs_of(model, seed)
             (expected,) = run_whole(model, feeds)
             np.testing.assert_allclose(session.run(feeds)[0], expected, rtol=2e-4, atol=2e-5)
+
+
+def looked_up():
+    """Rows of a table of 16 MiB times a matrix of 16 MiB: of both together one MiB is left."""
+    build = Builder()
+    build.inputs.append(helper.make_tensor_value_info("ids", TensorProto.INT64, (4,)))
+    rows = build.node("Gather", build.weight(512, 8192), "ids", shape=(4, 8192))
+    return build.model(build.node("MatMul", rows, build.weight(8192, 512), shape=(4, 512)))
+
+
+@two_cores
+def test_a_model_that_fits_only_as_rules_rewrite_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(planning, "admit", lambda wanted, catalog: Admitted({}))  # proofs take long
+    model, file, target = looked_up(), tmp_path / "model.onnx", tmp_path / "plan"
+    onnx.save(model, file)
+    devices = tmp_path / "devices.toml"
+    devices.write_text(description(runtime_bytes() + (12 << 20)))
+    arguments = ["deploy", str(file), "--devices", str(devices), "--budget", "0"]
+    assert run([*arguments, "-o", str(target), "--catalog", str(tmp_path / "c.duckdb")]) == 0
+    told = capsys.readouterr().out
+    assert "of the rewritten model" in told
+    assert "FoldMatMulIntoGather rewrote n0, n1\n" in told
+    with open_parallel(target) as session:
+        feeds = {"ids": np.array([3, 1, 4, 511])}
+        (expected,) = run_whole(model, feeds)
+        np.testing.assert_allclose(session.run(feeds)[0], expected, rtol=2e-4, atol=2e-5)
+
+
+WRONG = """
+# EliminateNegation forgets a sign.
+rule EliminateNegation
+  tags    always
+  source  [nobody]
+  match
+    Y = Neg(X)
+  rewrite
+    Y = X
+  equal   exact
+"""
+
+
+@pytest.mark.parametrize("rules", [WRONG, WRONG.replace("Neg(X)", "Neg(Neg(X))")])
+def test_a_program_that_computes_something_else_is_not_served(tmp_path, rules):
+    build, file = Builder(), tmp_path / "model.onnx"
+    x = build.input(4, 8)
+    for _ in range(3 if rules is WRONG else 2):
+        x = build.node("Neg", x, shape=(4, 8))
+    model = build.model(build.node("Relu", x, shape=(4, 8)))
+    onnx.save(model, file)
+    workload = read_workload(model)
+    found = plan(workload, cluster(2), rewrite=parse_rules(rules, "wrong.rules"), prove=False)
+    assert found.rewriting.steps
+    inputs, _ = slots_of(workload)
+    told = difference(file, found, inputs, tmp_path, limit_s=60.0)
+    assert ("is off by" in told) == (rules is WRONG)
+    assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")

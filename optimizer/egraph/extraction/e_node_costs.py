@@ -53,22 +53,11 @@ class Costs:
     def kernel(self, node: int) -> Kernel | None:
         """What an e-node is measured as; None where a size is not known."""
         if node not in self._kernels:
-            kernel = self._kernel(node)
+            kernel = kernel_of_e_node(self.egraph, node)
             if kernel is None:  # a size may become known yet
                 return None
             self._kernels[node] = kernel
         return self._kernels[node]
-
-    def _kernel(self, node: int) -> Kernel | None:
-        egraph = self.egraph
-        columns = egraph.columns
-        results = tuple(
-            None if value == NONE or egraph.sized[value] == UNTYPED else egraph.sized[value]
-            for value in columns.outputs(node)
-        )
-        attributes, written = egraph.written(node)
-        operands = egraph.operands(written, sized=True)
-        return egraph.inference.kernel(columns.operator(node), attributes, operands, results)
 
     def __call__(self, node: int) -> float:
         """The cost of an e-node in nanoseconds; infinite where it can't be used."""
@@ -162,6 +151,18 @@ class Costs:
 
     def _bound(self, kernel: Kernel) -> float:
         return self.prices.model.cost(kernel).ns
+
+
+def kernel_of_e_node(egraph: EGraph, node: int) -> Kernel | None:
+    """Return what an e-node is measured as; None where a size is not known."""
+    columns = egraph.columns
+    results = tuple(
+        None if value == NONE or egraph.sized[value] == UNTYPED else egraph.sized[value]
+        for value in columns.outputs(node)
+    )
+    attributes, written = egraph.written(node)
+    operands = egraph.operands(written, sized=True)
+    return egraph.inference.kernel(columns.operator(node), attributes, operands, results)
 
 
 def problem_of(egraph: EGraph, cost: Callable[[int], float]) -> Problem:

@@ -125,7 +125,7 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
     makes the best selection of all. E-nodes that are forced are paid for: they cost nothing there.
     """
     needed = always_needed(problem)
-    knots = _knots(problem)
+    knots = knots_of(problem)
     forced = {c: problem.choices[c][0] for c in sorted(needed) if len(problem.choices[c]) == 1}
     paid = {choice.node for choice in forced.values()}
     open_ = [c for c in sorted(needed) if len(problem.choices[c]) > 1]
@@ -171,7 +171,7 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
     return forced, list(found.values())
 
 
-def _knots(problem: Problem) -> dict[int, int]:
+def knots_of(problem: Problem) -> dict[int, int]:
     """Class -> number of its strongly connected component, for those of two classes or more.
 
     Tarjan's algorithm (SIAM J. Comput. 1, 1972) without recursion.

@@ -1,0 +1,195 @@
+"""The program of least cost together with its divisions, out of all programs of an e-graph.
+
+Where `dynamic_programming.best_plan` has a variable for each operator, here is one for each class:
+which operator gives it, and how that is divided, or that nothing needs it. What it costs to bring a
+value from where it is computed to where it is read stands between two classes, by links, whichever
+operators these choose: redistribution is an enforcer (Unity, OSDI 2022; Graefe's Volcano).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..search.dynamic_programming import AdditiveCosts, Penalty
+from ..search.elimination import Costs, Factor, eliminate
+from ..simulation.placement import Config
+from ..simulation.tasks import Plan
+from .programs import Programs
+
+
+@dataclass(frozen=True)
+class DividedProgram:
+    """A program, by class the operator that gives it, and a division of each operator.
+
+    `plan` has those that the program lacks undivided on the first device. `cost` is the sum of its
+    costs, and no program with its divisions has a sum below `bound`.
+    """
+
+    selected: dict[int, int]
+    plan: Plan
+    cost: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much less the best may cost, as a share."""
+        return max(0.0, 1 - self.bound / self.cost) if self.cost > 0 else 0.0
+
+
+def best_program(
+    programs: Programs,
+    configs: Sequence[Sequence[Config]],
+    costs: AdditiveCosts,
+    penalty: Penalty | None = None,
+) -> DividedProgram:
+    """Return the program and divisions of the least sum of costs, or good ones and a bound.
+
+    `configs` are the divisions to choose from, by operator, the first one undivided.
+    """
+    return _Extraction(programs, configs, costs, penalty).best()
+
+
+class _Extraction:
+    """Variables are classes, and by ~number the operators that give several."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        configs: Sequence[Sequence[Config]],
+        costs: AdditiveCosts,
+        penalty: Penalty | None,
+    ) -> None:
+        self.programs, self.configs, self.costs = programs, configs, costs
+        self.unary = [costs.operators(number, own) for number, own in enumerate(configs)]
+        if penalty is not None:
+            self.unary = [
+                table + np.array([penalty(number, one) for one in own])
+                for number, (table, own) in enumerate(zip(self.unary, configs, strict=True))
+            ]
+        gives: dict[int, int] = {}
+        for givers in programs.givers.values():
+            for number, _ in givers:
+                gives[number] = gives.get(number, 0) + 1
+        self.several = {number for number, count in gives.items() if count > 1}
+        # The first value of a variable, of those of each operator that it chooses from.
+        self.begins: dict[int, dict[int, int]] = {}
+        self.sizes: dict[int, int] = {}
+        for class_, givers in programs.givers.items():
+            self._variable(class_, [n for n, _ in givers], optional=class_ not in programs.roots)
+        for number in sorted(self.several):
+            self._variable(~number, [number], optional=True)
+
+    def _variable(self, variable: int, numbers: Sequence[int], *, optional: bool) -> None:
+        """Number what a variable chooses from: where it may choose nothing, that comes first."""
+        at = int(optional)
+        self.begins[variable] = {}
+        for number in numbers:
+            self.begins[variable][number] = at
+            at += len(self.configs[number])
+        self.sizes[variable] = at
+
+    def best(self) -> DividedProgram:
+        assignment = eliminate(self._factors(), self.sizes)
+        selected, places = self._read(assignment.values)
+        plan = tuple(own[places.get(number, 0)] for number, own in enumerate(self.configs))
+        cost = self._cost(selected, places)
+        return DividedProgram(selected, plan, cost, min(assignment.bound, cost))
+
+    # ---- costs
+    def _factors(self) -> list[Factor]:
+        found: list[Factor] = []
+        for variable, begins in self.begins.items():
+            own = np.zeros(self.sizes[variable])
+            for number, at in begins.items():
+                if variable < 0 or number not in self.several:
+                    own[at : at + len(self.configs[number])] = self.unary[number]
+            found.append(((variable,), own))
+            for number in begins.keys() & self.several if variable >= 0 else ():
+                found.append(((variable, ~number), self._same(variable, number)))
+            found += self._needed(variable)
+        return found
+
+    def _same(self, class_: int, number: int) -> Costs:
+        """Let a class have an operator's value in the division that the operator has."""
+        count = len(self.configs[number])
+        table = np.zeros((self.sizes[class_], self.sizes[~number]))
+        at = self.begins[class_][number]
+        table[at : at + count] = math.inf
+        table[np.arange(at, at + count), 1 + np.arange(count)] = 0.0
+        return table
+
+    def _needed(self, variable: int) -> list[Factor]:
+        """Say what it costs that a value is where operators read it; infinite without it."""
+        tables: dict[int, Costs] = {}
+        for number, at in self.begins[variable].items():
+            if variable >= 0 and number in self.several:
+                continue
+            rows = slice(at, at + len(self.configs[number]))
+            for need in self.programs.needs(number):
+                if need not in tables:
+                    tables[need] = np.zeros((self.sizes[variable], self.sizes[need]))
+                if need not in self.programs.roots:
+                    tables[need][rows, 0] = math.inf
+                for giver, output in self.programs.givers[need]:
+                    begin = self.begins[need][giver]
+                    columns = slice(begin, begin + len(self.configs[giver]))
+                    sent = self._sent(need, (giver, output), number)
+                    tables[need][rows, columns] = sent.T
+        return [((variable, need), table) for need, table in tables.items()]
+
+    def _sent(self, class_: int, source: tuple[int, int], number: int) -> Costs:
+        operator = self.programs.workload.operators[number]
+        positions = [p for p, value in enumerate(operator.inputs) if value == class_]
+        positions += [-1] * (class_ in operator.captures)
+        own, others = self.configs[source[0]], self.configs[number]
+        tables = [self.costs.edges(class_, source, own, (number, p), others) for p in positions]
+        return functools.reduce(np.add, tables)
+
+    # ---- what is chosen
+    def _read(self, values: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the operators of the classes that are computed, and the places of divisions.
+
+        Where tables were too large a class may be missing that is needed: it is computed as the
+        model has it, else by the operator that costs the least.
+        """
+        programs = self.programs
+        selected: dict[int, int] = {}
+        places: dict[int, int] = {}
+        queue = list(programs.roots)
+        while queue:
+            class_ = queue.pop()
+            if class_ in selected:
+                continue
+            value = values[class_]
+            for number, at in self.begins[class_].items():
+                if at <= value < at + len(self.configs[number]):
+                    break
+            else:
+                number, at = self._otherwise(class_), 0
+                value = int(self.unary[number].argmin())
+            selected[class_] = number
+            places.setdefault(number, value - at)
+            queue += programs.needs(number)
+        return selected, places
+
+    def _otherwise(self, class_: int) -> int:
+        numbers = [number for number, _ in self.programs.givers[class_]]
+        own = self.programs.own.get(class_)
+        if own in numbers:
+            return own
+        return min(numbers, key=lambda number: (float(self.unary[number].min()), number))
+
+    def _cost(self, selected: dict[int, int], places: dict[int, int]) -> float:
+        total = sum(float(self.unary[number][place]) for number, place in places.items())
+        outputs = {class_: dict(givers) for class_, givers in self.programs.givers.items()}
+        for number, place in places.items():
+            for need in self.programs.needs(number):
+                giver = selected[need]
+                table = self._sent(need, (giver, outputs[need][giver]), number)
+                total += float(table[places[giver], place])
+        return total
