@@ -246,15 +246,21 @@ class _Planner:
         """Return the best plan, of which the memory may be too much; `starts` are plans to try."""
         problem, goal = self.problem, self.goal
         space = self.space(problem)
-        given = [(one, Simulation(problem, one.plan)) for one in starts if space.holds(one.plan)]
+        given = [(one, Simulation(problem, one.plan)) for one in starts]
         compared: dict[str, float] = {}
         best: tuple[Score, Candidate, Simulation] | None = None
+
+        def is_best(one: Candidate, simulation: Simulation) -> bool:
+            return best is None or self.rank(one, simulation) < best[0]
+
         for tight in (goal == "memory", True):
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
-            made = candidates(space, goal, tight=tight)
+            made = candidates(space, goal, is_best, tight=tight)
             for one, simulation in itertools.chain(made, given):
                 self.say(one.name)
+                if one in starts and is_best(one, simulation) and not space.holds(one.plan):
+                    continue
                 rank = self.rank(one, simulation)
                 if rank.excess_bytes == 0:
                     compared[one.name] = min(rank.goal, compared.get(one.name, math.inf))
@@ -384,7 +390,7 @@ class _Planner:
         space = self.space(Problem(self.problem.workload, cluster, Times(cluster)))
         return any(
             score(simulation, "memory").excess_bytes == 0
-            for _, simulation in candidates(space, "memory", tight=True)
+            for _, simulation in candidates(space, "memory", lambda *_: False, tight=True)
         )
 
 

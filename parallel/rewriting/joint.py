@@ -185,16 +185,12 @@ def _by_block(
         if not problem.all_linked(block):
             continue
         progress(f"rewriting for {width} devices" if width > 1 else "rewriting for one device")
-        while True:
-            configs = (
-                space.block_configs(block)
-                if width > 1
-                else [[whole_on(block[0])] for _ in programs.workload.operators]
-            )
-            divided = best_program(programs, configs, costs)
-            if space.holds(divided.plan):
-                break
-        yield block, divided
+        configs = (
+            space.block_configs(block)
+            if width > 1
+            else [[whole_on(block[0])] for _ in programs.workload.operators]
+        )
+        yield block, best_program(programs, configs, costs)
 
 
 def _rewritten(name: str, programs: Programs, selected: Selected, gap: float | None) -> Rewritten:

@@ -8,7 +8,7 @@ stages of a pipeline over several blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..simulation.placement import Config, elements, whole_on
@@ -34,8 +34,17 @@ class Candidate:
     devices: tuple[int, ...]
 
 
-def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candidate, Simulation]]:
-    """Yield plans of proved cuts, simulated; with `tight`, those that take less memory too."""
+Wanted = Callable[[Candidate, Simulation], bool]
+"""Whether a plan may be the one that is chosen."""
+
+
+def candidates(
+    space: Space, goal: Goal, is_wanted: Wanted, *, tight: bool
+) -> Iterator[tuple[Candidate, Simulation]]:
+    """Yield plans for a problem, simulated; with `tight`, those that take less memory too.
+
+    Those that are wanted are made of proved cuts alone: proofs take longer than plans.
+    """
     problem = space.problem
     order = fastest_first(problem)
     times = _seconds(problem, order[0])
@@ -44,10 +53,13 @@ def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candi
     for width in powers(len(order)):
         block = order[:width]
         best: tuple[Score, Candidate] | None = None
-        plans = dict(_for_block(space, block, costs, tight=tight))
-        for name, plan in _promising(plans, costs).items():
+        makers = dict(_for_block(space, block, costs, tight=tight))
+        for name, plan in _promising({n: make() for n, make in makers.items()}, costs).items():
             one = Candidate(name, plan, block)
             simulation = Simulation(problem, plan)
+            while is_wanted(one, simulation) and not space.holds(one.plan):
+                one = Candidate(name, makers[name](), block)
+                simulation = Simulation(problem, one.plan)
             yield one, simulation
             rank = score(simulation, goal)
             if best is None or rank < best[0]:
@@ -61,8 +73,10 @@ def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candi
                 blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
                 for weights in (times, sizes) if tight else (times,):
                     title = f"pipeline of {stages}" + f", each {best[1].name}" * (width > 1)
-                    plan = staged(best[1].plan, weights, blocks)
-                    yield Candidate(title, plan, used), Simulation(problem, plan)
+                    one = Candidate(title, staged(best[1].plan, weights, blocks), used)
+                    simulation = Simulation(problem, one.plan)
+                    if not is_wanted(one, simulation) or space.holds(one.plan):
+                        yield one, simulation
 
 
 def fastest_first(problem: Problem) -> tuple[int, ...]:
@@ -97,17 +111,16 @@ def _promising(plans: dict[str, Plan], costs: AdditiveCosts) -> dict[str, Plan]:
 
 def _for_block(
     space: Space, block: tuple[int, ...], costs: AdditiveCosts, *, tight: bool
-) -> Iterator[tuple[str, Plan]]:
+) -> Iterator[tuple[str, Callable[[], Plan]]]:
     problem = space.problem
     count = len(problem.workload.operators)
     if len(block) == 1:
-        yield "one device", tuple(whole_on(block[0]) for _ in range(count))
+        yield "one device", lambda: tuple(whole_on(block[0]) for _ in range(count))
         return
     if not problem.all_linked(block):
         return
-    yield f"data parallel on {len(block)}", space.proved(lambda: space.data_parallel(block))
-    trick = space.proved(lambda: one_weird_trick(space, block))
-    yield f"one weird trick on {len(block)}", trick
+    yield f"data parallel on {len(block)}", lambda: space.data_parallel(block)
+    yield f"one weird trick on {len(block)}", lambda: one_weird_trick(space, block)
     gib = 1 << 30
     for price in _PRICES if tight else _PRICES[:1]:
 
@@ -123,7 +136,7 @@ def _for_block(
                 return best_plan(problem, configs, costs, penalty, shared=shared)
 
             name = f"divided among {len(block)}" + ", saving memory" * (price > 0)
-            yield name + (", shared" if shared else ""), space.proved(least)
+            yield name + (", shared" if shared else ""), least
 
 
 def one_weird_trick(space: Space, block: tuple[int, ...]) -> Plan:

@@ -57,12 +57,6 @@ class Space:
             )
         return not refused
 
-    def proved(self, make: Callable[[], Plan]) -> Plan:
-        """Make a plan until all of its cuts are proved."""
-        while not self.holds(plan := make()):
-            pass
-        return plan
-
     def divisions(self, number: int, devices: tuple[int, ...]) -> list[Config]:
         """Return the ways to divide an operator among all of some devices, replicas included."""
         operator = self.problem.workload.operators[number]
