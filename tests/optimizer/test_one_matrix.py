@@ -90,6 +90,16 @@ def test_layers_of_one_kind(attributes, extra):
     check(built, feeds_of(built), products=[2])
 
 
+def test_layers_of_two_kinds_are_merged_apart():
+    nodes = [
+        node("Gemm", [f"x{i}", "w"], [f"y{i}"], alpha=0.5 if i % 2 else 1.0, transB=1)
+        for i in range(4)
+    ]
+    inputs, outputs = ([value(f"{name}{i}", [2, 4]) for i in range(4)] for name in "xy")
+    built = model(nodes, inputs, outputs, {"w": normal(4, 4)})
+    check(built, feeds_of(built), products=[2, 2])
+
+
 def test_a_recurrence():
     """The products of the inputs come together; those of the state wait for one another."""
     steps, depth = 4, 5

@@ -34,14 +34,14 @@ def proved(rules: Sequence[Rule], catalog: Catalog) -> tuple[Rule, ...]:
         "WHERE prover = ? AND status IN (SELECT unnest(?::VARCHAR[]))",
         [normaliser(), list(ADMITTED)],
     ).fetchall()
-    held = {name: json.loads(within) for name, status, within in rows}
+    recorded = {name: json.loads(within) for name, status, within in rows}
     bounded = {name for name, status, _ in rows if status == "bounded"}
     found = []
     for rule in rules:
         if rule.hash in by_ledger:
             found.append(by_ledger[rule.hash])
-        elif rule.hash in held and _unchanged(rule, catalog):
-            within = from_record(held[rule.hash])
+        elif rule.hash in recorded and _unchanged(rule, catalog):
+            within = from_record(recorded[rule.hash])
             if within or rule.hash not in bounded:
                 found.append(replace(rule, proved_for=within))
     return tuple(found)

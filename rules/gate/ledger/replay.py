@@ -73,13 +73,13 @@ def stored(
     for entry in sorted(ledger.entries.values(), key=lambda e: e.rule):
         if not entry.obligations or (names and entry.rule not in names):
             continue
-        held = scripts.of(group(entry.rule, entry.hash))
-        if digest(script_hash(script) for script in held) != entry.digest:
-            what = "are not those that its proof rests on" if held else "are not stored"
+        stored = scripts.of(group(entry.rule, entry.hash))
+        if digest(script_hash(script) for script in stored) != entry.digest:
+            what = "are not those that its proof rests on" if stored else "are not stored"
             raise ReplayError(
                 f"the obligations of {entry.rule} {what}: run `tensolog rules prove {entry.rule}`"
             )
-        for script in held:
+        for script in stored:
             yield entry.rule, script
 
 
