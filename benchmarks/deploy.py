@@ -192,7 +192,9 @@ def table(rows: Sequence[Row]) -> str:
         if "error" in row:
             lines.append(f"| {name} | {row['error']} |" + " |" * (len(head) - 2))
             continue
-        ratio = f"{row['of_best']:.2f} ({row['of_best_low']:.2f} to {row['of_best_high']:.2f})"
+        ratio = f"{row['of_best']:.2f}"
+        if "of_best_low" in row:
+            ratio += f" ({row['of_best_low']:.2f} to {row['of_best_high']:.2f})"
         peer = f"{row['of_openvino']:.2f}" if "of_openvino" in row else row.get("openvino", "–")
         numbers = [ratio, f"{row['of_one']:.2f}", peer, str(row["settings"])]
         cells = [name, row["chosen"], row["best"], *numbers, f"{row['of_time']:.2f}"]

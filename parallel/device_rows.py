@@ -87,5 +87,17 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
     return Cluster(own, tuple(Device(*row) for row in devices), tuple(Link(*row) for row in links))
 
 
+def load_measured(catalog: Catalog, fingerprint: str, cores: int) -> Cluster | None:
+    """Return the newest cluster of a machine's processes that was measured for so many cores."""
+    rows = catalog.connection.execute(
+        "SELECT cluster_hash FROM device JOIN cluster USING (cluster_hash)"
+        " WHERE kind = 'cpu' GROUP BY cluster_hash, stored_at"
+        " HAVING bool_and(machine = ?) AND sum(cores) = ? AND count(*) > 1"
+        " ORDER BY stored_at DESC LIMIT 1",
+        [fingerprint, cores],
+    ).fetchall()
+    return load_cluster(catalog, rows[0][0]) if rows else None
+
+
 def _fingerprint(cluster: Cluster, device: Device) -> str:
     return hashlib.sha256(f"{cluster.hash}|{device.name}".encode()).hexdigest()[:32]

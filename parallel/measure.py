@@ -18,11 +18,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from ..catalog import Catalog
 from ..profiles.control_groups import memory_limit_bytes
 from ..profiles.kernel import Kernel, TensorSpec
 from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
+from .device_rows import load_measured, store_cluster
 from .devices import Cluster, ClusterError, Device, Link
 from .partitioner import part
 from .serving.instance import Array, Instance, Start
@@ -96,6 +98,18 @@ def measure_machine(
         for source, target in itertools.permutations(devices, 2)
     )
     return Cluster("this machine", devices, links)
+
+
+def this_machine(catalog: Catalog | None) -> Cluster:
+    """Return this machine as a process for each core: as the catalog knows it, else measured."""
+    known = None
+    if catalog is not None:
+        known = load_measured(catalog, identity().fingerprint, usable_cores())
+    if known is None:
+        known = measure_machine()
+        if catalog is not None:
+            store_cluster(catalog, known)
+    return known
 
 
 def _kernels(folder: Path) -> dict[str, tuple[Path, dict[str, Array]]]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...catalog import Catalog
-from ...catalog.errors import ModelError
+from ...catalog.errors import ModelError, TensologError
 from ...optimizer.result.summary import version_of
 from ...profiles.machine import cores as usable_cores
 from ...profiles.machine import identity
@@ -46,6 +46,9 @@ from .settings import (
     summarize,
 )
 
+if TYPE_CHECKING:
+    from .over_devices import Divided
+
 Progress = Callable[[str, int, int, str], None]
 Shapes = Mapping[str, Sequence[int]]
 
@@ -70,7 +73,7 @@ def deploy(
     input_shapes: Shapes | None = None,
     budget: float = BUDGET_S,
     optimize: bool = False,
-    devices: Cluster | None = None,
+    devices: Cluster | Literal["auto"] | None = None,
     catalog: Catalog | None = None,
     progress: Progress | None = None,
 ) -> Deployment:
@@ -83,7 +86,8 @@ def deploy(
     is optimized for the number of threads chosen, in `catalog`, and the result taken where it wins.
     With `devices` it may be divided among processes that stand for them, at the sizes of
     `input_shapes`, see over_devices.py; the proofs of cuts are kept in `catalog`, as is what was
-    measured and chosen.
+    measured and chosen. "auto" weighs that against instances, over processes of this machine as
+    `catalog` knows them, measured first where it does not.
     Raises ModelError, LimitError where no setting keeps the limits, DeploymentError where the
     folder can't be written.
     """
@@ -104,6 +108,8 @@ def deploy(
     asked = _Question(
         wanted, bounds, cores or allowed, most_rows, input_shapes or {}, budget, progress
     )
+    if devices == "auto":
+        return _weighed(asked, source, target, catalog)
     if devices is not None:
         return _divided(asked, devices, source, target, catalog)
     plan = _whole(asked, source, file, target, start, catalog, optimize=optimize)
@@ -164,7 +170,8 @@ class _Question:
     progress: Progress | None
 
     @property
-    def _sizes(self) -> dict[str, tuple[int, ...]]:
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """Give the shapes that were asked for, by input."""
         return {name: tuple(shape) for name, shape in self.shapes.items()}
 
     def answer(self, model: Path, variant: str) -> _Answer:
@@ -178,7 +185,7 @@ class _Question:
                         f"the output {slot.name!r} is no tensor of a type that numpy has: it can't "
                         "be served"
                     )
-            sizes = self._sizes
+            sizes = self.sizes
             feeds = drawn_feeds(instance.inputs, sizes, None)
             self.tell("checking the batch", str(model))
             axis = find_batch_axis(instance, sizes)
@@ -205,7 +212,7 @@ class _Question:
 
         setting = best.choice.chosen.setting
         rows = setting.batch if best.axis.is_free else None
-        feeds = drawn_feeds(best.inputs, self._sizes, rows)
+        feeds = drawn_feeds(best.inputs, self.sizes, rows)
         result = optimize(
             file,
             threads=setting.threads,
@@ -229,7 +236,7 @@ class _Question:
             Crews(model_file(holder.model), self.cores) as second,
         ):
             for crews, answer in zip((first, second), answers, strict=True):
-                crews.feeds_of = _feeds_of(answer.inputs, self._sizes, answer.axis)
+                crews.feeds_of = _feeds_of(answer.inputs, self.sizes, answer.axis)
             for number in range(_FINAL_ROUNDS):
                 order = [(0, first), (1, second)]
                 for side, crews in order if number % 2 else order[::-1]:
@@ -285,12 +292,65 @@ def _written(
     return read_deployment(plan.write(source, target))
 
 
+def _weighed(asked: _Question, source: Path, target: Path, catalog: Catalog | None) -> Deployment:
+    """Deploy instances, or a plan of cuts over processes of this machine where that is better.
+
+    A divided model takes requests of one size: it is chosen where no size is free.
+    """
+    # The search for plans is loaded where one is asked for.
+    from ..measure import this_machine
+    from .over_devices import choose_over_devices
+
+    start = time.monotonic()
+    best = asked.answer(source, ORIGINAL)
+    setting, reasons = best.choice.chosen.setting, best.choice.reasons
+    asked.tell("measuring processes", "this machine")
+    devices = this_machine(catalog)
+    feeds = drawn_feeds(best.inputs, asked.sizes, setting.batch if best.axis.is_free else None)
+    try:
+        found = choose_over_devices(
+            source,
+            devices,
+            asked.goal,
+            asked.limits,
+            {name: array.shape for name, array in feeds.items() if array.ndim},
+            budget_s=asked.budget_s,
+            catalog=catalog,
+            tell=asked.tell,
+            instances=(setting,),
+        )
+    except TensologError as error:  # the model as it is can be served, whatever a plan lacks
+        reasons.append(f"no plan of cuts could be weighed: {error}")
+    else:
+        over = f"over {len(devices.devices)} processes"
+        is_fixed = all(
+            isinstance(size, int) or slot.name in asked.shapes
+            for slot in best.inputs
+            for size in slot.shape
+        )
+        if found.parted is not None and is_fixed:
+            return _write_divided(
+                asked, found, devices, source, target, catalog, time.monotonic() - start
+            )
+        if found.parted is not None:
+            reasons.append(
+                f"{over} {found.chosen.setting.plan} is better for requests of "
+                f"{found.rows} rows, but serves no others: give sizes with --input-shape to have it"
+            )
+        reasons += [f"{over}: {reason}" for reason in found.reasons if "each " in reason]
+        if not any(entry.setting.plan for entry in found.measured):
+            reasons.append(f"{over}: the search divides nothing, as dividing only costs")
+    plan = _written(asked, best, source, target, time.monotonic() - start)
+    if catalog is not None:
+        store_deployment(catalog, plan, source)
+    return plan
+
+
 def _divided(
     asked: _Question, devices: Cluster, source: Path, target: Path, catalog: Catalog | None
 ) -> Deployment:
     """Deploy over several devices: choose, write, and read what was written."""
     # The search for plans is loaded where there are several devices.
-    from ..plan_rows import store_plan
     from .over_devices import choose_over_devices
 
     start = time.monotonic()
@@ -304,6 +364,22 @@ def _divided(
         catalog=catalog,
         tell=asked.tell,
     )
+    seconds = time.monotonic() - start
+    return _write_divided(asked, found, devices, source, target, catalog, seconds)
+
+
+def _write_divided(
+    asked: _Question,
+    found: Divided,
+    devices: Cluster,
+    source: Path,
+    target: Path,
+    catalog: Catalog | None,
+    seconds: float,
+) -> Deployment:
+    # As the search for plans.
+    from ..plan_rows import store_plan
+
     setting = found.chosen.setting
     partition = None if found.parted is None else found.parted.partition
     lanes = 1 if partition is None else partition.slots
@@ -328,7 +404,7 @@ def _divided(
         variant=REWRITTEN if found.is_rewritten else ORIGINAL,
         machine=_machine(sum(device.cores for device in devices.devices)),
         versions=_versions(),
-        measuring_s=round(time.monotonic() - start, 3),
+        measuring_s=round(seconds, 3),
         partition=partition,
         timeline=found.timeline,
     )

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -128,8 +128,11 @@ def choose_over_devices(
     budget_s: float,
     catalog: Catalog | None,
     tell: Tell,
+    instances: Sequence[Setting] = (),
 ) -> Divided:
     """Choose how a model is served on several devices, at the sizes of `input_shapes`.
+
+    `instances` are further settings of the whole model that take part, whatever their batch.
 
     Raises ModelError for a model whose sizes are not known, ClusterError for devices that are not
     here, PlanError, with the number of devices that would do, where none of them holds the model
@@ -138,7 +141,16 @@ def choose_over_devices(
     check_devices(cluster)
     with tempfile.TemporaryDirectory(prefix="tensolog-parts-") as folder:
         question = _Question(
-            model, cluster, goal, limits, input_shapes, budget_s, catalog, tell, Path(folder)
+            model,
+            cluster,
+            goal,
+            limits,
+            input_shapes,
+            budget_s,
+            catalog,
+            tell,
+            Path(folder),
+            instances,
         )
         return question.answer()
 
@@ -154,6 +166,7 @@ class _Question:
     catalog: Catalog | None
     tell: Tell
     folder: Path
+    also: Sequence[Setting] = ()
     contenders: list[Contender] = field(default_factory=list)
     divisions: dict[Setting, _Division] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -206,6 +219,11 @@ class _Question:
         if fits and len(set(cores)) == 1:  # instances are alike
             setting = Setting(len(cores), cores[0], rows)
             self.enter(setting, feeds, lambda: self.instances(cores, memory))
+        for one in self.also:
+            setting = replace(one, batch=rows)
+            if all(setting != contender.setting for contender in self.contenders):
+                each, limits = [one.threads] * one.instances, most * one.instances
+                self.enter(setting, feeds, partial(self.instances, each, limits))
 
     def instances(self, cores: Sequence[int], memory: Sequence[int]) -> Opened:
         opened: list[Instance] = []

@@ -41,11 +41,10 @@ from . import options as shared
     "--devices",
     metavar="auto|FILE.toml",
     shell_complete=completion.file,
-    default="auto",
-    show_default=True,
-    help="This machine; or a description: with one device, of the cores that may be used, with "
-    "several, of processes that the model may be divided among, each with cores and memory of its "
-    "own.",
+    help="'auto' weighs instances against plans that divide the model among processes of this "
+    "machine. A description with one device says which cores may be used, with several, which "
+    "processes the model may be divided among, each with cores and memory of its own.  "
+    "[default: instances on all cores]",
 )
 @click.option(
     "--max-batch",
@@ -78,7 +77,7 @@ def deploy(
     output: Path,
     goal: str,
     limits: tuple[str, ...],
-    devices: str,
+    devices: str | None,
     max_batch: int,
     budget: float,
     optimizes: bool,
@@ -100,6 +99,7 @@ def deploy(
       tensolog deploy model.onnx --goal latency -o plan
       tensolog deploy model.onnx --limit 'p99 < 50 ms' --optimize -o plan
       tensolog deploy bert.onnx --input-shape input_ids=1,128 --max-batch 16 -o plan
+      tensolog deploy model.onnx --devices auto -o plan
       tensolog deploy model.onnx --devices cluster.toml -o plan
       tensolog deploy model.onnx -o plan --json | jq .setting
       tensolog sql "SELECT instances, threads, batch, rows_per_s, why_not FROM deployment_setting"
@@ -114,14 +114,14 @@ def deploy(
         from ..parallel.choosing.deploy import deploy as run
         from ..parallel.devices import read_cluster
 
-        cluster = None if devices == "auto" else read_cluster(devices)
+        cluster = None if devices in (None, "auto") else read_cluster(devices)
         several = cluster if cluster is not None and len(cluster.devices) > 1 else None
-        if several is not None and optimizes:
+        is_divided = several is not None or devices == "auto"
+        if is_divided and optimizes:
             raise click.UsageError(
-                "--optimize is for one device: optimize first, deploy the result"
+                "--optimize is for instances: optimize first, deploy the result over devices"
             )
-        cores = None if cluster is None or several is not None else cluster.devices[0].cores
-
+        cores = None if cluster is None or is_divided else cluster.devices[0].cores
         from ..catalog.store.staging import stage
 
         with stage(catalog_path) as catalog:
@@ -135,7 +135,7 @@ def deploy(
                 input_shapes=input_shapes or None,
                 budget=budget,
                 optimize=optimizes,
-                devices=several,
+                devices="auto" if devices == "auto" else several,
                 catalog=catalog,
                 progress=progress,
             )

@@ -1,11 +1,13 @@
 """Models deployed over several devices: what runs, what is chosen, and what is refused."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tensolog.catalog import Catalog
 from tensolog.parallel import planning
 from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
@@ -13,10 +15,11 @@ from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes
 from tensolog.parallel.choosing.rewritten import difference
 from tensolog.parallel.choosing.settings import Setting, read_limit
 from tensolog.parallel.cuts.cut_rules import Admitted
+from tensolog.parallel.device_rows import load_measured, store_cluster
 from tensolog.parallel.devices import ClusterError, parse_cluster
 from tensolog.parallel.planning import plan
 from tensolog.parallel.workload import read_workload
-from tensolog.profiles.machine import cores
+from tensolog.profiles.machine import cores, identity
 from tensolog.rules import parse_rules
 
 from tensolog import open_parallel
@@ -135,6 +138,29 @@ def test_memory_that_does_not_do_is_refused_with_the_number_of_devices(tmp_path,
     assert run([*arguments, "--catalog", str(tmp_path / "c.duckdb")]) == 2
     assert "devices like worker0 would do" in capsys.readouterr().err
     assert not (tmp_path / "plan").exists()
+
+
+@two_cores
+def test_processes_of_this_machine_are_weighed_against_instances(tmp_path):
+    """What the catalog knows of them is not measured again."""
+    here = parse_cluster(description(2 << 30))
+    mark = identity().fingerprint
+    devices = tuple(replace(device, fingerprint=mark) for device in here.devices)
+    file = tmp_path / "model.onnx"
+    onnx.save(perceptron(4, 64, 2), file)
+    with Catalog(":memory:") as catalog:
+        assert load_measured(catalog, mark, 2) is None
+        store_cluster(catalog, replace(here, devices=devices))
+        known = load_measured(catalog, mark, 2)
+        assert known.devices == devices
+        assert load_measured(catalog, mark, 3) is None
+        assert load_measured(catalog, "another machine", 2) is None
+        if cores() == 2:
+            plan = deploy(file, tmp_path / "plan", devices="auto", budget=1, catalog=catalog)
+            assert catalog.sql("SELECT count(*) FROM cluster").fetchall() == [(1,)]
+            told = [reason for reason in plan.reasons if "over 2 processes" in reason]
+            assert told or plan.partition is not None
+            assert catalog.sql("SELECT count(*) FROM deployment").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(
