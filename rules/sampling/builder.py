@@ -40,6 +40,8 @@ def array_for(
     """Random data of one element type, shape, domain and family of magnitudes."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
+    if domain == "index":  # within any axis, counted from either end
+        return rng.integers(-1, 1, shape).astype(dtype)
     if np.dtype(dtype).kind in "iu":
         return rng.integers(1, 5, shape).astype(dtype)
     data = rng.standard_normal(shape)
@@ -307,7 +309,7 @@ class Builder(Facts):
         """A data operand of known shape: a graph input, or a constant."""
         dtype = self._dtype(node, position, name)
         operand = self.rule.operand(name)
-        domain = self.sampler.domain(node.op_type, position)
+        domain = "index" if self._indexes(name) else self.sampler.domain(node.op_type, position)
         array: NDArray[Any] | None = None
         if operand.scalar:
             array = np.full(shape, self._scalar(name), np.dtype(dtype))
@@ -317,6 +319,18 @@ class Builder(Facts):
         elif domain != "any":
             self.domains[name] = domain
         self.tensors[name] = _Tensor(dtype, shape, array)
+
+    def _indexes(self, name: str) -> bool:
+        """Whether elements are gathered by an operand, as it is or expanded."""
+        spread = {
+            node.outputs[0].value
+            for node in self.rule.match
+            if node.op_type == "Expand" and node.inputs[0].value == name
+        }
+        return any(
+            node.op_type == "GatherElements" and node.inputs[1].value in {name, *spread}
+            for node in self.rule.match
+        )
 
     def _dtype(self, node: PatternNode, position: int, name: str) -> str:
         variable = schemas.type_variable(node.operator, position)

@@ -119,7 +119,7 @@ class Instance:
     """A left side as a model; its values bear the names of the pattern (`*A` is A.0, A.1, ...).
 
     `domains` says for float inputs what keeps the model away from poles: "any", "positive",
-    "nonzero".
+    "nonzero"; and "index" of integers that elements are gathered by.
     """
 
     rule: Rule
