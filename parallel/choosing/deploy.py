@@ -100,6 +100,8 @@ def deploy(
     allowed = usable_cores()
     if cores is not None and not 1 <= cores <= allowed:
         raise LimitError(f"{cores} cores can't be used: this process may use {allowed}")
+    if cores is not None and devices == "auto":
+        raise LimitError("devices='auto' weighs processes on all cores: leave cores away")
     target = check_target(Path(output))
     source = Path(model)
     file = model_file(source)

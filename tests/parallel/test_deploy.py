@@ -317,6 +317,7 @@ def test_what_is_no_deployment_is_refused(tmp_path, text):
         ({"limits": ["p99 < 5"]}, LimitError, "can't be read"),
         ({"cores": 10_000}, LimitError, "cores can't be used"),
         ({"most_rows": 0}, LimitError, "at least 1 row"),
+        ({"cores": 1, "devices": "auto"}, LimitError, "leave cores away"),
         ({"output": "/proc/plan"}, DeploymentError, "can't write /proc/plan: No such file"),
     ],
 )
