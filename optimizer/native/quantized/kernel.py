@@ -36,8 +36,8 @@ from .window import Window, turned, window_of
 
 # How these kernels compute, beside the forms of float32.
 INTEGERS = "integers of 8 bits"
-# Products and sums that are worth a task of their own, as 8-bit integers are fast.
-GRAIN = 1 << 20
+# Products and sums that are worth a task: in small ones, what becomes of sums takes as long again.
+GRAIN = 1 << 18
 # Below these, a panel is hardly filled, or there is next to nothing to add up.
 LEAST_OUTPUTS, LEAST_DEPTH = 8, 8
 
