@@ -32,7 +32,7 @@ def test_one_command_to_try_and_one_to_test():
     assert install == ["pip", "install", "."]
     assert build[:2] == ["python", "examples/build_model.py"]
     assert (ROOT / build[1]).exists()
-    assert optimize == ["tensolog", "optimize", build[3], "-o", "fast", "--budget", "10"]
+    assert optimize == ["tensolog", "optimize", build[3], "-o", "fast", "--budget", "20"]
     assert test_it in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert test_it == "pip install -e '.[test]' && pytest -n 2\n"
 

@@ -7,6 +7,7 @@ from tensolog.rules.compiler.bindings import Bindings
 from tensolog.rules.compiler.view import ABSENT
 from tensolog.rules.language import schemas
 from tensolog.rules.language.conditions import bindings
+from tensolog.rules.language.repetition import repeated_lists, repeats, unrolled
 from tensolog.rules.prover.cases.case_split import statement_of
 from tensolog.rules.prover.cases.composition import Composition, algebra_of, described
 from tensolog.rules.prover.cases.enumeration import Choices, NoCaseError
@@ -231,14 +232,21 @@ class Facts:
 def concrete(instance):
     """The statement of an instance, all of whose sizes are numbers; NotCoveredError without one."""
     facts = Facts(instance)
+    rule = instance.rule
+    if repeats(rule):  # as the prover does: what is repeated is written out
+        (many,) = {
+            len(facts.bound.lists[name])
+            for name in repeated_lists(rule)
+            if name in facts.bound.lists
+        }
+        rule = unrolled(rule, many)
     choices = InstanceChoices(facts)
     operators = {
-        name: choices.pick(f"operator {name}", options, "element")
-        for name, options in instance.rule.choices
+        name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
     }
     composition = Composition(facts.opset)
     left = SourceSide(
-        instance.rule, choices, operators, composition, Numbers(facts), as_choices=Everything()
+        rule, choices, operators, composition, Numbers(facts), as_choices=Everything()
     )
     try:
         left.build()
@@ -247,4 +255,4 @@ def concrete(instance):
     source = frozenset(one.name for one in left.composition.definitions)
     right = TargetSide(left)
     right.build()
-    return statement_of(instance.rule, choices, left, right, source)
+    return statement_of(rule, choices, left, right, source)
