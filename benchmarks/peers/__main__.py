@@ -95,6 +95,7 @@ class Entries:
         self.original = folder / "original.onnx"
         self.refused: dict[str, str] = {}
         self.kept: list[str] = []
+        self.seconds: dict[str, float] = {}
         self._end = time.monotonic() + arguments.limit
 
     def steps(self, chosen: Sequence[str]) -> Steps:
@@ -121,6 +122,7 @@ class Entries:
             {
                 "laps": {peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()},
                 "kept": self.kept,
+                "seconds": self.seconds,
             },
         )
 
@@ -144,6 +146,7 @@ class Entries:
                 target=TARGETS[peer],
                 catalog=str(self.folder / "catalog.duckdb"),
             )
+            self.seconds[peer] = found["seconds"]
             if found["chosen"] == "original":
                 self.kept.append(peer)
             return model_file(made)

@@ -15,6 +15,8 @@ from . import PEERS, REFERENCE, TARGETS, WORTH
 WRONG = 1e-2
 # A race of fewer rounds tells nothing: the first runs of a session are slower than the others.
 LEAST_ROUNDS = 5
+# Two ratios this near are a tie.
+TIE = 1.02
 
 
 def tells(row: dict[str, Any]) -> bool:
@@ -23,21 +25,28 @@ def tells(row: dict[str, Any]) -> bool:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Write rows as Markdown: the reference's time, each peer's ratio; the best one is bold."""
+    """Write rows as Markdown: the reference's time, each peer's ratio; the best one is bold.
+
+    Ratios of tensolog's have their interval, and each of its targets a column of the seconds that
+    optimizing took, where rows have them.
+    """
     peers = [name for name in PEERS if any(name in row.get("laps", ()) for row in rows)]
-    lines = ["| " + " | ".join(["model", "from", "threads", *peers]) + " |"]
-    lines.append("|---" * (3 + len(peers)) + "|")
+    timed = [name for name in TARGETS if any(name in row.get("seconds", ()) for row in rows)]
+    head = ["model", "from", "threads", *peers, *(f"{name}: seconds" for name in timed)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
         start = [row["name"], row["source"], str(row["threads"])]
         if "error" in row:
-            lines.append("| " + " | ".join([*start, row["error"], *[""] * (len(peers) - 1)]) + " |")
+            empty = [""] * (len(head) - len(start) - 1)
+            lines.append("| " + " | ".join([*start, row["error"], *empty]) + " |")
             continue
         right = [name for name, lap in row["laps"].items() if lap["deviation"] <= WRONG]
         best = min(right, key=lambda name: float(row["laps"][name]["ratio"])) if tells(row) else ""
-        lines.append(
-            "| " + " | ".join([*start, *(_cell(row, peer, best) for peer in peers)]) + " |"
-        )
-    lines += ["", *_means(rows, peers)]
+        seconds = [row.get("seconds", {}).get(name) for name in timed]
+        cells = [_cell(row, peer, best) for peer in peers]
+        cells += ["–" if spent is None else f"{spent:.0f}" for spent in seconds]
+        lines.append("| " + " | ".join([*start, *cells]) + " |")
+    lines += ["", *_means(rows, peers), *_ahead(rows, peers)]
     failures = [
         f"| {row['name']} | {row['source']} | {row['threads']} | {peer} | {_plain(why)} |"
         for row in rows
@@ -59,7 +68,11 @@ def _cell(row: dict[str, Any], peer: str, best: str) -> str:
         return "–"
     if lap["deviation"] > WRONG:
         return f"wrong ({lap['deviation']:.0e})"
-    text = f"{lap['ratio']:.2f}{' =' if peer in row.get('kept', ()) else ''}"
+    text = f"{lap['ratio']:.2f}"
+    if peer in row.get("kept", ()):
+        text += " ="
+    elif peer in TARGETS and "ratio_low" in lap:
+        text += f" [{lap['ratio_low']:.2f}, {lap['ratio_high']:.2f}]"
     if peer == REFERENCE:
         text = f"{lap['median_ns'] / 1e6:.2f} ms"
     return f"**{text}**" if peer == best else text if tells(row) else f"{text}?"
@@ -85,6 +98,27 @@ def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
     return lines
 
 
+def _ahead(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
+    """In how many races each of tensolog's targets is at or ahead of each other optimizer."""
+    lines = []
+    for ours in (name for name in TARGETS if name in peers):
+        for peer in (name for name in peers if name != REFERENCE and name not in TARGETS):
+            races = [
+                {name: row["laps"][name]["ratio"] for name in (ours, peer)}
+                for row in rows
+                if tells(row)
+                and {ours, peer} <= row["laps"].keys()
+                and row["laps"][peer]["deviation"] <= WRONG
+            ]
+            count = sum(ratios[ours] <= TIE * ratios[peer] for ratios in races)
+            if races:
+                lines.append(
+                    f"- {ours}: at or ahead of {peer} (within {TIE - 1:.0%}) in {count} of"
+                    f" {len(races)} races in which its outputs are right"
+                )
+    return lines
+
+
 def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all.
 
@@ -98,7 +132,8 @@ def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
         f" mark: fewer than {LEAST_ROUNDS} rounds, which tells nothing; a longer `--race` does."
         " `=`: tensolog kept the original, so that the ratio is the noise of the race."
     )
-    head = "# Peers\n\n`python -m benchmarks.peers`"
+    second = all(row["name"] in SECOND for row in rows)
+    head = f"# Peers\n\n`python -m benchmarks.peers{' --second' if second else ''}`"
     write_rows(path, rows, head, f"{explained}\n\n{table(rows)}")
     draw(rows, path.with_suffix(".svg"))
 

@@ -54,6 +54,24 @@ def test_an_original_that_was_kept_is_marked() -> None:
     assert "| **2.00 ms** | 1.10 = |" in table([kept])
 
 
+def test_ratios_of_ours_have_their_interval_and_the_seconds_that_optimizing_took() -> None:
+    timed = row(onnxruntime=(1.0, 0.0), tensolog=(0.9, 0.0)) | {"seconds": {"tensolog": 31.4}}
+    timed["laps"]["tensolog"] |= {"ratio_low": 0.88, "ratio_high": 0.93}
+    text = table([timed, row(onnxruntime=(1.0, 0.0), tensolog=(0.9, 0.0))])
+    assert "| model | from | threads | onnxruntime | tensolog | tensolog: seconds |" in text
+    assert "| 2.00 ms | **0.90 [0.88, 0.93]** | 31 |" in text
+    assert "| 2.00 ms | **0.90** | – |" in text
+
+
+def test_who_is_ahead_is_counted_where_both_are_right() -> None:
+    races = [(0.9, 0.8, 0.0), (0.81, 0.8, 0.0), (0.7, 0.8, 0.0), (0.9, 0.1, 2 * WRONG)]
+    rows = [
+        row(onnxruntime=(1.0, 0.0), openvino=(theirs, wrong), tensolog=(ours, 0.0))
+        for ours, theirs, wrong in races
+    ]
+    assert "tensolog: at or ahead of openvino (within 2%) in 2 of 3 races" in table(rows)
+
+
 def test_means_are_geometric() -> None:
     rows = [row(onnxruntime=(1.0, 0.0), tensolog=(ratio, 0.0)) for ratio in (0.5, 0.8)]
     assert f"tensolog: geometric mean {(0.5 * 0.8) ** 0.5:.3f} over 2 races" in table(rows)
