@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -188,14 +189,16 @@ def _places(steps: Iterable[Step]) -> list[str]:
     for step in steps:
         by_rule.setdefault((step.rule, step.reason), []).append(step)
     lines: list[str] = []
-    for (rule, reason), found in by_rule.items():
-        count = f" ({len(found)}x)" if len(found) > 1 else ""
-        lines.append(f"  {marked(rule)}{count}: {reason}{_corrected(found[0].correction)}")
-        for step in found[:SHOWN_PLACES]:
-            if step.nodes:
-                lines.append(f"    at {_nodes(step.nodes)}")
-        if len(found) > SHOWN_PLACES:
-            lines.append(f"    and at {len(found) - SHOWN_PLACES} more places")
+    for (rule, reason), matches in by_rule.items():
+        # Operands that may be swapped match at the same nodes again, which is one place.
+        places = Counter(step.nodes for step in matches)
+        count = f" ({len(places)}x)" if len(places) > 1 else ""
+        lines.append(f"  {marked(rule)}{count}: {reason}{_corrected(matches[0].correction)}")
+        for nodes, ways in list(places.items())[:SHOWN_PLACES]:
+            if nodes:
+                lines.append(f"    at {_nodes(nodes)}{f', in {ways} ways' if ways > 1 else ''}")
+        if len(places) > SHOWN_PLACES:
+            lines.append(f"    and at {len(places) - SHOWN_PLACES} more places")
     return lines
 
 
