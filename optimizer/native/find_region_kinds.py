@@ -12,7 +12,6 @@ from .configured_kinds import ConfiguredKinds
 from .convolution.blocked import convolutions, no_others
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
-from .eligible import steady
 from .fuse_graph import by_kernel, regions
 from .grow import Found, Grower
 from .library import Library, build
@@ -22,6 +21,7 @@ from .product.text import TILES
 from .quantized.whole import groups_of, outside
 from .region_kind_race import types_under
 from .region_kinds import Kind
+from .regions.candidates import candidates
 from .untouched import left_alone
 
 # How regions are grown: from what the runtime leaves as it is, without products, and from all.
@@ -50,7 +50,7 @@ def kinds_of(
     is all.
     """
     meanings = Meanings(graph)
-    running = steady(meanings, graph.nodes)
+    running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
     convolved = [
         *convolutions(meanings, running, choose),
@@ -85,7 +85,7 @@ def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
     else:
         left = left_alone(graph, base.source, base.execution, contest.setting.threads)
     left = outside(groups_of(graph), left & _alike_for_nan(graph, contest))
-    return Grower(meanings, steady(meanings, left)).regions()
+    return Grower(meanings, left).regions()
 
 
 def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:

@@ -8,7 +8,6 @@ from ..fuse.codegen.compiler import FLAGS
 from ..graph.graph import Graph
 from .attention.kernel import attentions
 from .byte_tables import lookups
-from .eligible import steady
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
@@ -19,6 +18,7 @@ from .quantized.groups import separate
 from .quantized.kernel import quantized_products
 from .quantized.pool import quantized_pools
 from .quantized.whole import groups_of, outside
+from .regions.candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
 
 
@@ -38,7 +38,7 @@ def regions(
         left = set(allowed) - _covered(quantized)
         quantized += quantized_pools(meanings, left)
         found = [*quantized, *(one for one in found if left.issuperset(one.region.nodes))]
-    left = steady(meanings, outside(groups, allowed)) - _covered(found)
+    left = outside(groups, allowed) & candidates(meanings).computable - _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
     if multiplies:

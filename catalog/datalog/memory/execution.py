@@ -8,7 +8,7 @@ statement.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import itemgetter
@@ -49,21 +49,65 @@ class Evaluator:
 
     def __call__(self, given: Mapping[str, Iterable[Row]]) -> dict[str, Rows]:
         """Return the rows of all relations, as keys, from those of the inputs."""
-        tables = _Tables(self.indexes)
-        for relation in self.relations:
-            rows = given.get(relation.name, ()) if relation.is_input else ()
-            tables.rows.append(dict.fromkeys(rows))
+        tables = _Tables(self.indexes, self._inputs(given))
         for stratum in self.strata:
             stratum.derive(tables)
         names = (relation.name for relation in self.relations)
         return dict(zip(names, tables.rows, strict=True))
 
+    def _inputs(self, given: Mapping[str, Iterable[Row]]) -> list[Rows]:
+        """Return the rows of all relations before anything is derived."""
+        return [
+            dict.fromkeys(given.get(relation.name, ()) if relation.is_input else ())
+            for relation in self.relations
+        ]
+
+
+class Prepared:
+    """A program some of whose inputs change: what depends on none of these is derived once."""
+
+    def __init__(
+        self, evaluator: Evaluator, given: Mapping[str, Iterable[Row]], changing: Collection[str]
+    ) -> None:
+        """`changing` are inputs whose rows each call gives; `given` has those of all others."""
+        self._relations = evaluator.relations
+        self._numbers = {one.name: number for number, one in enumerate(self._relations)}
+        affected = {self._numbers[name] for name in changing}
+        self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
+        self._later: list[_Stratum] = []
+        for stratum in evaluator.strata:
+            if affected.isdisjoint(stratum.reads):
+                stratum.derive(self._tables)
+            else:
+                affected.update(stratum.members)
+                self._later.append(stratum)
+        self._affected = frozenset(affected)
+
+    def rows(self, name: str) -> Rows:
+        """Return the rows of a relation that depends on no input that changes."""
+        return self._tables.rows[self._numbers[name]]
+
+    def __call__(self, given: Mapping[str, Iterable[Row]], name: str) -> Rows:
+        """Return the rows of one relation, as keys, from those of the inputs that change."""
+        first = self._tables
+        rows = [dict(o) if n in self._affected else o for n, o in enumerate(first.rows)]
+        for relation, new in given.items():
+            rows[self._numbers[relation]] = dict.fromkeys(new)
+        tables = _Tables(first.indexes.entries, rows)
+        tables.indexes.update(first.indexes)
+        for stratum in self._later:
+            stratum.derive(tables)
+        for number, index in tables.indexes.items():
+            if first.indexes.entries[number].relation not in self._affected:
+                first.indexes[number] = index
+        return rows[self._numbers[name]]
+
 
 class _Tables:
     """The relations of one evaluation by number, and the indexes over them."""
 
-    def __init__(self, indexes: Sequence[_Entries]) -> None:
-        self.rows: list[Rows] = []
+    def __init__(self, indexes: Sequence[_Entries], rows: list[Rows]) -> None:
+        self.rows = rows
         self.latest: dict[int, Rows] = {}  # of each relation in recursion: rows of the last round
         self.indexes = _Indexes(indexes, self.rows)
 
@@ -102,10 +146,10 @@ class _Indexes(dict[int, dict[Any, Any]]):
 
     def __init__(self, indexes: Sequence[_Entries], rows: Sequence[Rows]) -> None:
         super().__init__()
-        self._indexes, self._rows = indexes, rows
+        self.entries, self._rows = indexes, rows
 
     def __missing__(self, number: int) -> dict[Any, Any]:
-        index = self._indexes[number]
+        index = self.entries[number]
         rows = self._rows[index.relation]
         if index.is_relation:
             self[number] = rows
@@ -116,13 +160,13 @@ class _Indexes(dict[int, dict[Any, Any]]):
     def extend(self, relation: int, rows: Rows) -> None:
         """Add new rows of a relation."""
         for number, entries in self.items():
-            index = self._indexes[number]
+            index = self.entries[number]
             if index.relation == relation and not index.is_relation:
                 index.add(entries, rows)
 
     def forget(self, relation: int) -> None:
         """Drop the indexes over a relation."""
-        for number in [n for n in self if self._indexes[n].relation == relation]:
+        for number in [n for n in self if self.entries[n].relation == relation]:
             del self[number]
 
 
@@ -134,6 +178,8 @@ class _Stratum:
         self.rounds = [_Clause(clause, plan) for clause in stratum.rounds]
         members = {number: plan.relations[number] for number in stratum.relations}
         self.members = tuple(members)
+        clauses = (*stratum.start, *stratum.rounds)
+        self.reads = {n for clause in clauses for n in _mentioned(clause.steps, plan)}
         self.facts = [(n, dict.fromkeys(one.facts)) for n, one in members.items() if one.facts]
         self.choices = [(number, one.keys) for number, one in members.items() if one.keys]
         self.limits = [(n, one.limit) for n, one in members.items() if one.limit is not None]
@@ -224,6 +270,18 @@ def _reads(steps: Sequence[Step], plan: ProgramPlan) -> tuple[int, ...]:
             case Probe() | Member(absent=False):
                 reads[plan.indexes[step.index_number].relation] = None
     return tuple(reads)
+
+
+def _mentioned(steps: Sequence[Step], plan: ProgramPlan) -> Iterator[int]:
+    """Visit the relations that steps read."""
+    for step in steps:
+        match step:
+            case Scan():
+                yield step.relation
+            case Probe() | Member():
+                yield plan.indexes[step.index_number].relation
+            case AggregateStep():
+                yield from _mentioned(step.steps, plan)
 
 
 Bindings = list[Row]

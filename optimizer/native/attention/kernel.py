@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph
-from ..grow import MOVES, Found
+from ..grow import Found
 from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
+from ..regions.region_facts import MOVES
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
 

@@ -73,7 +73,7 @@ def _bounded(expansion: Expansion) -> Expansion:
     return replace(expansion, outputs=(replace(output, value=value),))
 
 
-@dataclass
+@dataclass(eq=False)
 class Meanings:
     """What the nodes of a graph mean at their shapes, expanded when first asked for.
 

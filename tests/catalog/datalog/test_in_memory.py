@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, derive, explain, parse
 from tensolog.catalog.datalog.memory import derivation, execution
-from tensolog.catalog.datalog.memory.execution import Evaluator
+from tensolog.catalog.datalog.memory.execution import Evaluator, Prepared
 from tensolog.catalog.datalog.memory.program_plans import database_only, plan_of
 from tensolog.catalog.kept import load_data
 
@@ -239,3 +239,31 @@ def test_faults_stop_either_way():
     program = parse(".decl a(x:number) .input a .decl r(x:number) r(1 / x) :- a(x).")
     with pytest.raises(DatalogError, match="division by zero"):
         derive(program, {"a": [(0,)]})
+
+
+CHANGING = """
+.decl edge(a: number, b: number)
+.decl start(a: number)
+.decl barred(a: number)
+.input edge, start, barred
+.decl joined(a: number, b: number)
+joined(a, b) :- edge(a, b), !barred(b).
+.decl reached(a: number)
+reached(a) :- start(a).
+reached(b) :- reached(a), joined(a, b).
+.decl missed(a: number)
+missed(b) :- edge(_, b), !reached(b).
+"""
+EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
+STARTS = st.lists(st.lists(st.tuples(st.integers(0, 6)), max_size=3), max_size=4)
+
+
+@given(EDGES, st.lists(st.tuples(st.integers(0, 6)), max_size=2), STARTS)
+def test_a_prepared_program_derives_what_the_whole_program_does(edges, barred, starts):
+    evaluator = Evaluator(plan_of(parse(CHANGING)))
+    prepared = Prepared(evaluator, {"edge": edges, "barred": barred}, ["start"])
+    for start in starts:
+        whole = evaluator({"edge": edges, "barred": barred, "start": start})
+        assert prepared.rows("joined") == whole["joined"]
+        for name in ("reached", "missed"):
+            assert prepared({"start": start}, name) == whole[name]

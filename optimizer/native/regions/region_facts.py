@@ -1,0 +1,184 @@
+"""A graph as the facts that regions.dl asks for, with what the specifications of its nodes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....catalog.operators.expand import Expansion
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....rules import ABSENT
+from ...fuse.codegen.statements import LoweringError, expression
+from ...graph.graph import Graph
+from ..loops.affine import Extent
+from ..loops.cells import SLOW
+from ..loops.kernel_region import Meanings
+from ..loops.reduced_axes import NO_ROWS, Rows, folded_axes, long_axes, parts_of
+
+Row = tuple[int | str, ...]
+Facts = dict[str, list[Row]]
+MOVES = frozenset(
+    {"Transpose", "Reshape", "Slice", "Concat", "Split", "Unsqueeze", "Squeeze", "Expand"}
+    | {"Identity", "Flatten"}
+)
+# The inputs of regions.dl, but for `sink`: those are asked for one by one.
+RELATIONS = (
+    *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output"),
+    *("dtype", "shape", "kind", "expressible", "exact", "slow", "folds", "frame"),
+)
+ROWS = frozenset({"normalization", "reduction"})
+# Kinds of operators of which no cell is computed by what may be exact.
+_SUMMING = frozenset({"contraction", "window", "recurrent", "opaque", *ROWS})
+# Primitives of which IEEE 754 leaves nothing open, or that round to what is an integer anyhow. A
+# root isn't one: kernels divide by one of a row by multiplying with its inverse.
+_EXACT = frozenset(
+    {"+", "-", "*", "/", "abs", "neg", "max", "min", "round", "floor", "ceil", "real"}
+    | {"<", "<=", ">", ">=", "=", "!=", "and", "or", "xor", "not", "isnan", "saturated"}
+    | {"is_positive_inf", "is_negative_inf", "rounded_float16", "rounded_bfloat16"}
+)
+
+
+def region_facts(meanings: Meanings) -> Facts:
+    """List the facts of a graph, relation by relation; no `sink` is asked about."""
+    graph = meanings.graph
+    facts: Facts = {name: [] for name in RELATIONS}
+    facts["graph_input"] = [(value,) for value in graph.graph_inputs]
+    facts["graph_output"] = [(value,) for value in graph.graph_outputs]
+    for position, number in enumerate(graph.order()):
+        node = graph.nodes[number]
+        facts["node"].append((number, node.operator))
+        facts["position"].append((number, position))
+        facts["reads"] += [(number, p, v) for p, v in enumerate(node.inputs) if v != ABSENT]
+        facts["gives"] += [(number, p, v) for p, v in enumerate(node.outputs) if v != ABSENT]
+        facts["captures"] += [(number, value) for value in node.captures]
+        _describe(meanings, number, facts)
+    for value, type_ in graph.types.items():
+        facts["dtype"].append((value, type_.dtype))
+        if type_.shape is not None:
+            facts["shape"].append((value, text(type_.shape)))
+    facts["frame"] = [
+        (one.name, text(one.space), one.rows.reduced, one.rows.behind, one.sizes, one.row)
+        for one in frames(graph)
+    ]
+    return facts
+
+
+def _describe(meanings: Meanings, number: int, facts: Facts) -> None:
+    """Add what a node's specification says."""
+    kind = meanings.kind(number)
+    facts["kind"].append((number, kind))
+    is_move = meanings.graph.nodes[number].op_type in MOVES
+    if (is_move or kind == "elementwise" or kind in ROWS) and _is_expressible(meanings, number):
+        facts["expressible"].append((number,))
+        if is_slow(meanings, number):
+            facts["slow"].append((number,))
+        rows = None if is_move or kind not in ROWS else _folded(meanings, number)
+        if rows is not None:
+            facts["folds"].append((number, rows.reduced, rows.behind))
+    if kind not in _SUMMING and _is_exact(meanings, number):
+        facts["exact"].append((number,))
+
+
+def text(shape: tuple[Extent, ...]) -> str:
+    """Spell a shape."""
+    return ",".join(map(str, shape))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The part of a shape that some axes are, which may be reduced; a whole shape for none.
+
+    `sizes` are those of the axes, but ones; `row` is the shape with ones there. Both are empty for
+    no axes.
+    """
+
+    name: str
+    space: tuple[Extent, ...]
+    rows: Rows = NO_ROWS
+    sizes: str = ""
+    row: str = ""
+
+
+def frames(graph: Graph) -> Iterator[Frame]:
+    """Yield the frames of all shapes in a graph.
+
+    Axes begin with one that is longer than 1, and end with one or with the shape.
+    """
+    for shape in dict.fromkeys(type_.shape for type_ in graph.types.values()):
+        if shape is None:
+            continue
+        whole, rank = text(shape), len(shape)
+        yield Frame(whole, shape)
+        long = [axis for axis, size in enumerate(shape) if size != 1]
+        for first in long:
+            for last in (axis for axis in long if axis >= first):
+                end = rank if last == long[-1] else last + 1
+                row = (*shape[:first], *([1] * (end - first)), *shape[end:])
+                sizes = text(long_axes(shape[first:end]))
+                name = f"{whole} over {sizes} at {first}"
+                yield Frame(name, shape, Rows(end - first, rank - end), sizes, text(row))
+
+
+def _folded(meanings: Meanings, number: int) -> Rows | None:
+    """Return the axes that a node reduces; None where they lie apart, or have one element."""
+    try:
+        shape = meanings.shape(meanings.graph.nodes[number].inputs[0])
+    except LoweringError:
+        return None
+    axes = {axis for axis in folded_axes(meanings.of(number)) if shape[axis] != 1}
+    if not axes:
+        return None
+    first, last = min(axes), max(axes)
+    if any(shape[axis] != 1 for axis in range(first, last) if axis not in axes):
+        return None
+    if all(size == 1 for size in shape[last + 1 :]):
+        last = len(shape) - 1
+    return Rows(last + 1 - first, len(shape) - 1 - last)
+
+
+def _is_expressible(meanings: Meanings, number: int) -> bool:
+    """Tell whether a node means something that C text can be written of."""
+    if not meanings.has(number):
+        return False
+    if meanings.graph.nodes[number].op_type in MOVES or meanings.kind(number) != "elementwise":
+        return True
+    try:
+        expression(meanings.of(number).outputs[0].value, "float32", _AnyText())
+    except LoweringError:
+        return False
+    return True
+
+
+class _AnyText(dict[str, "str | float | bool"]):
+    def __missing__(self, key: str) -> str:
+        return key
+
+
+def is_slow(meanings: Meanings, number: int) -> bool:
+    """Tell whether a cell of a node takes much longer than a load."""
+    terms = (one.value for one in meanings.of(number).outputs)
+    parts = (part for term in terms for part in parts_of(term))
+    return any(isinstance(part, Apply) and part.function in SLOW for part in parts)
+
+
+def _is_exact(meanings: Meanings, number: int) -> bool:
+    """Tell whether a node's specification leaves nothing to rounding in another order."""
+    try:
+        expansion: Expansion = meanings.of(number)
+    except LoweringError:
+        return False
+    return all(_computes_exactly(one.value) for one in (*expansion.outputs, *expansion.locals))
+
+
+def _computes_exactly(term: Term) -> bool:
+    match term:
+        case Apply(function, arguments):
+            return function in _EXACT and all(map(_computes_exactly, arguments))
+        case Select(condition, then, otherwise):
+            return all(map(_computes_exactly, (condition, then, otherwise)))
+        case Read():
+            return True
+        case Reduce():
+            return False
+        case _:
+            return isinstance(term, bool | int | float)

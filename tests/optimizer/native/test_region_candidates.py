@@ -1,0 +1,118 @@
+"""The candidates that regions.dl derives: by both engines, sink by sink and at once, and sound."""
+
+from importlib import resources
+
+import pytest
+from hypothesis import given, settings
+from tensolog.catalog.datalog import derive, parse
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native import regions
+from tensolog.optimizer.native.grow import Grower
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.quantized.groups import separate
+from tensolog.optimizer.native.regions.candidates import candidates
+from tensolog.optimizer.native.regions.region_facts import MOVES, region_facts
+from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
+
+from benchmarks.zoo import build
+from tests.campaigns import examples
+
+from .build import model
+from .test_regions import programs
+
+
+@pytest.fixture(scope="module")
+def program():
+    text = (resources.files(regions) / "regions.dl").read_text(encoding="utf-8")
+    return parse(text, "regions.dl")
+
+
+def meanings_of(proto):
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    resolve_shapes(graph)
+    separate(graph)
+    return Meanings(graph)
+
+
+def drawn(case):
+    nodes, inputs, outputs, constants, _ = case
+    return meanings_of(model(nodes, inputs, outputs, constants))
+
+
+def asked_one_by_one(meanings):
+    """For each sink, the sets of nodes that one kernel may compute, with their frames."""
+    return {
+        (sink, one.space, one.reduced.reduced, one.reduced.behind, one.nodes)
+        for sink in meanings.graph.nodes
+        for one in candidates(meanings).of(sink)
+    }
+
+
+def asked_at_once(program, meanings):
+    facts = region_facts(meanings)
+    facts["sink"] = [(number,) for number in meanings.graph.nodes]
+    nodes = {}
+    for sink, frame, number in derive(program, facts)["region"]:
+        nodes.setdefault((sink, frame), set()).add(number)
+    shapes = [type_.shape for type_ in meanings.graph.types.values() if type_.shape is not None]
+    spelled = {",".join(map(str, shape)): shape for shape in shapes}
+    frames = {name: (spelled[t], axes, behind) for name, t, axes, behind, *_ in facts["frame"]}
+    return {(sink, *frames[frame], frozenset(inside)) for (sink, frame), inside in nodes.items()}
+
+
+@pytest.mark.parametrize("name", ["bert", "convnext", "nasrnn", "llama_half", "resnet_qdq"])
+def test_a_model_has_the_same_candidates_in_both_engines(name, program):
+    meanings = meanings_of(build(name, tiny=True))
+    found = asked_one_by_one(meanings)
+    assert found and found == asked_at_once(program, meanings)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(programs())
+def test_drawn_graphs_have_the_same_candidates_in_both_engines(program, case):
+    meanings = drawn(case)
+    assert asked_one_by_one(meanings) == asked_at_once(program, meanings)
+
+
+def reached(graph, start):
+    """The nodes that read, at any remove, what a node gives."""
+    found, queue = set(), [start]
+    while queue:
+        for value in graph.nodes[queue.pop()].outputs:
+            new = graph.users.get(value, set()) - found
+            found |= new
+            queue += new
+    return found
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(programs())
+def test_candidates_can_be_computed_at_once(case):
+    meanings = drawn(case)
+    graph = meanings.graph
+    for sink in graph.nodes:
+        for candidate in candidates(meanings).of(sink):
+            inside = candidate.nodes
+            assert sink in inside
+            for number in inside - {sink}:
+                users = {u for v in graph.nodes[number].outputs for u in graph.users.get(v, ())}
+                assert users & inside
+                # nothing in between is computed outside
+                assert not any(reached(graph, user) & inside for user in users - inside)
+                if graph.nodes[number].op_type in MOVES:
+                    assert users <= inside
+                    assert not any(graph.is_pinned(v) for v in graph.nodes[number].outputs)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(programs())
+def test_chosen_regions_are_parts_of_candidates_without_a_common_node(case):
+    meanings = drawn(case)
+    chosen = Grower(meanings, meanings.graph.nodes).regions()
+    nodes = [number for one in chosen for number in one.region.nodes]
+    assert len(nodes) == len(set(nodes))
+    for one in chosen:
+        *_, sink = one.region.nodes
+        assert any(set(one.region.nodes) <= c.nodes for c in candidates(meanings).of(sink))
