@@ -10,6 +10,8 @@ from .attention.kernel import attentions
 from .byte_tables import lookups
 from .embed import embed, place
 from .grow import Found, Grower
+from .indexed.kernel import scattered_rows
+from .indexed.rows import separate_indices
 from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
@@ -41,6 +43,8 @@ def regions(
     left = outside(groups, allowed) & candidates(meanings).computable - _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
+    found += scattered_rows(meanings, left)
+    left -= _covered(found)
     if multiplies:
         found += products(meanings, left)
         left -= _covered(found)
@@ -67,6 +71,7 @@ def fused_graph(
     fused = graph.copy()
     resolve_shapes(fused)
     separate(fused)
+    separate_indices(fused)
     meanings = Meanings(fused)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:

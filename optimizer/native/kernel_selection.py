@@ -29,6 +29,7 @@ from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
 from .fuse_graph import by_kernel, regions
 from .grow import Found
+from .indexed.rows import separate_indices
 from .library import Library
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed, supply
@@ -77,6 +78,7 @@ class Fusing:
         self.graph = self.base.graph.copy()
         self.shape_steps = resolve_shapes(self.graph)
         separate(self.graph)
+        separate_indices(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = kinds_of(
                 self.graph,
@@ -133,6 +135,7 @@ class Fusing:
         self.graph = self.base.graph.copy()
         self.shape_steps = resolve_shapes(self.graph)
         separate(self.graph)
+        separate_indices(self.graph)
         self.kinds = list(plan.kernels)
         self.library = compiled(self.kinds, (native_level(),))
         return self._plan(plan.name, self.kinds)
@@ -199,6 +202,7 @@ class Fusing:
             other.graph = plan.graph.copy()
             other.shape_steps = resolve_shapes(other.graph)
             separate(other.graph)
+            separate_indices(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
             others = [*formed(meanings, found, forms), *reconfigured(meanings, found, self.chosen)]

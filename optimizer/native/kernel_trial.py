@@ -90,6 +90,7 @@ def measured_forms(
         "normal",
         zlib.crc32(kernels[0].name.encode()),
     )
+    feeds.update(_indices(graph, kernels[0], given, types))
     nodes = [node_proto(graph, node) for node in _between(graph, region, turned)]
     models = {OPERATORS: _model(graph, inputs, outputs, nodes, types, known, "", place)}
     for kernel in kernels:
@@ -121,6 +122,27 @@ def measured_forms(
         own = laps.pop(OPERATORS)
         return {name: {OPERATORS: own, KERNEL: lap} for name, lap in laps.items()}
     return {}
+
+
+def _indices(
+    graph: Graph,
+    kernel: Kernel,
+    given: Mapping[str, TensorType],
+    types: Mapping[int, TensorType],
+) -> dict[str, np.ndarray]:
+    """Draw the indices that a kernel is given anywhere along what they index."""
+    counts: dict[int, int] = {}
+    for value, indexed, axis in kernel.drawn:
+        count = int((types[indexed].shape or ())[axis])
+        counts[value] = min(counts.get(value, count), count)
+    random = np.random.default_rng(0)
+    found = {}
+    for value, count in counts.items():
+        name, type_ = graph.names[value], types[value]
+        if name in given:
+            drawn = random.integers(0, max(1, count), tuple(map(int, type_.shape or ())))
+            found[name] = drawn.astype(type_.dtype)
+    return found
 
 
 def _between(graph: Graph, region: Region, turned: Mapping[int, int]) -> Iterator[Node]:

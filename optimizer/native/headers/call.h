@@ -44,6 +44,7 @@ typedef struct {
   i64 block;                               /* queries of a block, in attention */
   char *scratch;                           /* one part of `share` bytes a task */
   i64 share;
+  i64 outside;                             /* whether an index named no element */
   i64 fresh, next[MOST_TASKS];             /* places or units that are taken; in convolutions, units of places */
 } call;
 

@@ -70,6 +70,13 @@ static STATUS mismatch(const kernel *own, int operand, int axis) {
   return failure(own->api, STATUS_INVALID_ARGUMENT, text);
 }
 
+static STATUS unindexed(const kernel *own) {
+  char text[200];
+  snprintf(text, sizeof text, "%s: an index is out of bounds: it names no element along its axis",
+           own->what->name);
+  return failure(own->api, STATUS_INVALID_ARGUMENT, text);
+}
+
 #define TRY(expression) do { STATUS status_ = (expression); if (status_) return status_; } while (0)
 
 static STATUS shape_of(api_table api, const void *value, int rank, i64 *shape, int *same) {
@@ -175,6 +182,7 @@ static STATUS compute(void *state, void *context) {
   const i64 worth = c.rows * c.inner / w->grain;
   c.tasks = LEAST(LEAST(worth, c.units), MOST_TASKS);
   if (c.tasks < 1) c.tasks = 1;
+  c.outside = 0;
   if (w->arrange) w->arrange(&c, w->grain);
   if (c.units == 0) return NULL;
   room *memory = NULL;
@@ -191,6 +199,7 @@ static STATUS compute(void *state, void *context) {
   else status = API(api, PARALLEL_FOR, const void *, void (*)(void *, size_t), size_t, size_t, void *)(
       context, run_task, (size_t)c.tasks, 0, &all);
   if (memory) give_room(memory);
+  if (!status && c.outside) return unindexed(own);
   return status;
 }
 
@@ -349,6 +358,25 @@ static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 out
   if (c->tasks < 1) c->tasks = 1;
   c->share = (i64)sizeof(i64) * (c->block * places + segments)
              + ((c->block - 1) * down + high) * bytes + 64;
+}
+
+/* Rows that are scattered: a unit is some columns of a table, which all updates pass. The loops are those of
+   tables, so many `outer`, the one over updates, those `along` a row, and those of rows, so many `parts`. */
+static void arrange_scatter(call *c, i64 grain, int outer, int along, int parts) {
+  i64 tables = 1, wide = 1, moved = c->extent[outer], rows = 1;
+  for (int g = 0; g < outer; g++) tables *= c->extent[g];
+  for (int g = outer + 1; g <= outer + along; g++) wide *= c->extent[g];
+  for (int g = outer + along + 1; g <= outer + along + parts; g++) rows *= c->extent[g];
+  const i64 last = along ? c->extent[outer + along] : 1;
+  const i64 worth = tables * (moved + rows) * wide / grain;
+  i64 pieces = LEAST(LEAST(last / 16, 4), worth);
+  if (tables >= 4 || pieces < 1) pieces = 1;
+  c->block = (last + pieces - 1) / pieces;
+  if (pieces > 1) c->block = (c->block + 15) / 16 * 16;
+  c->blocks = last ? (last + c->block - 1) / c->block : 0;
+  c->units = tables * rows ? tables * c->blocks : 0;
+  c->tasks = LEAST(LEAST(c->units, worth), MOST_TASKS);
+  if (c->tasks < 1) c->tasks = 1;
 }
 
 /* A convolution: a unit is some tiles of an image, for a panel of its channels. Tasks claim units

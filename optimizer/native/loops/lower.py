@@ -86,7 +86,8 @@ class Kernel:
     left out where a mask allows it. `packed` are inputs that constants become when they are laid
     out for it: (input, constant, how). `form` says how it computes, where there are several ways,
     `configuration` how its loops are tiled, None by default.
-    `turned` are images that it reads or gives with their channels last: (image, operand).
+    `turned` are images that it reads or gives with their channels last: (image, operand). `drawn`
+    are inputs that are indices: (indices, what they index, along which axis).
     """
 
     name: str
@@ -108,6 +109,7 @@ class Kernel:
     form: str = ""
     configuration: Chosen | ChosenConvolution | None = None
     turned: tuple[tuple[int, int], ...] = ()
+    drawn: tuple[tuple[int, int, int], ...] = ()
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

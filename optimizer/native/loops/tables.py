@@ -12,7 +12,8 @@ PLAIN, SPOKEN = "plain", {"avx512": "AVX-512", "avx2": "AVX2"}
 TYPES = {
     "float32": "ELEMENT_FLOAT",
     **{name: f"ELEMENT_{name.upper()}" for name in ("bool", "float16", "bfloat16")},
-    **{name: f"ELEMENT_{name.upper()}" for name in ("int8", "uint8", "int16", "uint16", "int32")},
+    **{name: f"ELEMENT_{name.upper()}" for name in ("int8", "uint8", "int16", "uint16")},
+    **{name: f"ELEMENT_{name.upper()}" for name in ("int32", "int64")},
 }
 
 

@@ -1,0 +1,225 @@
+"""Kernels that scatter rows, with what is computed of them before, of rows that are gathered.
+
+A message passes along an edge of a graph: rows of its ends are gathered, something is computed of
+them element by element, and the result is added to a row, or is the largest so far, or takes its
+place. Threads share columns, or tables, so that none waits for another, and each element is reached
+by its updates in their order, as it is in ONNX Runtime: sums are equal to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ...fuse.codegen.statements import LoweringError
+from ..grow import MOST_NODES, Found
+from ..loops.affine import Affine, Extent, Map, Ranges, loop
+from ..loops.cells import Access, Cells
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups, merged
+from ..loops.lower import (
+    MOST_ACCESSES,
+    MOST_AXES,
+    MOST_LOOPS,
+    MOST_OPERANDS,
+    Kernel,
+    Shapes,
+    check,
+    flushes,
+    label,
+    named,
+)
+from .rows import Gather, Scatter, gather_of, scatter_of
+from .text import ScatterText
+
+# Elements that are worth a task.
+GRAIN = 16384
+# Moves that rows are seen through.
+VIEWS = frozenset({"Unsqueeze", "Expand", "Identity"})
+
+
+def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find scatters of rows with what is computed for them alone, no two with a common node."""
+    graph = meanings.graph
+    left = set(allowed)
+    found: list[Found] = []
+    for number in reversed(graph.order()):
+        if number not in left:
+            continue
+        try:
+            scatter = scatter_of(meanings, number)
+            if not left.issuperset(scatter.nodes):
+                continue
+            grown = _grown(meanings, scatter, left)
+        except LoweringError:
+            continue
+        left -= set(grown.region.nodes)
+        found.append(grown)
+    return found[::-1]
+
+
+def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> Found:
+    """Return the region of a scatter and of what updates are made of, as far as it is a row's."""
+    graph = meanings.graph
+    best = _lowered(meanings, scatter, (), ())
+    computed: set[int] = set()
+    gathers: list[Gather] = []
+    refused: set[int] = set()
+    while len(computed) + len(gathers) < MOST_NODES:
+        inside = {*scatter.nodes, *computed, *(one.node for one in gathers)}
+        read = {v for n in computed for v in graph.nodes[n].inputs} | {scatter.updates}
+        makers = {graph.producer[value] for value in read if value in graph.producer}
+        open_ = sorted((makers & allowed) - inside - refused)
+        if not open_:
+            break
+        number = open_[-1]
+        try:
+            if not _is_read_inside(meanings, number, inside):
+                raise LoweringError("rows that others read")
+            more_computed, more_gathers = {*computed}, [*gathers]
+            if graph.nodes[number].operator == "Gather":
+                rank = len(meanings.shape(scatter.updates))
+                more_gathers.append(gather_of(meanings, number, rank, scatter.axis))
+            else:
+                _refuse_unless_elementwise(meanings, number)
+                more_computed.add(number)
+            best = _lowered(meanings, scatter, more_computed, more_gathers)
+            computed, gathers = more_computed, more_gathers
+            refused.clear()
+        except LoweringError:
+            refused.add(number)
+    return best
+
+
+def _is_read_inside(meanings: Meanings, number: int, inside: set[int]) -> bool:
+    graph = meanings.graph
+    outputs = graph.nodes[number].outputs
+    return not any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in outputs)
+
+
+def _refuse_unless_elementwise(meanings: Meanings, number: int) -> None:
+    node = meanings.graph.nodes[number]
+    if node.operator not in VIEWS and meanings.kind(number) != "elementwise":
+        raise LoweringError("more than one element is read for one")
+    if not meanings.is_full(number) and node.operator not in VIEWS:
+        raise LoweringError("numbers of other types")
+    meanings.of(number)
+
+
+def _lowered(
+    meanings: Meanings, scatter: Scatter, computed: Iterable[int], gathers: Iterable[Gather]
+) -> Found:
+    graph = meanings.graph
+    order = {number: at for at, number in enumerate(graph.order())}
+    gathered = {graph.nodes[one.node].outputs[0]: one for one in gathers}
+    computed = tuple(sorted(computed, key=order.__getitem__))
+    moved = meanings.shape(scatter.updates)
+    axes = tuple(axis for axis, size in enumerate(moved) if size != 1)
+    if scatter.axis not in axes:
+        raise LoweringError("a single row")
+    of_axis = {axis: loop(number) for number, axis in enumerate(axes)}
+    places = tuple(of_axis.get(axis, Affine()) for axis in range(len(moved)))
+    extents: list[Extent] = [moved[axis] for axis in axes]
+    inner = Region(computed, read_by(graph, computed), (scatter.updates,), moved)
+    cells = Cells(meanings, inner, axes, Ranges(tuple(extents)))
+    updating = axes.index(scatter.axis)
+    for access in cells.accesses:
+        if access.dtype not in ("float32", "bool"):
+            raise LoweringError("numbers of other types")
+        if access.value in gathered and access.map[scatter.axis].single != updating:
+            raise LoweringError("a row that is gathered for several updates")
+
+    sizes = [(one.map, meanings.shape(one.value)) for one in cells.accesses]
+    groups = merged(extents, {updating}, [*sizes, (places, moved)])
+    target = meanings.shape(scatter.target)
+    ends = scatter.axis + scatter.parts
+    rows = tuple(range(len(extents), len(extents) + scatter.parts))
+    extents += target[scatter.axis : ends]
+    made: Map = (
+        *places[: scatter.axis],
+        *(loop(number) for number in rows),
+        *places[scatter.axis + 1 :],
+    )
+    tables = {}
+    for value, one in gathered.items():
+        tables[value] = len(extents)
+        extents.append(meanings.shape(one.table)[scatter.axis])
+    groups = Groups((*groups.of, *range(groups.count, groups.count + len(extents) - len(axes))))
+    if len(extents) > MOST_LOOPS or max(len(target), len(moved)) > MOST_AXES:
+        raise LoweringError("too many loops")
+
+    named_rows = meanings.shape(scatter.indices)
+    named_by: Map = tuple(
+        of_axis.get(axis, Affine())
+        if axis == scatter.axis or (axis < scatter.axis and not scatter.is_shared)
+        else Affine()
+        for axis in range(len(named_rows))
+    )
+    indices = [Access(scatter.indices, named_by, graph.dtype(scatter.indices) or "")]
+    for one in gathered.values():
+        indices.append(Access(one.indices, (loop(updating),), graph.dtype(one.indices) or ""))
+    read = []
+    for access in cells.accesses:
+        own = gathered.get(access.value)
+        table = access.value if own is None else own.table
+        read.append(Access(table, access.map, access.dtype))
+    fill = _fill(meanings, scatter.target)
+    accesses = (*read, *indices)
+    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    if fill is None:
+        inputs = tuple(dict.fromkeys((*inputs, scatter.target)))
+    if len(inputs) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
+        raise LoweringError("too many operands")
+    text = ScatterText(
+        cells,
+        groups,
+        tuple(extents),
+        updating,
+        rows,
+        scatter,
+        tuple(gathered.values()),
+        tuple(tables.values()),
+        tuple(gathered),
+        tuple(inputs.index(one.value) for one in accesses),
+        tuple(one.dtype for one in indices),
+        None if fill is not None else inputs.index(scatter.target),
+        0.0 if fill is None else fill,
+    )
+    shapes = Shapes(
+        tuple((graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        tuple(extents),
+        groups,
+        ((target, made),),
+    )
+    check(shapes)
+    nodes = {*scatter.nodes, *computed, *(one.node for one in gathered.values())}
+    ordered = tuple(sorted(nodes, key=order.__getitem__))
+    outputs = graph.nodes[scatter.nodes[-1]].outputs
+    drawn = [(scatter.indices, scatter.target, axis) for axis in range(scatter.axis, ends)]
+    drawn += [(one.indices, one.table, one.axis) for one in gathered.values()]
+    kernel = Kernel(
+        "",
+        label([graph.nodes[number].op_type for number in ordered]),
+        text.text(),
+        shapes,
+        inputs,
+        outputs,
+        grain=GRAIN,
+        arrange="arrange_scatter",
+        columns=text.arranges,
+        support="indexed.h",
+        flushes=flushes(meanings, computed),
+        drawn=tuple(drawn),
+    )
+    region = Region(ordered, read_by(graph, ordered), outputs, target)
+    return Found(region, named(kernel))
+
+
+def _fill(meanings: Meanings, value: int) -> float | None:
+    """Return the number that all elements of a constant are, None for anything else."""
+    constant = meanings.graph.constant(value)
+    if constant is None or constant.size == 0:
+        return None
+    first = constant.reshape(-1)[:1]
+    same = (constant.reshape(-1).view("uint32") == first.view("uint32")).all()
+    return float(first[0]) if same else None
