@@ -22,7 +22,7 @@ from .quantized.whole import groups_of, outside
 from .region_kind_race import types_under
 from .region_kinds import Kind
 from .regions.candidates import candidates
-from .untouched import left_alone
+from .untouched import left_alone, optimized_nodes
 
 # How regions are grown: from what the runtime leaves as it is, without products, and from all.
 LEFT, OTHERS, EVERYTHING = range(3)
@@ -49,7 +49,10 @@ def kinds_of(
     In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
     is all.
     """
-    meanings = Meanings(graph)
+    optimized = None
+    if not in_blocks and contest.size_bytes <= MOST_WRITTEN_BYTES:
+        optimized = optimized_nodes(base.source, base.execution, contest.setting.threads)
+    meanings = Meanings(graph, optimized)
     running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
     convolved = [
@@ -60,7 +63,7 @@ def kinds_of(
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)
     others = regions(meanings, alike, multiplies=False)
-    left = [] if in_blocks else _left(meanings, base, contest)
+    left = [] if in_blocks else _left(meanings, alike & left_alone(graph, optimized))
     kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
     for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
         for name, found in by_kernel(grown).items():
@@ -77,15 +80,9 @@ def kinds_of(
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 
-def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
+def _left(meanings: Meanings, left: set[int]) -> list[Found]:
     """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
-    graph = meanings.graph
-    if contest.size_bytes > MOST_WRITTEN_BYTES:
-        left = set(graph.nodes)
-    else:
-        left = left_alone(graph, base.source, base.execution, contest.setting.threads)
-    left = outside(groups_of(graph), left & _alike_for_nan(graph, contest))
-    return Grower(meanings, left).regions()
+    return Grower(meanings, outside(groups_of(meanings.graph), left)).regions()
 
 
 def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx
 
 from ..fuse.codegen.compiler import FLAGS
 from ..graph.graph import Graph
@@ -16,9 +18,11 @@ from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH
+from .quantized.dynamic import dynamic_products
 from .quantized.groups import separate
 from .quantized.kernel import quantized_products
 from .quantized.pool import quantized_pools
+from .quantized.running_norm import running_norms
 from .quantized.whole import groups_of, outside
 from .regions.candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
@@ -34,13 +38,18 @@ def regions(
     constant matrices.
     """
     groups = groups_of(meanings.graph)
+    computable = candidates(meanings).computable
     found = lookups(meanings, allowed, groups)
     if multiplies:
         quantized = quantized_products(meanings, allowed, found)
         left = set(allowed) - _covered(quantized)
         quantized += quantized_pools(meanings, left)
+        left -= _covered(quantized)
+        quantized += dynamic_products(meanings, left, outside(groups, computable))
+        left -= _covered(quantized)
         found = [*quantized, *(one for one in found if left.issuperset(one.region.nodes))]
-    left = outside(groups, allowed) & candidates(meanings).computable - _covered(found)
+    found += running_norms(meanings, set(allowed) - _covered(found))
+    left = outside(groups, allowed) & computable - _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
     found += scattered_rows(meanings, left)
@@ -62,17 +71,18 @@ def fused_graph(
     form: str = EACH,
     levels: Sequence[str] | None = None,
     flags: Sequence[str] = FLAGS,
+    optimized: Mapping[str, onnx.NodeProto] | None = None,
 ) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none.
 
     `multiplies` is that of `regions`; products have this `form` where they can. `levels`
-    and `flags` are those of `library.build`.
+    and `flags` are those of `library.build`, `optimized` is that of `Meanings`.
     """
     fused = graph.copy()
     resolve_shapes(fused)
     separate(fused)
     separate_indices(fused)
-    meanings = Meanings(fused)
+    meanings = Meanings(fused, optimized)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:
         others = {one.region.nodes: one for one in formed(meanings, found, [form])}

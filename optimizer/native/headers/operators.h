@@ -356,7 +356,7 @@ static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 out
   c->units = images * (parts ? (lines + c->block - 1) / c->block : 0) * c->blocks;
   c->tasks = LEAST(LEAST(c->units, 16), c->rows * places * outputs * depth / grain);
   if (c->tasks < 1) c->tasks = 1;
-  c->share = (i64)sizeof(i64) * (c->block * places + segments)
+  c->share = (i64)sizeof(i64) * (c->block * places + segments) + (i64)sizeof(int32_t) * c->block * places
              + ((c->block - 1) * down + high) * bytes + 64;
 }
 
@@ -376,6 +376,13 @@ static void arrange_scatter(call *c, i64 grain, int outer, int along, int parts)
   c->blocks = last ? (last + c->block - 1) / c->block : 0;
   c->units = tables * rows ? tables * c->blocks : 0;
   c->tasks = LEAST(LEAST(c->units, worth), MOST_TASKS);
+
+/* Rows that go through side by side, `lanes` of them, or half as many where there are few. */
+static void arrange_running(call *c, i64 grain, i64 lanes) {
+  const i64 all = c->rows * c->inner;
+  c->block = c->rows > 2 * lanes ? lanes : lanes / 2;
+  c->units = (c->rows + c->block - 1) / c->block;
+  c->tasks = LEAST(LEAST(all / grain, c->units), MOST_TASKS);
   if (c->tasks < 1) c->tasks = 1;
 }
 

@@ -27,7 +27,14 @@ typedef struct {
    between `low` and `high`, rounded, and moved by `zero`, so that it is one of `least` to `most`. Where there is
    `other`, it is added to an integer of that, of the same type: both times their ratios, and `fixed`, added up
    from the last operand to the first, are rounded together. Of all 256 integers, from the least on, a `table` says
-   what comes instead. */
+   what comes instead.
+   Where there is a `step`, the scale of an image that is quantized while the model runs, as is its zero point, sums
+   become float32 instead: times `step * scale`, and `bias` is added, each rounded as the runtime does. `start` are
+   the sums of filters then.
+   Filters that 8 bits don't hold without their zero points are stored less another number: `rest` is what is left
+   over for each output, and is multiplied by the sums of the image's own places. `behind` computes what follows, of n columns from `column` on of some rows, and writes it
+   out; otherwise they are the result. */
+typedef void following(const call *c, const float *S, i64 first, i64 count, i64 column, i64 n);
 typedef struct {
   const int32_t *start;
   const float *scale;
@@ -37,6 +44,9 @@ typedef struct {
   float ratio, other_ratio, fixed;
   int own_first;
   const uint8_t *table;
+  const float *step, *bias;
+  const int32_t *rest;
+  following *behind;
 } ending;
 #endif
 
@@ -265,6 +275,56 @@ static APART void quantized_end(
 }
 #endif
 
+/* What sums of a panel begin with, and what they are multiplied by, where an image was quantized with `zero`. */
+static inline void quantized_begin(const ending *e, i64 column, int32_t zero, int32_t *start, float *scale) {
+  for (int j = 0; j < QUANTIZED_PANEL; j++) {
+    start[j] = (int32_t)(0u - (uint32_t)zero * (uint32_t)e->start[column + j]);
+    scale[j] = *e->step * e->scale[column + j];
+  }
+}
+/* float32 numbers of the sums of some rows, the first of all of them `first`, whose results are `apart`; in the sums'
+   own place where something follows. */
+static INLINED void quantized_floats(
+    const int32_t *S, const float *scale, const float *bias, i64 rows, const i64 n, float *out, i64 apart) {
+  for (i64 r = 0; r < rows; r++, S += QUANTIZED_PANEL, out += apart) {
+    if (bias) {
+      #pragma omp simd
+      for (i64 j = 0; j < n; j++) out[j] = (float)S[j] * scale[j] + bias[j];
+    } else {
+      #pragma omp simd
+      for (i64 j = 0; j < n; j++) out[j] = (float)S[j] * scale[j];
+    }
+  }
+}
+static APART void quantized_real(
+    const call *c, const ending *e, int32_t *S, const float *scale, i64 first, i64 rows, i64 column, i64 n, float *out,
+    i64 apart) {
+  const float *bias = e->bias ? e->bias + column : NULL;
+  float *to = e->behind ? (float *)S : out;
+  if (e->behind) apart = QUANTIZED_PANEL;
+  if (n == QUANTIZED_PANEL) quantized_floats(S, scale, bias, rows, QUANTIZED_PANEL, to, apart);
+  else quantized_floats(S, scale, bias, rows, n, to, apart);
+  if (e->behind) e->behind(c, to, first, rows, column, n);
+}
+
+/* The sums of so many numbers of some segments of an image for each of some places. */
+static APART void quantized_places(
+    const uint8_t *x, const i64 *place, i64 count, const i64 *segment, i64 segments, i64 length, int32_t *sums) {
+  for (i64 r = 0; r < count; r++) {
+    uint32_t sum = 0;
+    for (i64 at = 0; at < segments; at++) {
+      const uint8_t *from = x + place[r] + segment[at];
+      for (i64 k = 0; k < length; k++) sum += from[k];
+    }
+    sums[r] = (int32_t)sum;
+  }
+}
+static APART void quantized_rest(const int32_t *sums, const int32_t *rest, i64 rows, int32_t *S) {
+  for (i64 r = 0; r < rows; r++, S += QUANTIZED_PANEL)
+    for (int j = 0; j < QUANTIZED_PANEL; j++)
+      S[j] = (int32_t)((uint32_t)S[j] + (uint32_t)sums[r] * (uint32_t)rest[j]);
+}
+
 /* Lines of an image as they are multiplied: from line `first` on, `count` of them, of `wide` places, with
    the padding around them. */
 static APART void quantized_copy(const window *g, const uint8_t *x, i64 first, i64 count, i64 wide, uint8_t *to) {
@@ -290,11 +350,14 @@ static APART void quantized_task(
   const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
   const int whole = g->right_apart == 1 || g->wide == 1;
   const i64 segments = whole ? g->high : g->high * g->wide;
-  const i64 length = ((whole ? g->wide : 1) * g->channels + 3) / 4 * 4;
+  const i64 full = (whole ? g->wide : 1) * g->channels, length = (full + 3) / 4 * 4;
   const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
   i64 *place = (i64 *)own->scratch, *segment = place + c->block * g->places;
-  uint8_t *copied = (uint8_t *)(segment + segments);
+  int32_t *sums = (int32_t *)(segment + segments);
+  uint8_t *copied = (uint8_t *)(sums + c->block * g->places);
   int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
+  int32_t begin[QUANTIZED_PANEL] __attribute__((aligned(64)));
+  float by[QUANTIZED_PANEL] __attribute__((aligned(64)));
   i64 last = -1;
   for (i64 l = 0, r = 0; l < c->block; l++)
     for (i64 k = 0; k < g->places; k++) place[r++] = l * g->down * pitch + k * g->right * g->channels;
@@ -314,17 +377,27 @@ static APART void quantized_task(
       from = g->copies ? copied : of + line * g->down * pitch;
       if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
       last = piece;
+      if (e->rest) quantized_places(from, place, count, segment, segments, full, sums);
     }
-    const i64 origin = (image * g->lines + line) * g->places * g->outputs + column;
+    const i64 before = (image * g->lines + line) * g->places, origin = before * g->outputs + column;
+    const int32_t *start = e->start + column;
+    const float *scale = e->scale + column;
+    if (e->step) {
+      quantized_begin(e, column, g->fill, begin, by);
+      start = begin;
+      scale = by;
+    }
     i64 tiles = (count + QUANTIZED_ROWS - 1) / QUANTIZED_ROWS;
     for (i64 r = 0, rows; r < count; r += rows) {
       const uint8_t *p[QUANTIZED_ROWS];
       rows = (count - r + tiles - 1) / tiles;
       tiles--;
       for (i64 t = 0; t < rows; t++) p[t] = from + place[r + t];
-      quantized_rows((int)rows, vectors, p, segment, segments, length, m, e->start + column, S);
+      quantized_rows((int)rows, vectors, p, segment, segments, length, m, start, S);
+      if (e->rest) quantized_rest(sums + r, e->rest + column, rows, S);
       const i64 to = origin + r * g->outputs;
-      quantized_end(e, S, e->scale + column, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
+      if (e->step) quantized_real(c, e, S, scale, before + r, rows, column, n, (float *)out + to, g->outputs);
+      else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
     }
   }
 }

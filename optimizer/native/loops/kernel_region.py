@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import onnx
 
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.expand import Expansion
@@ -77,11 +78,14 @@ def _bounded(expansion: Expansion) -> Expansion:
 class Meanings:
     """What the nodes of a graph mean at their shapes, expanded when first asked for.
 
+    `optimized` are the nodes of the model as the runtime optimizes it, by the names of what they
+    give, None where nobody knows; of what is quantized while it runs, kernels round as these.
     `packed` has the values that constants become, by what they are and how they are laid out, where
     kernels read them in another layout.
     """
 
     graph: Graph
+    optimized: Mapping[str, onnx.NodeProto] | None = None
     packed: dict[tuple[int, Hashable], int] = field(default_factory=dict)
     _found: dict[int, Expansion | str] = field(default_factory=dict)
 

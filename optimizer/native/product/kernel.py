@@ -82,7 +82,7 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
         matrix = _matrix(meanings.graph, number)
         if matrix is None:
             continue
-        for behind in _growths(meanings, number, set(allowed) - taken, position):
+        for behind in growths(meanings, number, set(allowed) - taken, position):
             try:
                 one = _lowered(meanings, number, matrix, behind, position)
             except LoweringError:
@@ -193,12 +193,12 @@ def _is_matrix(graph: Graph, value: int) -> bool:
     return len(constant.type.shape or ()) == 2
 
 
-def _growths(
+def growths(
     meanings: Meanings, product: int, allowed: set[int], position: dict[int, int]
 ) -> list[frozenset[int]]:
     """Return what may be computed together with a product, most first, nothing at last.
 
-    In each, one value alone is needed outside.
+    `product` is the node that gives its result. In each, one value alone is needed outside.
     """
     graph = meanings.graph
     behind: set[int] = set()
@@ -219,7 +219,7 @@ def _growths(
             continue
         shape = joined
         behind.add(number)
-        if len(_needed(graph, behind | {product})) == 1:
+        if len(needed(graph, behind | {product})) == 1:
             found.append(frozenset(behind))
     return found[::-1]
 
@@ -235,13 +235,14 @@ def _joined(
     own = graph.shape(node.outputs[0])
     if meanings.kind(number) == "elementwise":
         return shape if own == shape else None
-    if node.op_type not in VIEWS or own is None or len(_needed(graph, inside)) != 1:
+    if node.op_type not in VIEWS or own is None or len(needed(graph, inside)) != 1:
         return None
     several = [tuple(size for size in one if size != 1) for one in (own, shape)]
     return own if several[0] == several[1] and own[-1:] == shape[-1:] else None
 
 
-def _needed(graph: Graph, inside: set[int]) -> list[int]:
+def needed(graph: Graph, inside: set[int]) -> list[int]:
+    """Return what some nodes give that others read, or the model gives."""
     return [
         value
         for number in inside
@@ -294,7 +295,7 @@ def _lowered(
     if given[:-1] != own[:-1] or own[-1] != width or 0 in own:
         raise LoweringError("rows whose sizes aren't known")
     inside = {product, *behind}
-    (output,) = _needed(graph, inside)
+    (output,) = needed(graph, inside)
     if graph.dtype(output) != "float32":
         raise LoweringError("a result that is no float32")
     shape = meanings.shape(output)

@@ -40,11 +40,8 @@ def product_text(
         f"  const {kind} *w = (const {kind} *)c->in[1];",
         "  float *out = (float *)c->out[0];",
     ]
-    for number, access in enumerate(accesses):
-        kind = _element(access)
-        base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
-        lines.append(f"  const {kind} *a{number} = {base};")
-    ending = _ending(extents, accesses, after)
+    lines += operands(accesses, inputs)
+    ending = ending_text(extents, accesses, after)
     write = {EACH: _each, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
     return "\n".join([*lines, *write(start, ending), "}"])
 
@@ -138,13 +135,30 @@ def _panels(ending: Sequence[str]) -> list[str]:
     ]
 
 
-def _ending(
-    extents: tuple[Extent, ...], accesses: Sequence[Access], after: Between | None
+def operands(accesses: Sequence[Access], inputs: Sequence[int]) -> list[str]:
+    """Return the pointers to what is read behind a product."""
+    lines = []
+    for number, access in enumerate(accesses):
+        kind = _element(access)
+        base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
+        lines.append(f"  const {kind} *a{number} = {base};")
+    return lines
+
+
+def ending_text(
+    extents: tuple[Extent, ...],
+    accesses: Sequence[Access],
+    after: Between | None,
+    panel: str = "PRODUCT_PANEL",
 ) -> list[str]:
-    """Return the loop over the rows of a panel, which ends them and writes them out."""
+    """Return the loop over the rows of a panel, which ends them and writes them out.
+
+    It reads rows `first` to `first + count` of sums, `S`, which are a `panel` apart, of n columns
+    from `column` on, of which `out` has `width`.
+    """
     lines = [
         "    for (i64 r = 0; r < count; r++) {",
-        "      const float *s = S + r * PRODUCT_PANEL;",
+        f"      const float *s = S + r * {panel};",
         "      float *o = out + (first + r) * width + column;",
     ]
     if after is None:
@@ -157,8 +171,8 @@ def _ending(
         *lines,
         *_rows(extents, accesses, steps),
         *(f"  {line}" for line in rows),
-        "      if (n == PRODUCT_PANEL) {",
-        *_loop("PRODUCT_PANEL", loop),
+        f"      if (n == {panel}) {{",
+        *_loop(panel, loop),
         "      } else {",
         *_loop("n", loop),
         "      }",

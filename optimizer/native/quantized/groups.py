@@ -118,7 +118,7 @@ def _operator(graph: Graph, number: int) -> Group:
     y = _numbers(graph, made, *node.inputs[6:8])
     bias = None
     if len(node.inputs) > 8 and node.inputs[8] != ABSENT:
-        bias = _known(graph, node.inputs[8])
+        bias = known(graph, node.inputs[8])
     return Group((number,), number, given[0], given[1], y, bias)
 
 
@@ -157,10 +157,10 @@ def _numbers(graph: Graph, value: int, scale: int, zero: int) -> Numbers:
     dtype = graph.dtype(value) or ""
     if dtype not in INTEGERS:
         raise LoweringError("integers of other types")
-    scales = _known(graph, scale).reshape(-1)
+    scales = known(graph, scale).reshape(-1)
     if scales.dtype != np.float32 or not (np.isfinite(scales) & (scales > 0)).all():
         raise LoweringError("no scale")
-    zeros = np.zeros(1, np.int32) if zero == ABSENT else _known(graph, zero).reshape(-1)
+    zeros = np.zeros(1, np.int32) if zero == ABSENT else known(graph, zero).reshape(-1)
     if zeros.size not in (1, scales.size):
         raise LoweringError("other zero points than scales")
     return Numbers(value, scales, zeros.astype(np.int32))
@@ -173,9 +173,9 @@ def _bias(graph: Graph, value: int, x: Numbers, w: Numbers) -> tuple[int, np.nda
         raise LoweringError("a bias that isn't dequantized")
     sole_user(graph, value)
     node = graph.nodes[number]
-    integers = _known(graph, node.inputs[0])
-    scale = _known(graph, node.inputs[1]).reshape(-1)
-    zero = _known(graph, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] != ABSENT else 0
+    integers = known(graph, node.inputs[0])
+    scale = known(graph, node.inputs[1]).reshape(-1)
+    zero = known(graph, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] != ABSENT else 0
     if integers.dtype != np.int32 or np.any(zero):
         raise LoweringError("a bias of other integers")
     if not np.allclose(scale, x.scale * w.scale, rtol=NEAR, atol=0):
@@ -183,7 +183,8 @@ def _bias(graph: Graph, value: int, x: Numbers, w: Numbers) -> tuple[int, np.nda
     return number, integers
 
 
-def _known(graph: Graph, value: int) -> np.ndarray:
+def known(graph: Graph, value: int) -> np.ndarray:
+    """Return a constant; LoweringError where a value is none."""
     constant = graph.constants.get(value)
     if constant is None:
         raise LoweringError("scales that aren't known")

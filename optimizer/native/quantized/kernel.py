@@ -28,7 +28,7 @@ from ..loops.lower import (
     label,
     named,
 )
-from .groups import DEQUANTIZE, Group, group_of
+from .groups import DEQUANTIZE, Group, Numbers, group_of
 from .groups import INTEGERS as EIGHT_BITS
 from .packing import Filters, Given, filled
 from .sums import Sum, sum_behind
@@ -80,16 +80,21 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         raise LoweringError("rows of several scales, or known ones")
     if group.w.value not in graph.constants or graph.is_pinned(group.w.value):
         raise LoweringError("filters that aren't known")
-    window, filters, outputs = (_convolved if is_image else _multiplied)(meanings, group)
+    x, w, y = group.x.value, group.w, group.y.value
+    if is_image:
+        window, filters, outputs = convolved(meanings, group.product, x, w, y)
+    else:
+        window, filters, outputs = multiplied(meanings, x, w, y, group.transposed)
     depth = window.segments * window.length
     if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
         raise LoweringError("too little to multiply")
     flip = 128 if graph.dtype(group.x.value) == "int8" else 0
     fill = int(group.x.zero[0]) + flip
     packed: list[tuple[int, int, Laying]] = [*_laid_out(meanings, group, filters, fill)]
+    rest = packed[3:]
     numbers = _numbers(group, integer_range(graph.dtype(group.y.value) or ""), fill, added)
     source = group.w.value
-    packed.append((_laid(meanings, source, numbers, "numbers", "float32"), source, numbers))
+    packed[3:] = [(laid(meanings, source, numbers, "numbers", "float32"), source, numbers), *rest]
     others = () if added is None else (added.other,)
     result, nodes = group.y.value, group.nodes
     if added is not None:
@@ -124,6 +129,7 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         added,
         None if added is None else inputs.index(as_read[added.other]),
         None if function is None else inputs.index(function.kernel.inputs[1]),
+        inputs.index(rest[0][0]) if rest else None,
     )
     kernel = Kernel(
         "",
@@ -159,9 +165,9 @@ def _laid_out(
 ) -> list[tuple[int, int, Filters | Given]]:
     """Lay out filters, what sums begin with, and their scales: (operand, constant, how) each."""
     source = group.w.value
-    numbers = filters.centred(meanings.graph.constants[source].array())
-    if numbers.min() < -128 or numbers.max() > 127:
-        raise LoweringError("numbers that 8 bits don't hold without their zero point")
+    array = meanings.graph.constants[source].array()
+    numbers = filters.centred(array)
+    stored, rest = filters.fitted(array)
     start = -fill * numbers.sum(axis=(1, 2), dtype=np.int64)
     if group.bias is not None:
         start = start + _bias(group.bias, len(start))
@@ -170,42 +176,50 @@ def _laid_out(
     if not np.isfinite(scale).all():
         raise LoweringError("scales beyond float32")
     scales = np.ascontiguousarray(np.broadcast_to(scale, (len(start),)))
-    ways = (
-        (filters, "filters", "int8"),
+    ways: list[tuple[Filters | Given, str, str]] = [
+        (stored, "filters", "int8"),
         (filled(wrapped), "start", "int32"),
         (filled(scales), "scale", "float32"),
-    )
-    return [(_laid(meanings, source, *way), source, way[0]) for way in ways]
+    ]
+    if rest is not None:
+        ways.append((filled(rest), "rest", "int32"))
+    return [(laid(meanings, source, *way), source, way[0]) for way in ways]
 
 
-def _multiplied(meanings: Meanings, group: Group) -> tuple[Window, Filters, int]:
-    rows, matrix = meanings.shape(group.x.value), meanings.shape(group.w.value)
-    result = meanings.shape(group.y.value)
+def multiplied(
+    meanings: Meanings, x: int, w: Numbers, y: int, transposed: bool = False
+) -> tuple[Window, Filters, int]:
+    """Return how a kernel reads rows `x` and a matrix for `y`: window, filters, outputs."""
+    rows, matrix = meanings.shape(x), meanings.shape(w.value)
+    result = meanings.shape(y)
     if len(matrix) != 2 or len(rows) < 2:
         raise LoweringError("no rows, or no matrix")
-    depth, outputs = map(int, matrix[::-1] if group.transposed else matrix)
+    depth, outputs = map(int, matrix[::-1] if transposed else matrix)
     if rows[-1] != depth or result != (*rows[:-1], outputs) or 0 in result:
         raise LoweringError("rows whose sizes aren't known")
-    filters = Filters((0, 1) if group.transposed else (1, 0), 1, _zeros(group, outputs))
+    filters = Filters((0, 1) if transposed else (1, 0), 1, _zeros(w, outputs))
     return Window((0, 1, depth)), filters, outputs
 
 
-def _convolved(meanings: Meanings, group: Group) -> tuple[Window, Filters, int]:
-    filters = meanings.shape(group.w.value)
-    attributes = meanings.graph.attributes(group.product)
-    image, result = meanings.shape(group.x.value), meanings.shape(group.y.value)
+def convolved(
+    meanings: Meanings, product: int, x: int, w: Numbers, y: int
+) -> tuple[Window, Filters, int]:
+    """Return how a kernel reads an image `x` and filters for `y`: window, filters, outputs."""
+    filters = meanings.shape(w.value)
+    attributes = meanings.graph.attributes(product)
+    image, result = meanings.shape(x), meanings.shape(y)
     if attributes.get("group", 1) != 1 or len(image) != len(filters) or 0 in filters:
         raise LoweringError("groups, or nothing to add up")
     window = window_of(image, filters[2:], result, attributes)
     outputs = int(filters[0])
     order = (0, *range(2, len(filters)), 1)
-    return window, Filters(order, window.segments, _zeros(group, outputs)), outputs
+    return window, Filters(order, window.segments, _zeros(w, outputs)), outputs
 
 
-def _zeros(group: Group, outputs: int) -> bytes:
-    if group.w.zero.size not in (1, outputs) or group.w.scale.size not in (1, outputs):
+def _zeros(w: Numbers, outputs: int) -> bytes:
+    if w.zero.size not in (1, outputs) or w.scale.size not in (1, outputs):
         raise LoweringError("scales of something else than outputs")
-    return np.ascontiguousarray(np.broadcast_to(group.w.zero, (outputs,)), np.int32).tobytes()
+    return np.ascontiguousarray(np.broadcast_to(w.zero, (outputs,)), np.int32).tobytes()
 
 
 def _bias(bias: np.ndarray, outputs: int) -> np.ndarray:
@@ -215,7 +229,7 @@ def _bias(bias: np.ndarray, outputs: int) -> np.ndarray:
     return np.broadcast_to(bias.reshape(-1), (outputs,)).astype(np.int64)
 
 
-def _laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtype: str) -> int:
+def laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtype: str) -> int:
     """Return the value that a constant is when it is laid out."""
     key = (source, how)
     if key not in meanings.packed:
@@ -238,11 +252,16 @@ def _numbers(group: Group, limits: tuple[int, int] | None, fill: int, added: Sum
 
 
 def _ending(
-    limits: tuple[int, int], added: Sum | None, other: int | None, table: int | None
+    limits: tuple[int, int],
+    added: Sum | None,
+    other: int | None,
+    table: int | None,
+    rest: int | None,
 ) -> str:
     """Return what quantized.h is told of how sums become integers between limits.
 
-    `other` and `table` are the operands that are added and that functions are looked up in.
+    `other` and `table` are the operands that are added and that functions are looked up in, `rest`
+    is that of what filters are stored without.
     """
     told = {
         "start": "(const int32_t *)c->in[2]",
@@ -258,6 +277,8 @@ def _ending(
         told |= {"other_ratio": "t[5]", "fixed": "t[6]", "own_first": str(int(added.is_first))}
     if table is not None:
         told["table"] = f"(const uint8_t *)c->in[{table}]"
+    if rest is not None:
+        told["rest"] = f"(const int32_t *)c->in[{rest}]"
     return ", ".join(f".{name} = {value}" for name, value in told.items())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,18 @@ class Filters:
         zeros = np.frombuffer(self.zeros, np.int32)
         flat: np.ndarray = numbers.reshape(len(numbers), -1) - zeros[:, None]
         return flat.reshape(len(numbers), self.segments, -1)
+
+    def fitted(self, array: np.ndarray) -> tuple[Filters, np.ndarray | None]:
+        """Return filters that 8 bits hold, and what is left over for each output, None for nothing.
+
+        Where they don't hold them less their zero points, they are stored as signed numbers.
+        """
+        numbers = self.centred(array)
+        if numbers.min() >= -128 and numbers.max() <= 127:
+            return self, None
+        zeros = np.frombuffer(self.zeros, np.int32)
+        stored = np.full_like(zeros, 128 if array.dtype == np.uint8 else 0)
+        return replace(self, zeros=stored.tobytes()), stored - zeros
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ..loops.affine import Extent
 from ..loops.cells import SLOW
 from ..loops.kernel_region import Meanings
 from ..loops.reduced_axes import NO_ROWS, Rows, folded_axes, long_axes, parts_of
+from ..untouched import left_alone
 
 Row = tuple[int | str, ...]
 Facts = dict[str, list[Row]]
@@ -24,7 +25,7 @@ MOVES = frozenset(
 # The inputs of regions.dl, but for `sink`: those are asked for one by one.
 RELATIONS = (
     *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output"),
-    *("dtype", "shape", "kind", "expressible", "exact", "slow", "folds", "frame"),
+    *("dtype", "shape", "kind", "expressible", "exact", "left_alone", "slow", "folds", "frame"),
 )
 ROWS = frozenset({"normalization", "reduction"})
 # Kinds of operators of which no cell is computed by what may be exact.
@@ -52,6 +53,8 @@ def region_facts(meanings: Meanings) -> Facts:
         facts["gives"] += [(number, p, v) for p, v in enumerate(node.outputs) if v != ABSENT]
         facts["captures"] += [(number, value) for value in node.captures]
         _describe(meanings, number, facts)
+    if meanings.optimized is not None:
+        facts["left_alone"] = [(number,) for number in left_alone(graph, meanings.optimized)]
     for value, type_ in graph.types.items():
         facts["dtype"].append((value, type_.dtype))
         if type_.shape is not None:

@@ -1,0 +1,340 @@
+"""Products of integers that a model quantizes while it runs, as `quantize_dynamic` writes them.
+
+    X, x, z = DynamicQuantizeLinear(A)
+    Y       = Cast(MatMulInteger(X, W, z, v)) * (x * w) + bias
+
+and the same of ConvInteger. Sums are exact, and each of the other steps is rounded as in the
+runtime's operators, those that it fuses them into included: results are equal to the bit. X stays
+a tensor of integers, so that several products of it share what quantizes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....rules import ABSENT
+from ...fuse.codegen.statements import LoweringError
+from ...graph.graph import Graph
+from ..attention.text import Between
+from ..grow import Found
+from ..loops.affine import Affine, Extent
+from ..loops.cells import Access
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, MOST_LOOPS, MOST_OPERANDS, Kernel, Shapes, check, label, named
+from ..product.kernel import growths, needed
+from ..product.text import ending_text, operands
+from .groups import INTEGERS as EIGHT_BITS
+from .groups import Numbers, known, sole_user
+from .kernel import GRAIN, INTEGERS, LEAST_DEPTH, LEAST_OUTPUTS, convolved, laid, multiplied
+from .packing import Filters, Given, filled
+from .window import turned
+
+PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})
+FUSED = "com.microsoft:MatMulIntegerToFloat"
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A product of integers that are quantized while the model runs, and its float32 result.
+
+    `x` are integers of the scale `step` and the zero point `zero`, which are values as `x` is; `w`
+    are constants, `bias` is a constant of one number for each output, or None. `nodes` give
+    `result`, the product among them.
+    """
+
+    nodes: tuple[int, ...]
+    product: int
+    x: int
+    step: int
+    zero: int
+    w: Numbers
+    bias: int | None
+    result: int
+
+
+def dynamic_products(
+    meanings: Meanings, allowed: Collection[int], behind: Collection[int] = ()
+) -> list[Found]:
+    """Find such products, no two with a common node, of `allowed` nodes.
+
+    What is elementwise and follows is computed with it, of nodes `behind`.
+    """
+    found: list[Found] = []
+    taken: set[int] = set()
+    position = {number: at for at, number in enumerate(meanings.graph.order())}
+    for number in position:
+        group = dynamic_product(meanings.graph, number)
+        free = set(allowed) - taken
+        if group is None or not free.issuperset(group.nodes):
+            continue
+        last = meanings.graph.producer[group.result]
+        follows = set(behind) & free - set(group.nodes)
+        for chain in growths(meanings, last, follows, position):
+            try:
+                one = _lowered(meanings, group, tuple(sorted(chain, key=position.__getitem__)))
+            except LoweringError:
+                continue
+            taken |= set(one.region.nodes)
+            found.append(one)
+            break
+    return found
+
+
+# ------------------------------------------------------------------------------------ matching
+
+
+def dynamic_product(graph: Graph, number: int) -> Dynamic | None:
+    """Return the product of integers that a node begins; None where it begins none."""
+    node = graph.nodes[number]
+    try:
+        if node.operator in PRODUCTS:
+            return _spelled(graph, number)
+        if node.operator == FUSED:
+            return _fused(graph, number)
+    except LoweringError:
+        pass
+    return None
+
+
+def _spelled(graph: Graph, number: int) -> Dynamic:
+    node = graph.nodes[number]
+    x, w, zero, zeros = (*node.inputs, ABSENT, ABSENT)[:4]
+    casting = sole_user(graph, node.outputs[0])
+    scaling = sole_user(graph, graph.nodes[casting].outputs[0])
+    made = graph.nodes[casting].outputs[0]
+    if graph.nodes[casting].operator != "Cast" or graph.dtype(made) != "float32":
+        raise LoweringError("sums that are not made float32")
+    if graph.nodes[scaling].operator != "Mul":
+        raise LoweringError("sums that are not scaled")
+    scale = _other(graph, scaling, made)
+    merging = graph.producer.get(scale)
+    if merging is None or graph.nodes[merging].operator != "Mul":
+        raise LoweringError("scales that are not a product of two")
+    sole_user(graph, scale)
+    given = [value for value in graph.nodes[merging].inputs if value in graph.constants]
+    if len(given) != 1:
+        raise LoweringError("scales that are all known, or none")
+    step = _other(graph, merging, given[0])
+    result = graph.nodes[scaling].outputs[0]
+    axis = 1 - (len(graph.shape(w) or ())) if node.op_type == "ConvInteger" else -1
+    weights = _weights(graph, w, given[0], zeros, graph.constants, axis)
+    nodes, bias = [number, casting, merging, scaling], None
+    try:
+        adding = sole_user(graph, result)
+        added = _other(graph, adding, result)
+        if graph.nodes[adding].operator == "Add" and _is_row(graph, added, weights, axis):
+            nodes.append(adding)
+            bias, result = added, graph.nodes[adding].outputs[0]
+    except LoweringError:
+        pass
+    return Dynamic(tuple(nodes), number, x, step, _single(graph, zero), weights, bias, result)
+
+
+def _fused(graph: Graph, number: int) -> Dynamic:
+    """Return the runtime's own operator for a product of matrices, as it optimizes models."""
+    node = graph.nodes[number]
+    x, w, step, scale, zero, zeros, added = (*node.inputs, *(ABSENT,) * 3)[:7]
+    weights = _weights(graph, w, scale, zeros, graph.constants, -1)
+    bias = None if added == ABSENT else added
+    if bias is not None and not _is_row(graph, bias, weights, -1):
+        raise LoweringError("a bias of something else than outputs")
+    (result,) = node.outputs
+    if graph.dtype(result) != "float32":
+        raise LoweringError("a result that is no float32")
+    return Dynamic((number,), number, x, step, _single(graph, zero), weights, bias, result)
+
+
+def _other(graph: Graph, number: int, value: int) -> int:
+    """Return the operand that a node has beside a value."""
+    inputs = graph.nodes[number].inputs
+    if len(inputs) != 2 or inputs[0] == inputs[1] or value not in inputs:
+        raise LoweringError("another number of operands")
+    return inputs[1] if inputs[0] == value else inputs[0]
+
+
+def _single(graph: Graph, value: int) -> int:
+    """Return a value of one element."""
+    shape = None if value == ABSENT else graph.shape(value)
+    if shape is None or any(size != 1 for size in shape):
+        raise LoweringError("zero points of rows, or none")
+    return value
+
+
+def _weights(
+    graph: Graph, value: int, scale: int, zero: int, constants: Collection[int], axis: int
+) -> Numbers:
+    """Return constant weights, with a scale and a zero point for all, or for each output.
+
+    Scales lie along an `axis` of the result, of which all others have one element.
+    """
+    if value not in constants or graph.is_pinned(value) or graph.dtype(value) not in EIGHT_BITS:
+        raise LoweringError("filters that aren't known")
+    scales = known(graph, scale)
+    if scales.dtype != np.float32 or not _lies_along(scales.shape, axis):
+        raise LoweringError("scales along another axis")
+    zeros = np.zeros(1, np.int32) if zero == ABSENT else known(graph, zero).reshape(-1)
+    return Numbers(value, scales.reshape(-1), zeros.astype(np.int32))
+
+
+def _is_row(graph: Graph, value: int, weights: Numbers, axis: int) -> bool:
+    """Tell whether a value is a constant with a number for each output, or the same for all."""
+    if value not in graph.constants or graph.dtype(value) != "float32":
+        return False
+    shape = graph.constants[value].array().shape
+    outputs = graph.shape(weights.value)[0 if axis != -1 else -1]  # type: ignore[index]
+    return _lies_along(shape, axis) and int(np.prod(shape)) in (1, outputs)
+
+
+def _lies_along(shape: tuple[int, ...], axis: int) -> bool:
+    """Tell whether all but one axis, counted from behind, have one element."""
+    at = len(shape) + axis
+    return all(size == 1 for k, size in enumerate(shape) if k != at)
+
+
+# ------------------------------------------------------------------------------------ lowering
+
+
+def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Found:
+    graph = meanings.graph
+    is_image = graph.nodes[group.product].op_type == "ConvInteger"
+    if graph.dtype(group.x) not in EIGHT_BITS or group.x in graph.constants:
+        raise LoweringError("integers of other types, or known ones")
+    if graph.dtype(group.step) != "float32" or _single(graph, group.step) in graph.constants:
+        raise LoweringError("a scale that is known")
+    if is_image:
+        of = convolved(meanings, group.product, group.x, group.w, group.result)
+    else:
+        of = multiplied(meanings, group.x, group.w, group.result)
+    window, filters, outputs = of
+    depth = window.segments * window.length
+    if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
+        raise LoweringError("too little to multiply")
+    result = group.result
+    if chain:
+        (result,) = needed(graph, {*chain, graph.producer[group.result]})
+    if graph.dtype(result) != "float32":
+        raise LoweringError("a result that is no float32")
+    as_read = {v: turned(meanings, v) if is_image else v for v in (group.x, result)}
+    shape = meanings.shape(as_read[result])
+    extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
+    if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES or shape[-1] != outputs:
+        raise LoweringError("too many axes")
+    after = None
+    if chain:
+        # of an image nothing else is read: what follows is the same wherever its channels are
+        given, made = meanings.shape(group.result), meanings.shape(result)
+        after = Between(meanings, chain, group.result, result, made, given)
+    accesses = [] if after is None else after.loads
+    if is_image and accesses:
+        raise LoweringError("an image that is computed with others")
+    packed = _laid_out(meanings, group, filters, outputs)
+    read = {"x": as_read[group.x], "step": group.step, "zero": group.zero}
+    read |= {name: one[0] for name, one in packed.items()}
+    inputs = tuple(dict.fromkeys((*read.values(), *(one.value for one in accesses))))
+    if len(inputs) > MOST_OPERANDS:
+        raise LoweringError("too many operands")
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
+    )
+    check(shapes)
+    flip = 128 if graph.dtype(group.x) == "int8" else 0
+    copies = flip != 0 or window.is_padded or window.length % 4 != 0
+    nodes = (*group.nodes, *chain)
+    at = {name: inputs.index(value) for name, value in read.items()}
+    behind = [] if after is None else _behind(extents, accesses, inputs, after)
+    kernel = Kernel(
+        "",
+        label([graph.nodes[n].op_type for n in nodes]),
+        "\n".join([*behind, *_text(window.told(outputs, copies, flip), flip, at, bool(behind))]),
+        shapes,
+        inputs,
+        (as_read[result],),
+        grain=GRAIN,
+        arrange="arrange_quantized",
+        columns=window.arranged(outputs, depth, copies),
+        support="quantized.h",
+        flushes=False,
+        packed=tuple(packed.values()),
+        form=INTEGERS,
+        turned=tuple(as_read.items()) if is_image else (),
+    )
+    region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
+    return Found(region, named(kernel))
+
+
+def _laid_out(
+    meanings: Meanings, group: Dynamic, filters: Filters, outputs: int
+) -> dict[str, tuple[int, int, Filters | Given]]:
+    """Lay out filters, their sums, their scales, a bias, and what filters are stored without.
+
+    By what quantized.h calls them, (operand, constant, how) each.
+    """
+    source = group.w.value
+    array = meanings.graph.constants[source].array()
+    stored, rest = filters.fitted(array)
+    sums = filters.centred(array).sum(axis=(1, 2), dtype=np.int64).astype(np.int32)
+    scales = np.ascontiguousarray(np.broadcast_to(group.w.scale, (outputs,)))
+    ways: dict[str, tuple[Filters | Given, str, str, int]] = {
+        "w": (stored, "filters", "int8", source),
+        "start": (filled(sums), "sums", "int32", source),
+        "scale": (filled(scales), "scale", "float32", source),
+    }
+    if group.bias is not None:
+        bias = meanings.graph.constants[group.bias].array().reshape(-1)
+        bias = np.ascontiguousarray(np.broadcast_to(bias, (outputs,)))
+        ways["bias"] = (filled(bias), "bias", "float32", group.bias)
+    if rest is not None:
+        ways["rest"] = (filled(rest), "rest", "int32", source)
+    return {
+        name: (laid(meanings, of, how, stem, dtype), of, how)
+        for name, (how, stem, dtype, of) in ways.items()
+    }
+
+
+def _text(told: str, flip: int, at: Mapping[str, int], more: bool) -> list[str]:
+    """Return the function; `at` has the operands by their names, `more` says that more follows."""
+    kinds = {"start": "int32_t", "scale": "float", "step": "float", "bias": "float"}
+    ending = {
+        name: f"(const {kind} *)c->in[{at[name]}]"
+        for name, kind in (kinds | {"rest": "int32_t"}).items()
+        if name in at
+    }
+    if more:
+        ending["behind"] = "NAME_behind"
+    x, w = (
+        f"(const {kind} *)c->in[{at[name]}]" for name, kind in (("x", "uint8_t"), ("w", "int8_t"))
+    )
+    told_ending = ", ".join(f".{name} = {text}" for name, text in ending.items())
+    zero = f"*(const uint8_t *)c->in[{at['zero']}]"
+    return [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        f"  const window g = {{{told}, (uint8_t)({zero} ^ {flip})}};",
+        f"  const ending e = {{{told_ending}}};",
+        f"  quantized_task(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
+        "}",
+    ]
+
+
+def _behind(
+    extents: tuple[Extent, ...], accesses: list[Access], inputs: tuple[int, ...], after: Between
+) -> list[str]:
+    """Return the function that computes what follows a product, and writes it out."""
+    return [
+        "static void NAME_behind(",
+        "    const call *c, const float *S, i64 first, i64 count, i64 column, i64 n) {",
+        f"  const i64 width = c->extent[{len(extents) - 2}];",
+        "  float *out = (float *)c->out[0];",
+        *operands(accesses, inputs),
+        *ending_text(extents, accesses, after, "QUANTIZED_PANEL"),
+        "}",
+    ]

@@ -1,0 +1,213 @@
+"""Normalizations behind a sum, rounded as the runtime's own operator for both is.
+
+Where a model quantizes while it runs, the last bit of each number counts: all integers of a tensor
+depend on its largest. ONNX
+Runtime adds two tensors and normalizes the rows in one operator, SkipLayerNormalization, whose sums
+go from one element to the next; its optimized model says where. Whether it computes so in the
+release at hand, it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ....profiles.sessions.session import open_session
+from ...fuse.codegen.statements import LoweringError
+from ...graph.graph import Graph
+from ..grow import Found
+from ..loops.affine import Affine
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, Kernel, Shapes, check, label, named
+
+DOMAIN = "com.microsoft"
+# Each of the runtime's operators, and whether there is no mean in it.
+SIMPLIFIED = {"SkipLayerNormalization": False, "SkipSimplifiedLayerNormalization": True}
+# What takes the scale of integers from numbers while a model runs.
+RANGED = frozenset({"DynamicQuantizeLinear", "com.microsoft:DynamicQuantizeMatMul"})
+# Rows that go through at once, as running_norm.h has them; elements that are worth a task.
+LANES, GRAIN = 32, 1 << 13
+OPSET, IR_VERSION = 17, 8
+
+
+def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find such normalizations among `allowed` nodes, no two with a common node.
+
+    There are none where other normalizations may be kernels, which don't wait for each element.
+    """
+    optimized = meanings.optimized or {}
+    if not any(node.operator in RANGED for node in meanings.graph.nodes.values()):
+        return []
+    values = {name: value for value, name in enumerate(meanings.graph.names)}
+    found: list[Found] = []
+    free = set(allowed)
+    for node in {id(node): node for node in optimized.values()}.values():
+        if node.domain != DOMAIN or node.op_type not in SIMPLIFIED:
+            continue
+        if not is_running(SIMPLIFIED[node.op_type]):
+            continue
+        try:
+            one = _lowered(meanings, node, values, free)
+        except LoweringError:
+            continue
+        free -= set(one.region.nodes)
+        found.append(one)
+    return found
+
+
+def _lowered(
+    meanings: Meanings, node: onnx.NodeProto, values: Mapping[str, int], free: Collection[int]
+) -> Found:
+    graph = meanings.graph
+    simplified = SIMPLIFIED[node.op_type]
+    given = [values.get(name) for name in node.input]
+    made = [values.get(name) for name in node.output]
+    a, b, gain, *others = given
+    if a is None or b is None or gain is None or made[0] is None:
+        raise LoweringError("operands that the model lacks")
+    further = dict(zip(("bias",) if simplified else ("shift", "bias"), others, strict=False))
+    further = {
+        name: value
+        for (name, value), told in zip(further.items(), node.input[3:], strict=False)
+        if told
+    }
+    if any(value is None for value in further.values()):
+        raise LoweringError("operands that the model lacks")
+    sums = made[3] if len(made) > 3 else None
+    if any(node.output[1:3]) or (sums is None and any(node.output[3:])):
+        raise LoweringError("results that the model lacks")
+    outputs = tuple(value for value in (made[0], sums) if value is not None)
+    read = {a, b, gain, *further.values()}
+    nodes = _between(graph, outputs, read, free)  # type: ignore[arg-type]
+    shape = meanings.shape(made[0])
+    rows = {name: meanings.shape(value) for name, value in further.items()}  # type: ignore[arg-type]
+    if not shape or len(shape) > MOST_AXES or not isinstance(shape[-1], int):
+        raise LoweringError("rows whose length isn't known")
+    if meanings.shape(a) != shape or meanings.shape(b) != shape or 0 in shape:
+        raise LoweringError("a sum that broadcasts")
+    if any(one != (shape[-1],) for one in (meanings.shape(gain), *rows.values())):
+        raise LoweringError("factors of something else than elements of a row")
+    inputs = tuple(dict.fromkeys((a, b, gain, *(v for v in further.values() if v is not None))))
+    if any(graph.dtype(value) != "float32" for value in (*inputs, *outputs)):
+        raise LoweringError("numbers of other types")
+    place = tuple(Affine(((loop, 1),)) for loop in range(len(shape)))
+    shapes = Shapes(
+        tuple(("float32", meanings.shape(value)) for value in inputs),
+        (),
+        shape,
+        Groups(tuple(range(len(shape)))),
+        ((shape, place),) * len(outputs),
+    )
+    check(shapes)
+    epsilon = next((one.f for one in node.attribute if one.name == "epsilon"), 1e-12)
+    operands = {"a": a, "b": b, "gain": gain, **further}
+    told = {
+        name: f"(const float *)own->whole->in[{inputs.index(value)}]"
+        for name, value in operands.items()
+    }
+    told |= {"epsilon": f"{float(np.float32(epsilon))!r}f", "out": "(float *)own->whole->out[0]"}
+    if sums is not None:
+        told["sum"] = "(float *)own->whole->out[1]"
+    text = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        f"  const running g = {{{', '.join(f'.{name} = {text}' for name, text in told.items())}}};",
+        f"  running_task(own, &g, {int(simplified)}, {shape[-1]});",
+        "}",
+    ]
+    kernel = Kernel(
+        "",
+        label([graph.nodes[number].op_type for number in nodes]),
+        "\n".join(text),
+        shapes,
+        inputs,
+        outputs,
+        grain=GRAIN,
+        arrange="arrange_running",
+        columns=(LANES,),
+        support="running_norm.h",
+        flushes=False,
+    )
+    return Found(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
+
+
+def _between(
+    graph: Graph, outputs: Collection[int], inputs: Collection[int], free: Collection[int]
+) -> tuple[int, ...]:
+    """Return the nodes that lead from some values to others, which alone are needed outside."""
+    inside: set[int] = set()
+    waiting = [value for value in outputs if value not in inputs]
+    while waiting:
+        value = waiting.pop()
+        number = graph.producer.get(value)
+        if number is None and value not in graph.constants:
+            raise LoweringError("an operand that the runtime's operator has not")
+        if number is None or number in inside:
+            continue
+        if number not in free:
+            raise LoweringError("nodes of another kernel")
+        inside.add(number)
+        waiting += [one for one in graph.nodes[number].inputs if one >= 0 and one not in inputs]
+    for number in inside:
+        for value in graph.nodes[number].outputs:
+            is_needed = graph.is_pinned(value) or graph.users.get(value, set()) - inside
+            if is_needed and value not in outputs:
+                raise LoweringError("values that others read")
+    return tuple(number for number in graph.order() if number in inside)
+
+
+# ------------------------------------------------------------------------- the runtime, asked
+
+
+def running_norm(
+    a: np.ndarray, b: np.ndarray, gain: np.ndarray, shift: np.ndarray, epsilon: float, plain: bool
+) -> np.ndarray:
+    """Return the normalized rows of a sum, as running_norm.h computes them; `plain` has no mean."""
+    single = np.float32
+    total = a + b
+    mean = np.zeros(total.shape[:-1], single)
+    square = np.zeros_like(mean)
+    for at in range(total.shape[-1]):
+        one = total[..., at]
+        before = one if plain else one - mean
+        if not plain:
+            mean = mean + before / single(at + 1)
+        square = square + before * (one - mean)
+    deviation = np.sqrt(square / single(total.shape[-1]) + single(epsilon))
+    normal = (total - mean[..., None]) / deviation[..., None] * gain
+    result: np.ndarray = normal if plain else normal + shift
+    return result
+
+
+@cache
+def is_running(simplified: bool) -> bool:
+    """Tell whether the runtime at hand normalizes as these kernels do, to the bit."""
+    rng = np.random.default_rng(1)
+    epsilon = 1e-5
+    name = next(one for one, plain in SIMPLIFIED.items() if plain == simplified)
+    for length in (5, 64, 769):
+        gain, shift = rng.normal(1, 0.2, (2, length)).astype(np.float32)
+        rows = [
+            (rng.normal(size=(1, 48, length)) * 10.0 ** rng.uniform(-3, 3, (1, 48, 1)) + at)
+            for at in (0, 7)
+        ]
+        a, b = (one.astype(np.float32) for one in rows)
+        held = {"gain": gain} if simplified else {"gain": gain, "shift": shift}
+        node = helper.make_node(name, ["a", "b", *held], ["y"], domain=DOMAIN, epsilon=epsilon)
+        info = [
+            helper.make_tensor_value_info(one, onnx.TensorProto.FLOAT, a.shape) for one in "aby"
+        ]
+        constants = [numpy_helper.from_array(array, one) for one, array in held.items()]
+        graph = helper.make_graph([node], "norm", info[:2], info[2:], constants)
+        imports = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+        session = open_session(model.SerializeToString(), threads=1)
+        (wanted,) = session.run(None, {"a": a, "b": b})
+        if not np.array_equal(running_norm(a, b, gain, shift, epsilon, simplified), wanted):
+            return False
+    return True

@@ -1,0 +1,120 @@
+"""Models that quantize while they run, as `quantize_dynamic` writes them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+node = helper.make_node
+FLOAT, CONTRIBUTED = TensorProto.FLOAT, "com.microsoft"
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A product of `x`, quantized by its own range, and of weights `w`, and what follows.
+
+    Weights are of -most - 1 to most, where these are signed; `zero` is the zero point of all.
+    """
+
+    op_type: str
+    x: tuple
+    w: tuple
+    y: tuple
+    weights: str = "int8"
+    zero: int = 0
+    is_by_channel: bool = True
+    bias: bool = True
+    attributes: dict = field(default_factory=dict)
+    behind: tuple = ()
+    fused: bool = False
+    most: int = 127
+
+    @property
+    def is_image(self):
+        return self.op_type == "ConvInteger"
+
+    @property
+    def outputs(self):
+        return self.w[0 if self.is_image else -1]
+
+    def constants(self):
+        rng = np.random.default_rng(sum(self.w))
+        limits = np.iinfo(self.weights)
+        low = limits.min if self.weights == "uint8" else -self.most - 1
+        w = rng.integers(low, low + 2 * self.most + 2, self.w).astype(self.weights)
+        count = self.outputs if self.is_by_channel else 1
+        shape = (count, *[1] * (len(self.w) - 2)) if self.is_image else (count,)
+        scales = (rng.random(shape) * 0.01 + 0.001).astype(np.float32)
+        # the runtime's ConvInteger has one zero point for all filters
+        several = self.is_by_channel and not self.is_image
+        zeros = np.full(count if several else (), self.zero, self.weights)
+        if not self.is_by_channel:
+            scales = scales.reshape(())
+        along = (self.outputs, *[1] * (len(self.w) - 2)) if self.is_image else (self.outputs,)
+        bias = rng.normal(size=along).astype(np.float32)
+        return {"w": w, "sw": scales, "zw": zeros, "b": bias}
+
+    def model(self):
+        held = self.constants()
+        nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "sx", "zx"])]
+        if self.fused:
+            read = ["q", "w", "sx", "sw", "zx", "zw", *["b"] * self.bias]
+            nodes.append(node("MatMulIntegerToFloat", read, ["p"], domain=CONTRIBUTED))
+        else:
+            nodes += [
+                node(self.op_type, ["q", "w", "zx", "zw"], ["i"], **self.attributes),
+                node("Cast", ["i"], ["f"], to=FLOAT),
+                node("Mul", ["sx", "sw"], ["s"]),
+                node("Mul", ["f", "s"], ["m" if self.bias else "p"]),
+            ]
+            if self.bias:
+                nodes.append(node("Add", ["m", "b"], ["p"]))
+        last = "p"
+        for at, op_type in enumerate(self.behind):
+            nodes.append(node(op_type, [last], [f"n{at}"]))
+            last = f"n{at}"
+        nodes[-1].output[:] = ["y"]
+        used = {name for one in nodes for name in one.input}
+        graph = helper.make_graph(
+            nodes,
+            "dynamic",
+            [helper.make_tensor_value_info("x", FLOAT, self.x)],
+            [helper.make_tensor_value_info("y", FLOAT, self.y)],
+            [numpy_helper.from_array(np.asarray(a), n) for n, a in held.items() if n in used],
+        )
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid(CONTRIBUTED, 1)]
+        return helper.make_model(graph, opset_imports=imports[: 1 + self.fused], ir_version=8)
+
+    def feeds(self, rng, rows=3):
+        """Numbers of one sign or both, of all sizes; free sizes are `rows`."""
+        sizes = [rows if isinstance(size, str) else size for size in self.x]
+        numbers = rng.normal(rng.choice([-3, 0, 0, 3]), 1, sizes) * 10.0 ** rng.integers(-3, 4)
+        return {"x": numbers.astype(np.float32)}
+
+    def expected(self, x):
+        """The result with exact sums, each step behind them rounded, nothing following."""
+        held = self.constants()
+        low, high = np.minimum(x.min(), 0), np.maximum(x.max(), 0)
+        step = np.float32((high - low) / np.float32(255)) if high != low else np.float32(1)
+        zero = np.float32(np.rint(np.clip(-low / step, 0, 255)))
+        q = np.clip(np.rint(x / step) + zero, 0, 255).astype(np.int64) - int(zero)
+        w = held["w"].astype(np.int64) - self.zero
+        sums = self._convolved(q, w) if self.is_image else q @ w
+        made = sums.astype(np.int32).astype(np.float32) * (step * held["sw"])
+        return made + held["b"] if self.bias else made
+
+    def _convolved(self, x, w):
+        count = len(self.x) - 2
+        given = self.attributes
+        pads = given.get("pads", [0] * 2 * count)
+        steps, apart = (given.get(name, [1] * count) for name in ("strides", "dilations"))
+        x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:count], pads[count:], strict=True)])
+        sums = 0
+        for tap in np.ndindex(*w.shape[2:]):
+            places = tuple(
+                slice(t * d, t * d + (size - 1) * s + 1, s)
+                for t, d, s, size in zip(tap, apart, steps, self.y[2:], strict=True)
+            )
+            read = x[(slice(None), slice(None), *places)]
+            sums = sums + np.einsum("nc...,mc->nm...", read, w[(slice(None), slice(None), *tap)])
+        return sums
