@@ -376,6 +376,8 @@ static void arrange_scatter(call *c, i64 grain, int outer, int along, int parts)
   c->blocks = last ? (last + c->block - 1) / c->block : 0;
   c->units = tables * rows ? tables * c->blocks : 0;
   c->tasks = LEAST(LEAST(c->units, worth), MOST_TASKS);
+  if (c->tasks < 1) c->tasks = 1;
+}
 
 /* Rows that go through side by side, `lanes` of them, or half as many where there are few. */
 static void arrange_running(call *c, i64 grain, i64 lanes) {
