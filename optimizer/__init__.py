@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .explain.explain_model import explain_model, explain_node, profile_model
     from .explain.explanation import Explanation
     from .explain.node_story import NodeStory
+    from .explain.region_reason import RegionReason, explain_region
     from .match.rewrite import Step
     from .race.contest import ORIGINAL
     from .race.verify import Deviation
@@ -42,9 +43,11 @@ __all__ = [
     "Explanation",
     "NodeStory",
     "Optimization",
+    "RegionReason",
     "Step",
     "explain_model",
     "explain_node",
+    "explain_region",
     "optimize",
     "profile_model",
 ]
@@ -59,9 +62,11 @@ __getattr__, __dir__ = lazily(
         "Explanation": ".explain.explanation",
         "NodeStory": ".explain.node_story",
         "Optimization": ".result.optimization",
+        "RegionReason": ".explain.region_reason",
         "Step": ".match.rewrite",
         "explain_model": ".explain.explain_model",
         "explain_node": ".explain.explain_model",
+        "explain_region": ".explain.region_reason",
         "optimize": ".driver",
         "profile_model": ".explain.explain_model",
     },

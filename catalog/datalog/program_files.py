@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,12 +15,15 @@ from ..errors import TensologError
 from ..files import replacing
 from ..interruption import endable
 from .fact_files import delimiter_of, read_facts
+from .language.parser import parse_block
 from .language.structures import decode, spell, spell_float
-from .language.syntax import DatalogError, Directive
+from .language.syntax import DatalogError, Directive, Expression, Functor, Number, String
 from .limits import DEFAULT_LIMITS, Limits
+from .memory.program_plans import database_only
+from .memory.why import Reasons, Why
 from .program import Program, parse
 from .sql.engine import Relations, evaluate, explain, needed
-from .steps import Relation, quoted
+from .steps import Relation, Row, quoted
 
 _BATCH = 50_000
 
@@ -76,22 +79,86 @@ def run_files(
     report = RunReport(notes=list(parsed.notes))
     with duckdb.connect(":memory:") as connection:
         endable(connection, duckdb.DuckDBPyConnection.interrupt)
-        inputs: dict[str, str] = {}
-        for name, directives in parsed.inputs.items():
-            if name in relevant:
-                tables = [quoted(f"file:{len(inputs)}:{i}") for i in range(len(directives))]
-                for directive, table in zip(directives, tables, strict=True):
-                    relation = parsed.relations[name]
-                    read_facts(
-                        relation, directive, Path(facts), table, connection, parsed.structures
-                    )
-                inputs[name] = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
+        inputs = _inputs(parsed, relevant, Path(facts), connection)
         relations = evaluate(parsed, connection, inputs=inputs, only=wanted, limits=limits)
         pieces: list[str] = []
         for directive in (*parsed.outputs, *parsed.printsizes):
             _write(parsed, directive, relations, connection, Path(out), report, pieces)
         report.text = "".join(pieces)
     return report
+
+
+def _inputs(
+    program: Program, wanted: Collection[str], folder: Path, connection: duckdb.DuckDBPyConnection
+) -> dict[str, str]:
+    """Read the facts of some relations, and return queries of them."""
+    inputs: dict[str, str] = {}
+    for name, directives in program.inputs.items():
+        if name in wanted:
+            tables = [quoted(f"file:{len(inputs)}:{i}") for i in range(len(directives))]
+            for directive, table in zip(directives, tables, strict=True):
+                relation = program.relations[name]
+                read_facts(relation, directive, folder, table, connection, program.structures)
+            inputs[name] = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
+    return inputs
+
+
+def why_in_files(
+    program: str | Path,
+    row: str,
+    facts: str | Path = ".",
+    define: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Why:
+    """Say why a row holds or doesn't in a program file on a folder of facts (memory/why.py).
+
+    `row` is spelled as a fact. Raises what `run_files` raises, and TensologError for what is no row
+    of constants, and for a program that can't be evaluated in memory.
+    """
+    parsed = read_program(program, define)
+    relation, values = _row(parsed, row)
+    refusal = database_only(parsed)
+    if refusal is not None:
+        raise TensologError(f"{program}: no reasons are known of {refusal}; run it instead")
+    with duckdb.connect(":memory:") as connection:
+        endable(connection, duckdb.DuckDBPyConnection.interrupt)
+        inputs = _inputs(parsed, parsed.relations.keys(), Path(facts), connection)
+        relations = evaluate(parsed, connection, inputs=inputs, limits=limits)
+        rows = {
+            name: connection.execute(f"SELECT * FROM {relations.sql(name)}").fetchall()
+            for name in parsed.relations
+        }
+    return Reasons(parsed, rows).why(relation, values)
+
+
+def _row(program: Program, text: str) -> tuple[str, Row]:
+    """Read a row that is spelled as a fact."""
+    clauses = parse_block(f"{text.strip().removesuffix('.')}.", "<row>").clauses
+    if len(clauses) != 1 or clauses[0].body:
+        raise TensologError(f'{text} is no row: write it as a fact, reaches("a", "b")')
+    head = clauses[0].head
+    relation = program.relations.get(head.name)
+    if relation is None:
+        raise TensologError(f"{program.path} has no relation {head.name}")
+    plain = {"number": int, "unsigned": int, "float": float, "symbol": str}
+    values = [_constant(argument) for argument in head.arguments]
+    if len(values) != len(relation.kinds) or None in values:
+        columns = ", ".join(relation.kinds)
+        raise TensologError(f"{text} is no row of {relation.name}({columns}): give each a constant")
+    if any(kind not in plain for kind in relation.kinds):
+        raise TensologError(f"no reasons are known of rows with records, as in {relation.name}")
+    given = zip(values, relation.kinds, strict=True)
+    if any(isinstance(value, str) != (kind == "symbol") for value, kind in given):
+        raise TensologError(f"{text} is no row of {relation.name}({', '.join(relation.kinds)})")
+    return relation.name, tuple(plain[k](v) for v, k in zip(values, relation.kinds, strict=True))
+
+
+def _constant(argument: Expression) -> int | float | str | None:
+    """Return what a constant is, a negative number too; None for anything else."""
+    if isinstance(argument, Functor) and argument.name == "neg":
+        value = _constant(argument.arguments[0])
+        return -value if isinstance(value, int | float) else None
+    return argument.value if isinstance(argument, Number | String) else None
 
 
 def check_parameters(directive: Directive) -> None:

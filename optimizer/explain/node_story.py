@@ -114,7 +114,7 @@ def answer(
     """
     setting, sizes = asked.setting, asked.sizes
     every = (*asked.rules, *load_rules())
-    number = _number(graph, name)
+    number = number_of(graph, name)
     chosen = [r for tag in ("always", "explore") for r in setting.select(asked.rules, graph, tag)]
     kernel = kernel_of(graph, number, bound_types(graph, sizes))
     cost = None if kernel is None else prices.model.cost(kernel)
@@ -268,7 +268,8 @@ def _done_to(graph: Graph, number: int, steps: Sequence[Step]) -> list[Step]:
     return found
 
 
-def _number(graph: Graph, name: str) -> int:
+def number_of(graph: Graph, name: str) -> int:
+    """Return the node of a name, or that gives the value of it; OptionError where there is none."""
     names = {graph.node_name(number): number for number in graph.nodes}
     by_output = {
         graph.value_name(value): number

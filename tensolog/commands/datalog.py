@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ..printing import echo
 from . import options as shared
 
 FOLDER = click.Path(path_type=Path)
@@ -37,14 +38,17 @@ define_option = click.option(
 
 @click.group()
 def datalog() -> None:
-    """Run or explain a Datalog program in Soufflé's dialect.
+    """Run, explain or question a Datalog program.
 
-    docs/datalog.md says which part of the dialect it is.
+    Programs are in Soufflé's dialect, of which docs/datalog.md says which part; their facts are
+    your own, or those of a model.
 
     \b
     Examples:
       tensolog datalog run reach.dl --facts facts --out results
       tensolog datalog explain reach.dl
+      tensolog datalog why reach.dl 'reaches("a", "d")' --facts facts
+      tensolog datalog export model.onnx -o facts
     """
 
 
@@ -142,3 +146,81 @@ def explain(program: Path, define: dict[str, str]) -> None:
     from ..catalog.datalog.program_files import explain_file
 
     click.echo(explain_file(program, define))
+
+
+@datalog.command(no_args_is_help=True)
+@click.argument("program", metavar="FILE.dl", type=shared.FILE)
+@click.argument("row")
+@click.option(
+    "-F",
+    "--facts",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder of the NAME.facts files.  [default: the current folder]",
+)
+@define_option
+@shared.json_option
+def why(program: Path, row: str, facts: Path, define: dict[str, str], as_json: bool) -> None:
+    """Say why a row holds, or what keeps it from that.
+
+    ROW is written as a fact is, with values for all columns. Of a row that holds, a clause is shown
+    that makes it, and what that stands on; of one that doesn't, the clause that comes nearest, its
+    first literal that fails, and why that fails, down to the facts.
+
+    \b
+    Examples:
+      tensolog datalog why reach.dl 'reaches("a", "d")' --facts facts
+      tensolog datalog why facts/regions/regions.dl 'joins(16, 53)' -F facts/regions
+    """
+    from ..catalog.datalog.program_files import why_in_files
+
+    reason = why_in_files(program, row, facts, define)
+    if as_json:
+        from dataclasses import asdict
+
+        from ..json_text import json_text
+
+        click.echo(json_text(asdict(reason)))
+        return
+    echo("\n".join(reason.lines()))
+
+
+@datalog.command(no_args_is_help=True)
+@shared.model_argument
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    metavar="DIR",
+    type=FOLDER,
+    required=True,
+    help="Folder that gets a folder for each program; made when missing.",
+)
+@shared.input_shape_option
+def export(model: Path, out: Path, input_shapes: shared.Shapes) -> None:
+    """Write what the optimizer asks about a model as facts.
+
+    DIR/matches tells where rules match, up to what they want of the elements of constants;
+    DIR/regions which nodes one generated kernel may compute, for each sink and each shape that it
+    may run over. Their programs are text: read them, change them, or ask something else of the same
+    facts. node_name and value_name say what the numbers of nodes and values are called.
+
+    \b
+    Examples:
+      tensolog datalog export model.onnx -o facts
+      tensolog datalog run facts/regions/regions.dl -F facts/regions -D derived
+      tensolog datalog export model.onnx -o facts --input-shape tokens=1,128
+    """
+    from ..catalog.errors import TensologError
+    from ..optimizer.explain.graph_relations import questions, write
+
+    asked = questions(model, input_shapes=input_shapes or None)
+    try:
+        for question, program in write(asked, out):
+            click.echo(
+                f"{program.parent}: {question.rows} facts; "
+                f"tensolog datalog run {program} -F {program.parent} -D DIR"
+            )
+    except OSError as error:
+        raise TensologError(f"can't write into {out}: {error.strerror}") from None

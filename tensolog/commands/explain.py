@@ -12,7 +12,7 @@ from . import completion
 from . import options as shared
 
 if TYPE_CHECKING:
-    from ..optimizer import Explanation, NodeStory
+    from ..optimizer import Explanation, NodeStory, RegionReason
 
 
 @click.command(no_args_is_help=True)
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     "--node",
     metavar="NAME",
     help="This node only: what becomes of it, what else could, at what cost, and why it is not so.",
+)
+@click.option(
+    "--with",
+    "other",
+    metavar="NAME",
+    help="Beside --node: whether one generated kernel of cells and rows may compute that node and "
+    "this one, or the condition that keeps them apart.",
 )
 @click.option(
     "--costs",
@@ -51,6 +58,7 @@ def explain(
     model: Path,
     rule: str | None,
     node: str | None,
+    other: str | None,
     costs: str | None,
     timeline: Path | None,
     target: str,
@@ -73,13 +81,14 @@ def explain(
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
+      tensolog explain model.onnx --node /layer1/Add --with /layer1/LayerNormalization
       tensolog explain model.onnx --costs shipped
       tensolog explain plan --timeline plan.svg
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
     if model.is_dir():
-        if rule is not None or node is not None:
-            raise click.UsageError(f"--rule and --node are of a model: {model} is a folder")
+        if rule is not None or node is not None or other is not None:
+            raise click.UsageError(f"--rule, --node and --with are of a model: {model} is a folder")
         if timeline is not None:
             _draw_timeline(model, timeline)
         _explain_deployment(model, as_json)
@@ -88,15 +97,20 @@ def explain(
         raise click.UsageError(f"--timeline is of a deployment's folder: {model} is a model")
 
     if costs is not None:
-        if rule is not None or node is not None:
+        if rule is not None or node is not None or other is not None:
             raise click.UsageError("--costs says nothing of a rule or a node: leave those away")
         from .costs_train import print_predictions
 
         print_predictions(model, costs, threads, input_shapes, catalog_path, as_json)
         return
 
-    from ..optimizer import explain_model, explain_node
+    from ..optimizer import explain_model, explain_node, explain_region
 
+    if other is not None:
+        if node is None or rule is not None:
+            raise click.UsageError("--with is of two nodes: name the first with --node, no rule")
+        _print(explain_region(model, node, other, input_shapes=input_shapes or None), as_json)
+        return
     if node is not None:
         with shared.open_to_read(catalog_path) as catalog:
             story = explain_node(
@@ -152,7 +166,7 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
         echo(deployment_text(plan))
 
 
-def _print(explanation: Explanation | NodeStory, as_json: bool) -> None:
+def _print(explanation: Explanation | NodeStory | RegionReason, as_json: bool) -> None:
     if as_json:
         from ..json_text import json_text
 

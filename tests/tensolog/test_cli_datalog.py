@@ -1,6 +1,18 @@
 """`datalog` as a user types it."""
 
+import json
+from collections import Counter
+
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.catalog.datalog.program_files import run_files
+from tensolog.optimizer.explain.graph_relations import matches_of, write
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.matcher import Matcher
+from tensolog.rules.gate.ledger.admission import applicable
 
 from tests.endless import PROGRAM
 
@@ -133,3 +145,90 @@ def test_a_program_without_end_is_ended_by_a_limit(option, cli, tmp_path):
 )
 def test_bad_limits_are_refused(options, cli, program, tmp_path):
     cli("datalog", "run", program, "-F", tmp_path / "facts", *options).refused()
+
+
+def test_datalog_says_why_a_row_holds_and_why_another_does_not(cli, program, tmp_path):
+    facts = ("-F", tmp_path / "facts")
+    holds = cli("datalog", "why", program, 'reaches("a", "c")', *facts)
+    assert holds.out.startswith("reaches('a', 'c') holds: reaches(a, c) :- reaches(a, b)")
+    fails = cli("datalog", "why", program, 'reaches("c", "a").', *facts, "--json")
+    reason = json.loads(fails.out)
+    assert (reason["holds"], reason["literal"]) == (False, "edge(a, b)")
+
+
+@pytest.mark.parametrize(
+    ("row", "part"),
+    [
+        ("reaches(a, b)", "give each a constant"),
+        ('reaches("a")', "is no row of reaches(symbol, symbol)"),
+        ('reaches("a", 1)', "is no row of reaches(symbol, symbol)"),
+        ('leads("a", "b")', "has no relation leads"),
+        ('edge("a", "b"). edge("b", "c")', "write it as a fact"),
+        ('reaches("a"', "<row>"),
+    ],
+)
+def test_what_is_no_row_has_no_reason(row, part, cli, program, tmp_path):
+    assert part in cli("datalog", "why", program, row, "-F", tmp_path / "facts").refused()
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.onnx"
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], name="product"),
+        helper.make_node("Tanh", ["product"], ["tanh"], name="tanh"),
+        helper.make_node("Softmax", ["tanh"], ["y"], name="softmax", axis=-1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")],
+    )
+    imports = [helper.make_opsetid("", 20)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+def test_a_model_is_exported_with_the_programs_that_are_asked_of_it(cli, model, tmp_path):
+    out = cli("datalog", "export", model, "-o", tmp_path / "facts").out
+    assert "regions.dl" in out and "matches.dl" in out
+    folder, derived = tmp_path / "facts" / "regions", tmp_path / "derived"
+    outcome = cli("datalog", "run", folder / "regions.dl", "-F", folder, "-D", derived)
+    assert outcome.code == 0, outcome.err
+    names = dict(line.split("\t") for line in (folder / "node_name.facts").read_text().splitlines())
+    found = {}
+    for line in (derived / "region.csv").read_text(encoding="utf-8").splitlines():
+        sink, frame, number = line.split("\t")
+        found.setdefault((names[sink], frame), set()).add(names[number])
+    assert found == {
+        ("tanh", "n,4"): {"tanh"},
+        ("softmax", "n,4 over 4 at 1"): {"tanh", "softmax"},
+    }
+
+
+def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path):
+    graph = load_graph(onnx.load(model))
+    graph.types = infer_types(graph)
+    rules = applicable()
+    matched = Counter(match.rule.name for match in Matcher(rules).find(graph))
+    asked = [rule for rule in rules if rule.name in matched] + [*rules[:3]]
+    ((_, program),) = write([matches_of(graph, asked)], tmp_path / "facts")
+    report = run_files(program, program.parent, tmp_path)
+    # what rules want of the elements of constants is looked at afterwards
+    assert matched and all(report.rows[f"match_{rule}"] >= n for rule, n in matched.items())
+
+
+def test_explain_says_what_keeps_two_nodes_out_of_one_region(cli, model):
+    apart = cli("explain", model, "--node", "product", "--with", "tanh").out
+    assert "product and tanh can't be in one region of cells" in apart
+    assert "expressible(product) fails" in apart
+    together = json.loads(cli("explain", model, "--node", "tanh", "--with", "y", "--json").out)
+    assert together["is_possible"] and together["nodes"] == ["tanh", "softmax"]
+
+
+def test_two_nodes_have_to_be_there_and_be_two(cli, model):
+    assert "one node" in cli("explain", model, "--node", "tanh", "--with", "tanh").refused()
+    assert "no node is called" in cli("explain", model, "--node", "tanh", "--with", "z").refused()
+    assert "--node" in cli("explain", model, "--with", "tanh").refused()

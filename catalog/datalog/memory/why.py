@@ -1,0 +1,202 @@
+"""Why a row was derived, or why it was not: asked of the clauses' trees, down to given facts.
+
+Of a row that holds, the answer is a clause and what its literals stand on. Of one that doesn't it
+is the clause that comes nearest, and the first of its literals that nothing makes true together
+with those before it: what a nearest miss is for a rule. Subsumption is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..analysis.scope import literal_required
+from ..language.syntax import (
+    Atom,
+    Clause,
+    Expression,
+    Literal,
+    Negation,
+    Number,
+    Position,
+    String,
+    Variable,
+    literal_variables,
+)
+from ..language.unparse import body_text, clause_text
+from ..program import Program
+from ..steps import Row, Rule
+from .clause_plans import ClausePlanner
+from .execution import Evaluator
+from .plan import Index, ProgramPlan, RelationPlan, StratumPlan
+
+# How many reasons lie between what doesn't hold and the fact that is missing, and below what does.
+MOST_DEPTH, MOST_GROUNDS = 12, 2
+_GIVEN, _ANSWER = "=given", "=answer"
+_HERE = Position("<question>", 1, 1)
+
+
+@dataclass(frozen=True)
+class Why:
+    """A row of a relation, whether it holds, and what decides that.
+
+    `row` has None where anything would do. `clause` is the text of the clause that makes it, or
+    comes nearest to making it, empty for a fact that is given or missing; of the latter `literal`
+    is the one that fails. `because` are the rows that it stands on, or what the literal is about.
+    """
+
+    relation: str
+    row: tuple[Any, ...]
+    holds: bool
+    clause: str = ""
+    literal: str = ""
+    because: tuple[Why, ...] = ()
+
+    @property
+    def last(self) -> Why:
+        """The end of the chain of reasons: a fact that is given, or missing."""
+        return self.because[0].last if self.because else self
+
+    def lines(self, depth: int = 0) -> list[str]:
+        """Spell it for people, a reason below what it is of."""
+        values = ", ".join("_" if value is None else repr(value) for value in self.row)
+        text = f"{self.relation}({values}) {'holds' if self.holds else 'does not hold'}"
+        if self.clause:
+            text += f": {self.clause}"
+        if self.literal:
+            text += f"  // not: {self.literal}"
+        below = [line for reason in self.because for line in reason.lines(depth + 1)]
+        return ["  " * depth + text, *below]
+
+
+class Reasons:
+    """Answers about one evaluation of a program; `rows` has the rows of all its relations."""
+
+    def __init__(self, program: Program, rows: Mapping[str, Iterable[Row]]) -> None:
+        self.program = program
+        self.rows = {name: dict.fromkeys(rows.get(name, ())) for name in program.relations}
+        names = [*program.relations, _GIVEN, _ANSWER]
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def why(self, relation: str, row: Row) -> Why:
+        """Say why a row holds, or why it doesn't."""
+        if row in self.rows[relation]:
+            return self._derived(relation, row, MOST_GROUNDS)
+        return self._missing(relation, row, MOST_DEPTH)
+
+    def _derived(self, relation: str, row: Row, depth: int) -> Why:
+        for rule in self.program.relations[relation].rules:
+            bindings = self._bindings(rule, row, rule.clause.body)
+            if bindings is None:
+                continue
+            because = []
+            for atom in rule.clause.body if depth else ():
+                # a recursion is followed no further
+                if isinstance(atom, Atom) and atom.name != relation and self._is_derived(atom.name):
+                    values = _values(atom, bindings)
+                    if None not in values:
+                        because.append(self._derived(atom.name, values, depth - 1))
+            return Why(relation, row, True, _text(rule.clause), because=tuple(because))
+        return Why(relation, row, True)
+
+    def _missing(self, relation: str, row: Row, depth: int) -> Why:
+        best: tuple[int, Rule, Literal, dict[str, Any]] | None = None
+        for rule in self.program.relations[relation].rules if depth else ():
+            known = self._bindings(rule, row, ())
+            if known is None:
+                continue  # its head is about other rows
+            kept: list[Literal] = []
+            for literal in _in_order(rule.clause, known):
+                further = self._bindings(rule, row, (*kept, literal))
+                if further is None:
+                    if best is None or len(kept) > best[0]:
+                        best = (len(kept), rule, literal, known)
+                    break
+                kept.append(literal)
+                known = further
+        if best is None:
+            return Why(relation, row, False)
+        _, rule, literal, bindings = best
+        missing = Why(relation, row, False, _text(rule.clause), body_text(literal))
+        atom = literal.atom if isinstance(literal, Negation) else literal
+        if not isinstance(atom, Atom):
+            return missing
+        values = _values(atom, bindings)
+        if isinstance(literal, Negation):
+            present = next((r for r in self.rows[atom.name] if _fits(r, values)), None)
+            return (
+                missing
+                if present is None
+                else replace(missing, because=(self._derived(atom.name, present, MOST_GROUNDS),))
+            )
+        if None in values or (atom.name, values) == (relation, row):
+            return replace(missing, because=(Why(atom.name, values, False),))
+        return replace(missing, because=(self._missing(atom.name, values, depth - 1),))
+
+    def _is_derived(self, relation: str) -> bool:
+        return bool(self.program.relations[relation].rules)
+
+    def _bindings(self, rule: Rule, row: Row, body: Sequence[Literal]) -> dict[str, Any] | None:
+        """Return the variables' values in a solution of some literals and the head's row."""
+        head = Atom(_GIVEN, rule.clause.head.arguments, _HERE)
+        literals = (head, *body)
+        names = dict.fromkeys(
+            v.name
+            for one in literals
+            for v in literal_variables(one, inside=False)
+            if not isinstance(one, Negation)
+        )
+        answer = Atom(_ANSWER, tuple(Variable(name, _HERE) for name in names), _HERE)
+        indexes: dict[Index, int] = {}
+        clause = Clause(answer, literals, _HERE)
+        plan = ClausePlanner(clause, rule.kinds, self._numbers, indexes).plan()
+        relations = [
+            RelationPlan(name, columns, name != _ANSWER, False, (), (), None)
+            for name, columns in self._columns(len(row), len(names))
+        ]
+        stratum = StratumPlan((self._numbers[_ANSWER],), (plan,), ())
+        evaluate = Evaluator(ProgramPlan(tuple(relations), tuple(indexes), (stratum,)))
+        solution = next(iter(evaluate({**self.rows, _GIVEN: [row]})[_ANSWER]), None)
+        return None if solution is None else dict(zip(names, solution, strict=True))
+
+    def _columns(self, given: int, answer: int) -> Iterable[tuple[str, int]]:
+        yield from ((name, len(one.kinds)) for name, one in self.program.relations.items())
+        yield from ((_GIVEN, given), (_ANSWER, answer))
+
+
+def _in_order(clause: Clause, bindings: Mapping[str, Any]) -> Iterable[Literal]:
+    """Yield a clause's literals: tests as soon as they can be made, then atoms known best."""
+    known, pending = set(bindings), list(clause.body)
+    while pending:
+        ready = [
+            one for one in pending if not isinstance(one, Atom) and literal_required(one) <= known
+        ]
+        atoms = [one for one in pending if isinstance(one, Atom)]
+        literal = ready[0] if ready else min(atoms or pending, key=lambda one: _unknown(one, known))
+        pending.remove(literal)
+        known.update(v.name for v in literal_variables(literal, inside=False))
+        yield literal
+
+
+def _unknown(literal: Literal, known: set[str]) -> int:
+    return len({v.name for v in literal_variables(literal, inside=False)} - known)
+
+
+def _values(atom: Atom, bindings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return an atom's row, with None for what isn't known."""
+    return tuple(_value(argument, bindings) for argument in atom.arguments)
+
+
+def _value(argument: Expression, bindings: Mapping[str, Any]) -> Any:
+    if isinstance(argument, Variable):
+        return bindings.get(argument.name)
+    return argument.value if isinstance(argument, Number | String) else None
+
+
+def _fits(row: Row, values: tuple[Any, ...]) -> bool:
+    return all(wanted is None or value == wanted for value, wanted in zip(row, values, strict=True))
+
+
+def _text(clause: Clause) -> str:
+    return " ".join(clause_text(clause.head, clause.body).split())

@@ -1,0 +1,138 @@
+"""A model's relations as files of facts, with the programs that the optimizer asks about them.
+
+Each program has a folder: its text, and NAME.facts for each relation that it reads, as Soufflé has
+them. So whoever doubts an answer, or has another question, can run it: `tensolog datalog run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...catalog.datalog.language.structures import spell_float
+from ...catalog.files import replacing
+from ...catalog.onnx.reader import read_model
+from ...catalog.onnx.writer import skeleton_model
+from ...catalog.store.staging import Scratch
+from ...rules import Rule, compile_program
+from ...rules.gate.ledger.admission import applicable
+from ..graph.free_sizes import sizes_from
+from ..graph.graph import Graph
+from ..graph.infer import infer_types
+from ..match.relations import graph_facts
+from ..native import regions
+from ..native.loops.kernel_region import Meanings
+from ..native.quantized.groups import separate
+from ..native.regions.region_facts import region_facts
+from ..native.shapes.constant_shapes import resolve_shapes
+from ..race.candidate_files import CandidateFiles
+
+if TYPE_CHECKING:
+    from ..driver import Source
+
+Fact = tuple[object, ...]
+_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """A program of Datalog, and the facts of a graph that it is asked about.
+
+    `title` names both: the folder, and the file that ends in .dl.
+    """
+
+    title: str
+    program: str
+    facts: Mapping[str, Sequence[Fact]]
+
+    @property
+    def rows(self) -> int:
+        """How many facts there are."""
+        return sum(map(len, self.facts.values()))
+
+
+def questions(
+    model: Source,
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    rules: Sequence[Rule] | None = None,
+) -> list[Question]:
+    """Return what the optimizer asks about a model: where rules match, and what one kernel may be.
+
+    Raises ModelError for a model that can't be read.
+    """
+    with read_graph(model, input_shapes) as graph:
+        return [matches_of(graph, applicable() if rules is None else rules), regions_of(graph)]
+
+
+@contextmanager
+def read_graph(model: Source, input_shapes: Mapping[str, Sequence[int]] | None) -> Iterator[Graph]:
+    """Read a model as a graph of known types; its constants are there as long as the context."""
+    with Scratch() as catalog, CandidateFiles(catalog) as candidate_files:
+        graph = candidate_files.read(skeleton_model(catalog, read_model(catalog, model)))
+        graph.types = infer_types(graph)
+        sizes_from(graph, input_shapes or {})
+        yield graph
+
+
+def seen_by_kernels(graph: Graph) -> Graph:
+    """Return a graph as kernels are looked for in it: with shapes known, and quantities apart."""
+    graph = graph.copy()
+    resolve_shapes(graph)
+    separate(graph)
+    return graph
+
+
+def matches_of(graph: Graph, rules: Sequence[Rule]) -> Question:
+    """Ask where rules match, but for the conditions on constants that code looks at."""
+    return Question("matches", compile_program(rules), {**_names(graph), **graph_facts(graph)})
+
+
+def regions_of(graph: Graph) -> Question:
+    """Ask which nodes one kernel may compute, of a graph as kernels are looked for in it."""
+    graph = seen_by_kernels(graph)
+    facts: dict[str, Sequence[Fact]] = {**_names(graph), **region_facts(Meanings(graph))}
+    facts["sink"] = [(number,) for number in graph.nodes]
+    text = (resources.files(regions) / "regions.dl").read_text(encoding="utf-8")
+    return Question("regions", text, facts)
+
+
+def _names(graph: Graph) -> dict[str, list[Fact]]:
+    """Return what nodes and values are called, which no program reads but who asks may want."""
+    return {
+        "node_name": [(number, graph.node_name(number)) for number in graph.nodes],
+        "value_name": [(number, graph.value_name(number)) for number in graph.types],
+    }
+
+
+def write(asked: Iterable[Question], folder: Path) -> Iterator[tuple[Question, Path]]:
+    """Write questions into folders of a folder, and yield where each program is.
+
+    Raises OSError where that can't be done; files of before are replaced.
+    """
+    for question in asked:
+        within = folder / question.title
+        is_new = not within.exists()
+        within.mkdir(parents=True, exist_ok=True)
+        try:
+            for name, rows in question.facts.items():
+                with replacing(within / f"{name}.facts") as file:
+                    file.writelines(_line(row) for row in rows)
+            program = within / f"{question.title}.dl"
+            with replacing(program) as file:
+                file.write(question.program.encode())
+        except BaseException:
+            if is_new:
+                with suppress(OSError):
+                    within.rmdir()
+            raise
+        yield question, program
+
+
+def _line(row: Fact) -> bytes:
+    fields = (spell_float(v) if isinstance(v, float) else str(v).translate(_ESCAPES) for v in row)
+    return ("\t".join(fields) + "\n").encode("utf-8", "backslashreplace")
