@@ -1,6 +1,4 @@
 /* Rows that indices name. */
-#ifndef INDEXED_ROWS
-#define INDEXED_ROWS
 /* the row of an index, counted from the end where it is negative; negative where there is none */
 static inline i64 indexed_row(i64 index, i64 count) {
   index += index < 0 ? count : 0;
@@ -10,4 +8,3 @@ static inline i64 indexed_row(i64 index, i64 count) {
 static inline void indexed_outside(const call *c) {
   __atomic_store_n((i64 *)&c->outside, 1, __ATOMIC_RELAXED);
 }
-#endif

@@ -51,9 +51,9 @@ def scatter(shape, updates, axis, reduction, constants=(), free=False):
     return indexed(model(nodes, read, {"y": shape}, constants), "i")
 
 
-def results(proto, feeds, threads=2):
+def results(proto, feeds, threads=2, **options):
     """What the model gives, and what it gives with its kernels."""
-    changed, library = fused(proto)
+    changed, library = fused(proto, **options)
     plain = opened(proto, threads=threads).run(None, feeds)
     return plain, opened(changed, library, threads=threads).run(None, feeds), kernels_of(changed)
 
@@ -144,7 +144,9 @@ def test_messages_are_gathered_computed_and_added_up_in_one_kernel(width):
         "from": rng.integers(-40, 40, 300),
         "to": rng.integers(0, 40, 300),
     }
-    (plain,), (made,), kernels = results(messages(300, 40, width), feeds)
+    # Of one width with all instruction sets, as a result has them that is kept.
+    options = {"levels": None} if width == 16 else {}
+    (plain,), (made,), kernels = results(messages(300, 40, width), feeds, **options)
     assert len(kernels) == 1, kernels
     np.testing.assert_allclose(made, plain, rtol=1e-5, atol=1e-5)
 

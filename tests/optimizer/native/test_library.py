@@ -1,7 +1,9 @@
 """The library: loaded by ONNX Runtime, refused clearly where it can't be, and clean to its host."""
 
 import ctypes
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +147,16 @@ def test_a_processor_that_lacks_the_instructions_is_told_so():
     ):
         opened(changed, there)
     opened(changed, library).run(None, rows(3))
+
+
+HEADERS = Path(libraries.__file__).parent / "headers"
+GUARDED = re.compile(r"^#ifndef (\w+)\n#define \1\b.*?^#endif", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("header", sorted(HEADERS.glob("*.h")), ids=lambda header: header.name)
+def test_each_instruction_set_has_the_functions_of_a_header(header):
+    """A header is read once for each, and names its functions anew; types are declared once."""
+    for guarded in GUARDED.finditer(header.read_text(encoding="utf-8")):
+        lines = guarded.group(0).splitlines()
+        functions = [line for line in lines if line.startswith("static") and "(" in line]
+        assert not functions, functions
