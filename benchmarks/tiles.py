@@ -55,7 +55,7 @@ SIZES += (2048, 3072)
 # Products and numbers of a matrix, at most.
 MOST_PRODUCTS, MOST_NUMBERS = 150 << 20, 1 << 21
 # Shapes whose kernels are compiled together.
-BATCH = 30
+BATCH = 8
 # Trials of a shape.
 TRIALS = 5
 

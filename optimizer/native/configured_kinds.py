@@ -2,8 +2,8 @@
 
 What the catalog knows to be faster for a kernel's sizes on this machine takes part again. Of what
 most is computed in, configurations are tried that may gain, as many as there is time to compile: of
-products those that are predicted to, of convolutions those that nobody tried yet. What they took
-goes into the catalog, for the next run.
+products, attentions and rows those that are predicted to, of convolutions those that nobody tried
+yet. What they took goes into the catalog, for the next run.
 """
 
 from __future__ import annotations
@@ -11,47 +11,86 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...catalog import Catalog
 from ..graph.graph import TensorType
+from .attention.kernel import configured as configured_attention
+from .configurations.attention_configuration import (
+    AttentionConfiguration,
+    AttentionSizes,
+    ChosenAttention,
+)
 from .configurations.convolution_configuration import (
     ChosenConvolution,
     ConvolutionConfiguration,
     ConvolutionSizes,
 )
-from .configurations.legal import ProductSizes, legal, legal_convolutions
+from .configurations.legal import (
+    ProductSizes,
+    legal,
+    legal_attentions,
+    legal_convolutions,
+    legal_rows,
+)
 from .configurations.processor import processor
 from .configurations.product_configuration import Chosen, ProductConfiguration
 from .configurations.ranking import Sample, promising, shipped_samples
+from .configurations.row_configuration import ChosenRows, RowConfiguration, RowSizes
 from .configurations.timed import TimedConfigurations, beside
 from .convolution.blocked import Choose, is_laid_out
 from .fuse_graph import by_kernel
 from .grow import Found
 from .kernel_trial import KERNEL
 from .loops.kernel_region import Meanings
+from .loops.lower import extents_under
+from .loops.lower import reconfigured as row_kernel
 from .product.kernel import configured
 from .product.text import EACH
 from .region_kinds import Kind
 
 # Of the time for racing kernels alone, what compiling configurations may take, and what one takes.
 COMPILING_SHARE, COMPILING_S, CONVOLUTION_S = 0.4, 0.35, 0.8
+# The share for attentions and rows, which most of the time takes less than what products do.
+OTHERS_SHARE = 0.15
 # Of that time, what is kept before configurations of convolutions are tried.
 SPARED_S = 6.0
 # Rounds of a race that tell something.
 LEAST_SAMPLES = 5
 # Products that configurations are tried of at most, and configurations of one.
 MOST_PRODUCTS, MOST_OF_ONE = 4, 4
+# Products and sums of an attention that a cell of a row is taken to be worth.
+CELL_WORTH = 8
 
 
 def reconfigured(meanings: Meanings, found: Sequence[Found], chosen: Sequence[Kind]) -> list[Found]:
-    """Return products of another graph in the configurations that were chosen for equal ones."""
+    """Return kernels of another graph in the configurations that were chosen for equal ones."""
     made: list[Found] = []
     for kind in chosen:
         own = kind.found[0].kernel.configuration
-        if isinstance(own, Chosen):
-            for one in found:
+        for one in found if own is not None else ():
+            if isinstance(own, Chosen):
                 made += configured(meanings, one, [own.configuration], own.level)
+            elif isinstance(own, ChosenAttention) and is_attention(one):
+                made.append(configured_attention(one, own))
+            elif isinstance(own, ChosenRows) and digest_of(one) == own.sizes.kernel:
+                made.append(replace(one, kernel=row_kernel(meanings, one.region, own)))
     return made
+
+
+def is_attention(one: Found) -> bool:
+    """Tell whether a region is an attention."""
+    return one.kernel.arrange.startswith("arrange_attention")
+
+
+def is_over_rows(one: Found) -> bool:
+    """Tell whether a kernel reduces along rows."""
+    return bool(one.region.reduced) and not one.kernel.arrange and not one.kernel.columns
+
+
+def digest_of(one: Found) -> int:
+    """Return what tells a kernel from others, as its name does."""
+    return int(one.kernel.name.rsplit("_", 1)[1], 16)
 
 
 class ConfiguredKinds:
@@ -63,6 +102,10 @@ class ConfiguredKinds:
         self.convolutions = TimedConfigurations(
             catalog, self.here, ConvolutionSizes, ConvolutionConfiguration
         )
+        self.attentions = TimedConfigurations(
+            catalog, self.here, AttentionSizes, AttentionConfiguration
+        )
+        self.rows = TimedConfigurations(catalog, self.here, RowSizes, RowConfiguration)
         self._noted: set[str] = set()
 
     def kinds(
@@ -98,6 +141,69 @@ class ConfiguredKinds:
                 again = [configured(meanings, each, [one], self.here.level)[0] for each in group]
                 made.append(Kind(again, {sort}))
         return made
+
+    def others(
+        self,
+        meanings: Meanings,
+        kinds: Sequence[Kind],
+        types: Mapping[int, TensorType],
+        budget_s: float,
+    ) -> list[Kind]:
+        """Return attentions and kernels over rows among kinds in configurations that may be faster.
+
+        Each is of the sorts of the kind that it stands beside; `types` and `budget_s` are those of
+        `kinds`.
+        """
+        left = int(budget_s * OTHERS_SHARE / COMPILING_S)
+        sized = [
+            (kind, sizes)
+            for kind in kinds
+            if (sizes := self._sizes_of_other(kind.found[0], types)) is not None
+        ]
+        sized.sort(key=lambda one: -len(one[0].found) * _work(one[1]))
+        made: list[Kind] = []
+        for kind, sizes in sized:
+            chosen: list[ChosenAttention | ChosenRows]
+            if isinstance(sizes, AttentionSizes):
+                chosen = [
+                    ChosenAttention(one, self.here.level, sizes)
+                    for one in _chosen(
+                        self.attentions, sizes, legal_attentions(sizes, self.here), left
+                    )
+                ]
+            else:
+                ways = _chosen(self.rows, sizes, legal_rows(sizes), left)
+                chosen = [ChosenRows(one, sizes) for one in ways]
+            names = {kind.name}
+            for one in chosen:
+                again = [
+                    configured_attention(each, one)
+                    if isinstance(one, ChosenAttention)
+                    else replace(each, kernel=row_kernel(meanings, each.region, one))
+                    for each in kind.found
+                ]
+                name = again[0].kernel.name
+                if name not in names:  # it makes a difference
+                    names.add(name)
+                    made.append(Kind(again, set(kind.sorts)))
+                    left -= 1
+        return made
+
+    def _sizes_of_other(
+        self, one: Found, types: Mapping[int, TensorType]
+    ) -> AttentionSizes | RowSizes | None:
+        """Return the sizes of an attention or a kernel over rows; None of others, or not known."""
+        if not is_attention(one) and not is_over_rows(one):
+            return None
+        extents = extents_under(one.kernel, types)
+        if extents is None:
+            return None
+        if is_attention(one):
+            *batch, queries, keys, depth, width = extents
+            return AttentionSizes(math.prod(batch), queries, keys, depth, width, self.threads)
+        groups = one.kernel.shapes.groups
+        length = math.prod(extents[loop] for loop in groups.loops(groups.count - 1))
+        return RowSizes(digest_of(one), math.prod(extents) // length, length, self.threads)
 
     def choice(self, budget_s: float) -> Choose:
         """Return what chooses the configurations of convolutions, of equal ones the same.
@@ -139,7 +245,7 @@ class ConfiguredKinds:
         defaults = {
             (kind.found[0].region.nodes, kind.form): kind.alone[KERNEL]
             for kind in kinds
-            if kind.form and kind.configuration is None and kind.alone is not None
+            if kind.configuration is None and kind.alone is not None
         }
         for kind in kinds:
             one = kind.found[0]
@@ -154,6 +260,10 @@ class ConfiguredKinds:
             if isinstance(chosen, ChosenConvolution):
                 of = replace(chosen.sizes, threads=self.threads)
                 self.convolutions.store(of, default, {chosen.configuration: lap})
+            elif isinstance(chosen, ChosenAttention):
+                self.attentions.store(chosen.sizes, default, {chosen.configuration: lap})
+            elif isinstance(chosen, ChosenRows):
+                self.rows.store(chosen.sizes, default, {chosen.configuration: lap})
             elif (sizes := self.sizes_of(one, types)) is not None:
                 self.products.store(sizes, default, {chosen.configuration: lap})
 
@@ -170,3 +280,28 @@ class ConfiguredKinds:
             ),
         ]
         return promising(sizes, legal(sizes, self.here), samples, self.here, count, known)
+
+
+def _work(sizes: AttentionSizes | RowSizes) -> int:
+    """Return about how much a kernel computes."""
+    if isinstance(sizes, RowSizes):
+        return CELL_WORTH * sizes.rows * sizes.length
+    return sizes.heads * sizes.queries * sizes.keys * (sizes.depth + sizes.width)
+
+
+def in_order_of_trial(sizes: AttentionSizes | RowSizes, configurations: Sequence[Any]) -> list[Any]:
+    """Return the configurations but the default, which is the first, as they are worth a trial."""
+    return list(configurations[1:])
+
+
+def _chosen(
+    timed: TimedConfigurations[Any, Any], sizes: Any, configurations: Sequence[Any], count: int
+) -> list[Any]:
+    """Choose what takes part: what is known to be faster, else up to `count` that nobody tried.
+
+    The first of `configurations` is the default.
+    """
+    best, known = timed.best(sizes), timed.timed(sizes)
+    fresh = [one for one in in_order_of_trial(sizes, configurations) if one not in known]
+    tried = fresh[: max(0, min(count, MOST_OF_ONE))]
+    return [*([best] if best in configurations[1:] else []), *tried]

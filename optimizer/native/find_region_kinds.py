@@ -43,7 +43,7 @@ def kinds_of(
 ) -> list[Kind]:
     """Find the regions of a plan's graph, of all nodes and of those that nobody fuses yet.
 
-    Products have those of their configurations as well that `configured` chooses, given that
+    Kernels have those of their configurations as well that `configured` chooses, given that
     racing kernels alone may take `budget_s`.
 
     In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
@@ -77,6 +77,7 @@ def kinds_of(
     if configured is not None:
         types = types_under(graph, contest.sizes)
         multiplied += configured.kinds(meanings, everything, types, EVERYTHING, budget_s)
+        multiplied += configured.others(meanings, list(kinds.values()), types, budget_s)
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 

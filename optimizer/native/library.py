@@ -22,9 +22,10 @@ from ..fuse.codegen.compiler import (
     refusal,
 )
 from ..fuse.codegen.unit import LEVELS, unit
-from .configurations.convolution_configuration import ChosenConvolution
-from .configurations.product_configuration import Chosen, constants
-from .loops.lower import Kernel
+from .configurations import attention_configuration, product_configuration
+from .configurations.attention_configuration import ChosenAttention
+from .configurations.product_configuration import Chosen
+from .loops.lower import ChosenConfiguration, Kernel
 from .loops.tables import operation, registration
 
 SUFFIX = ".dll" if os.name == "nt" else ".so"
@@ -90,13 +91,18 @@ def build(
 
 
 @cache
-def _support(name: str, chosen: Chosen | ChosenConvolution | None) -> str:
+def _support(name: str, chosen: ChosenConfiguration | None) -> str:
     """Return a file that kernels need, with the constants of a configuration in front."""
-    if name != "product.h":
-        return _text(name)
-    if not isinstance(chosen, Chosen):
-        return f"{constants()}\n{_text(name)}"
-    return f"{chosen.constants()}\n{chosen.specialised(_text(name))}"
+    text = _text(name)
+    if name == "product.h":
+        default = product_configuration.constants()
+    elif name == "attention.h":
+        default = attention_configuration.constants()
+    else:
+        return text
+    if not isinstance(chosen, Chosen | ChosenAttention):
+        return f"{default}\n{text}"
+    return f"{chosen.constants()}\n{chosen.specialised(text)}"
 
 
 @cache

@@ -66,9 +66,11 @@ class Alone:
     def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
         """Put together what is raced together, without what was raced before."""
         groups: dict[object, list[Kind]] = {}
+        chosen = {k.found[0].region.nodes for k in kinds if k.configuration is not None}
         for name, kind in {kind.name: kind for kind in kinds}.items():
             if name not in self._laps:
-                key = kind.found[0].region.nodes if kind.form else name
+                nodes = kind.found[0].region.nodes
+                key = nodes if kind.form or nodes in chosen else name
                 groups.setdefault(key, []).append(kind)
         return list(groups.values())
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
+from .configurations.attention_configuration import AttentionConfiguration
 from .configurations.convolution_configuration import ConvolutionConfiguration
 from .configurations.product_configuration import ProductConfiguration
+from .configurations.row_configuration import RowConfiguration
 from .configurations.timed import Timed
 from .embed import RULE
 from .grow import Found
@@ -83,7 +85,10 @@ class Kind:
             return "the compiler refuses it"
         if self.alone is None:
             return "not measured alone"
-        own = f"{self.way}: " if self.form else ""
+        own = f"{self.way}: " if self.way else ""
+        ratio = self.beside_default
+        if ratio is not None and not ratio.is_faster:
+            return f"{self.way}, which is no faster"
         if not self.is_promising:
             return f"{own}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
@@ -101,7 +106,15 @@ class Kind:
         return self.found[0].kernel.form
 
     @property
-    def configuration(self) -> ProductConfiguration | ConvolutionConfiguration | None:
+    def configuration(
+        self,
+    ) -> (
+        ProductConfiguration
+        | ConvolutionConfiguration
+        | AttentionConfiguration
+        | RowConfiguration
+        | None
+    ):
         """How its loops are tiled, None by default."""
         chosen = self.found[0].kernel.configuration
         return None if chosen is None else chosen.configuration
@@ -113,7 +126,8 @@ class Kind:
             return self.form
         ratio = self.beside_default
         share = "" if ratio is None else f" ({ratio.ratio:.2f} of the default's time)"
-        return f"{self.form}, in {self.configuration.description}{share}"
+        form = f"{self.form}, " if self.form else ""
+        return f"{form}in {self.configuration.description}{share}"
 
     @property
     def may_skip(self) -> bool:
@@ -137,6 +151,8 @@ class Kind:
     @property
     def is_promising(self) -> bool:
         """Tell whether it was fast enough alone to be tried in the model."""
+        if self.beside_default is not None and not self.beside_default.is_faster:
+            return False  # the default is as good
         limit = PROMISING_MASKED if self.may_skip else PROMISING
         if self.multiplies:
             limit = PROMISING_PRODUCT
@@ -161,10 +177,11 @@ def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
 
 
 def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
-    """Leave out of kinds, what gains most first, the forms of products that another one outdoes."""
+    """Leave out of kinds, what gains most first, what another form or configuration outdoes."""
     kept: list[Kind] = []
     for kind in kinds:
-        if not kind.multiplies or not any(o.multiplies and o.nodes == kind.nodes for o in kept):
+        same = (one for one in kept if one.nodes == kind.nodes)
+        if not any(one.form == kind.form or (one.multiplies and kind.multiplies) for one in same):
             kept.append(kind)
     return kept
 
@@ -173,7 +190,7 @@ def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
     how = f"{kind.way}, {kind.times}, kernel" if kind.convolves else "one kernel,"
-    if kind.multiplies and kind.way != EACH:
+    if not kind.convolves and kind.way not in ("", EACH) and (kind.multiplies or not kind.form):
         how = f"{how} {kind.way},"
     return Step(
         rule=CONVERT if kind.convolves else RULE,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph
+from ..configurations.attention_configuration import ChosenAttention
 from ..grow import Found
 from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
@@ -221,6 +222,16 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         flushes=flushes(meanings, chain),
     )
     return Found(region, named(kernel))
+
+
+def configured(one: Found, chosen: ChosenAttention) -> Found:
+    """Return an attention that was found by default in another configuration."""
+    kernel, block = one.kernel, chosen.configuration.block
+    text = chosen.specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"))
+    again = replace(kernel, name="", text=text, configuration=chosen)
+    if block:
+        again = replace(again, arrange="arrange_attention_by", columns=(block,))
+    return Found(one.region, named(again))
 
 
 def _unscaled(

@@ -8,9 +8,12 @@ from importlib import resources
 
 from ....catalog.datalog.memory.execution import Evaluator
 from ....catalog.datalog.memory.program_cache import shipped
+from . import attention_configuration
+from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
 from .processor import Processor
 from .product_configuration import DEFAULTS, ProductConfiguration
+from .row_configuration import RowConfiguration, RowSizes
 
 
 @dataclass(frozen=True, order=True)
@@ -73,3 +76,31 @@ def legal_convolutions(
         ConvolutionConfiguration(block, None if way == prepared else way) for block, way in found
     ]
     return (default, *others)
+
+
+@cache
+def legal_attentions(sizes: AttentionSizes, here: Processor) -> tuple[AttentionConfiguration, ...]:
+    """Return the legal configurations of an attention on a processor, the default first."""
+    default = attention_configuration.DEFAULTS[here.level]
+    block = sizes.default_block
+    derived = _program()(
+        {
+            "processor": (
+                (here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),
+            ),
+            "attention": ((sizes.queries, sizes.keys),),
+            "default_attention": ((default.tile_rows, block),),
+        }
+    )
+    found = sorted(derived["legal_attention"])
+    others = [AttentionConfiguration(*row) for row in found if row != (default.tile_rows, block)]
+    return (default, *others)
+
+
+@cache
+def legal_rows(sizes: RowSizes) -> tuple[RowConfiguration, ...]:
+    """Return the legal configurations of a kernel over rows, the default first."""
+    default = RowConfiguration()
+    derived = _program()({"row": ((sizes.length,),), "default_row": (astuple(default),)})
+    others = sorted(RowConfiguration(*row) for row in derived["legal_row"])
+    return (default, *(one for one in others if one != default))

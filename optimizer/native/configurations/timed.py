@@ -9,18 +9,31 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ....profiles.machine import load_device
 from ....profiles.races.race import Lap
+from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
 from .legal import ProductSizes
 from .processor import Processor
 from .product_configuration import ProductConfiguration
+from .row_configuration import RowConfiguration, RowSizes
 
 if TYPE_CHECKING:
     from ....catalog import Catalog
 
-Sizes = TypeVar("Sizes", bound=ProductSizes | ConvolutionSizes)
-Configuration = TypeVar("Configuration", bound=ProductConfiguration | ConvolutionConfiguration)
+Sizes = TypeVar("Sizes", bound=ProductSizes | ConvolutionSizes | AttentionSizes | RowSizes)
+Configuration = TypeVar(
+    "Configuration",
+    bound=ProductConfiguration
+    | ConvolutionConfiguration
+    | AttentionConfiguration
+    | RowConfiguration,
+)
 # Families of kernels by what their sizes are, whose last field is the number of threads.
-FAMILIES: dict[type, str] = {ProductSizes: "product", ConvolutionSizes: "convolution"}
+FAMILIES: dict[type, str] = {
+    ProductSizes: "product",
+    ConvolutionSizes: "convolution",
+    AttentionSizes: "attention",
+    RowSizes: "row",
+}
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,5 @@
-/* Products of a block of queries, for attention: tiles of some rows and two vectors, as many as the
-   registers hold. */
-#undef ATTENTION_ROWS
-#if defined(LEVEL_AVX512)
-#define ATTENTION_ROWS 12
-#else
-#define ATTENTION_ROWS 6
-#endif
+/* Products of a block of queries, for attention: tiles of ATTENTION_ROWS rows, 14 at most, and two
+   vectors, as many as the registers hold (configurations/attention_configuration.py). */
 
 #define PANEL (2 * LANES_32)
 
@@ -13,12 +7,12 @@
 static INLINED void attention_tile(
     const int rows, const float *A, i64 sa, i64 sk, const float *B, float *C, i64 sc, i64 K) {
   VEC_32 x[ATTENTION_ROWS], y[ATTENTION_ROWS];
-  _Pragma("GCC unroll 12")
+  _Pragma("GCC unroll 14")
   for (int r = 0; r < rows; r++) x[r] = y[r] = SET_32(0);
   for (i64 k = 0; k < K; k++) {
     VEC_32 low = FULL_32(B + k * PANEL), high = FULL_32(B + k * PANEL + LANES_32);
     HOLD(low); HOLD(high);
-    _Pragma("GCC unroll 12")
+    _Pragma("GCC unroll 14")
     for (int r = 0; r < rows; r++) {
       VEC_32 a = SET_32(A[r * sa + k * sk]);
       HOLD(a);
@@ -26,16 +20,17 @@ static INLINED void attention_tile(
       y[r] = FMA_VEC_32(a, high, y[r]);
     }
   }
-  _Pragma("GCC unroll 12")
+  _Pragma("GCC unroll 14")
   for (int r = 0; r < rows; r++) { PUT_32(C + r * sc, x[r]); PUT_32(C + r * sc + LANES_32, y[r]); }
 }
 static APART void attention_product(
     const float *A, i64 sa, i64 sk, const float *B, float *C, i64 sc, i64 rows, i64 K) {
   i64 r = 0;
-#if ATTENTION_ROWS == 12
-  for (; r + 12 <= rows; r += 12) attention_tile(12, A + r * sa, sa, sk, B, C + r * sc, sc, K);
-#endif
+  for (; r + ATTENTION_ROWS <= rows; r += ATTENTION_ROWS)
+    attention_tile(ATTENTION_ROWS, A + r * sa, sa, sk, B, C + r * sc, sc, K);
+#if ATTENTION_ROWS > 6
   for (; r + 6 <= rows; r += 6) attention_tile(6, A + r * sa, sa, sk, B, C + r * sc, sc, K);
+#endif
   A += r * sa; C += r * sc;
   switch (rows - r) {
     case 5: attention_tile(5, A, sa, sk, B, C, sc, K); break;

@@ -255,17 +255,21 @@ static void arrange_columns(call *c, i64 grain, int reduced, i64 arrays, i64 kep
 
 /* Attention: a unit is a block of queries of a head; a task has the head's keys and values packed
    once, and its blocks' scores. The loops are the batch's, queries, keys, depth and width. */
-static void arrange_attention(call *c, i64 grain) {
+static INLINED void arrange_attention_by(call *c, i64 grain, i64 queries) {
   i64 *size = &c->extent[c->loops - 4];
   i64 heads = 1;
   for (int l = 0; l < c->loops - 4; l++) heads *= c->extent[l];
   const i64 padded = (size[1] + 31) / 32 * 32, wide = (size[3] + 31) / 32 * 32;
-  c->block = size[1] > 4096 ? 12 : size[1] > 1024 ? 24 : 48;
+  c->block = queries;
   c->blocks = (size[0] + c->block - 1) / c->block;
   c->units = heads * c->blocks;
   c->tasks = LEAST(LEAST(2 * heads, c->units), LEAST(heads * size[0] * size[1] * (size[2] + size[3]) / grain, MOST_TASKS));
   if (c->tasks < 1) c->tasks = 1;
   c->share = (i64)sizeof(float) * (padded * size[2] + wide * size[1] + c->block * (padded + wide + 1));
+}
+static void arrange_attention(call *c, i64 grain) {
+  const i64 keys = c->extent[c->loops - 3];
+  arrange_attention_by(c, grain, keys > 4096 ? 12 : keys > 1024 ? 24 : 48);
 }
 
 /* A product with a constant matrix: a unit is a panel of columns for a block of rows, which stays in

@@ -14,7 +14,7 @@ from ...fuse.codegen.loops import IDENTITY, combine, simd_loop
 from ...fuse.codegen.statements import expression
 from .cells import SLOW_COST, Cells
 from .elements import C_TYPES, stored
-from .row_text import STREAMS, Writer, local_type
+from .row_text import Writer, local_type
 
 # Rows that are computed at once where their number is known, and cells of a column then.
 FEW_ROWS, FEW_CELLS = 8, 160
@@ -24,6 +24,8 @@ SHORT = 256
 MOST_COLUMNS, MOST_COLUMNS_OF_FEW = 1024, 4096
 # Rows that are added up in float32.
 ROWS_OF_TILE = 64
+# Rows that are added up side by side.
+ROWS_AT_ONCE = 4
 _ADDED = frozenset({"sum", "prod"})
 
 
@@ -218,8 +220,8 @@ class ColumnWriter(Writer):
             lines.append(f"      const i64 stop = LEAST(tile + {ROWS_OF_TILE}, {rows});")
         lines.append(f"{indent}i64 r = {first};")
         if quick and folded:
-            lines.append(f"{indent}for (; r + {STREAMS} <= {end}; r += {STREAMS}) {{")
-            body = self._rows_of(stage, roots, folded, STREAMS)
+            lines.append(f"{indent}for (; r + {ROWS_AT_ONCE} <= {end}; r += {ROWS_AT_ONCE}) {{")
+            body = self._rows_of(stage, roots, folded, ROWS_AT_ONCE)
             lines += [*self._loop_over_columns(body, f"{indent}  "), f"{indent}}}"]
         lines.append(f"{indent}for (; r < {end}; r++) {{")
         body = self._rows_of(stage, roots, folded, 1)

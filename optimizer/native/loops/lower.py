@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from ...fuse.codegen.statements import LoweringError
+from ...graph.graph import TensorType
+from ..configurations.attention_configuration import ChosenAttention
 from ..configurations.convolution_configuration import ChosenConvolution
 from ..configurations.product_configuration import Chosen
+from ..configurations.row_configuration import ChosenRows, RowConfiguration
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
@@ -50,6 +53,9 @@ LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
 _CONVERSION = re.compile(r"\b(rounded_b?float16|saturated)_32\(")
 _BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
+
+
+ChosenConfiguration = Chosen | ChosenConvolution | ChosenAttention | ChosenRows
 
 
 @dataclass(frozen=True)
@@ -107,13 +113,30 @@ class Kernel:
     skips: bool = False
     packed: tuple[tuple[int, int, Laying], ...] = ()
     form: str = ""
-    configuration: Chosen | ChosenConvolution | None = None
+    configuration: ChosenConfiguration | None = None
     turned: tuple[tuple[int, int], ...] = ()
     drawn: tuple[tuple[int, int, int], ...] = ()
 
 
-def lower_region(meanings: Meanings, region: Region) -> Kernel:
-    """Return the kernel of a region; raise LoweringError with why there is none."""
+def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int, ...] | None:
+    """Return the extents of a kernel's loops where its operands have types; None if not known."""
+    sizes: dict[str, int] = {}
+    for value, (_, shape) in zip(kernel.inputs, kernel.shapes.inputs, strict=True):
+        known = types[value].shape if value in types else None
+        for name, size in zip(shape, known or (), strict=False):
+            if isinstance(name, str) and isinstance(size, int):
+                sizes[name] = size
+    extents = [one if isinstance(one, int) else sizes.get(one, 0) for one in kernel.shapes.extents]
+    return tuple(extents) if all(extents) else None
+
+
+def lower_region(
+    meanings: Meanings, region: Region, configuration: RowConfiguration | None = None
+) -> Kernel:
+    """Return the kernel of a region; raise LoweringError with why there is none.
+
+    A `configuration` is for one that reduces along rows.
+    """
     axes = tuple(axis for axis, size in enumerate(region.space) if size != 1)
     if not axes or len(axes) > MOST_LOOPS or len(region.space) > MOST_AXES:
         raise LoweringError("no loops, or too many")
@@ -135,7 +158,8 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
     made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
-    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    configuration = configuration or RowConfiguration()
+    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made, configuration)
     columns = None
     if reduced and len(extents) - 1 not in reduced:
         if HALVES.intersection((*made, *(one.dtype for one in accesses))):
@@ -171,6 +195,12 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
             columns=columns.arranges if columns else (),
         )
     )
+
+
+def reconfigured(meanings: Meanings, region: Region, chosen: ChosenRows) -> Kernel:
+    """Return the kernel of a region that reduces along rows in another configuration."""
+    kernel = lower_region(meanings, region, chosen.configuration)
+    return replace(kernel, configuration=chosen)
 
 
 def _support(text: str, dtypes: Iterable[str]) -> str:

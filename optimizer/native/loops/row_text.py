@@ -16,18 +16,15 @@ from ....catalog.operators.terms import Read
 from ...fuse.codegen import statements
 from ...fuse.codegen.loops import IDENTITY, Fold, combine, simd_loop
 from ...fuse.codegen.statements import LoweringError, expression
+from ..configurations.row_configuration import RowConfiguration
 from .affine import Extent
 from .cells import SLOW_COST, Access, Cells
 from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
 
-# A cell that costs less than this is computed anew: a load and a store are 1 each.
-KEPT_COST = 2.0
 # Cells of a row that are computed at a time, where nothing is reduced along it; fewer where they
 # are converted before and after, and lie in the first cache meanwhile.
 BLOCK, CONVERTED_BLOCK = 4096, 1024
-# Sums of a row that are added up side by side, where adding takes longer than the cells.
-STREAMS = 4
 MOST_FOLDS = 1000
 
 
@@ -55,6 +52,7 @@ class Writer:
     groups: Groups
     extents: tuple[Extent, ...]
     made: Sequence[str] = ()
+    configuration: RowConfiguration = field(default_factory=RowConfiguration)
     kept: list[int] = field(default_factory=list)
     # the outputs that kept cells lie in until these are written
     lent: dict[int, int] = field(default_factory=dict)
@@ -225,7 +223,7 @@ class Writer:
             cell = cells.cells[one]
             if cell.row:
                 return
-            if one in earlier and (cell.cost >= KEPT_COST or one in cells.outputs):
+            if one in earlier and (cell.cost >= self.configuration.kept or one in cells.outputs):
                 if one not in kept and not (one in cells.outputs and cell.level < stage):
                     kept.append(one)
                 last[one] = stage
@@ -313,7 +311,8 @@ class Writer:
             "    for (i64 start = from; start < to; start += TILE) {",
             "      const i64 stop = LEAST(start + TILE, to);",
         ]
-        lines += self._streams(body, folds) if cost < SLOW_COST else self._stream(body, folds)
+        apart = cost < SLOW_COST and self.configuration.streams > 1
+        lines += self._streams(body, folds) if apart else self._stream(body, folds)
         return [*lines, "    }"]
 
     def _stream(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
@@ -323,8 +322,9 @@ class Writer:
 
     def _streams(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
         """Return a loop over several parts of a tile at once: sums don't wait for each other."""
-        lines = ["      const i64 part = (stop - start) / 64 * 16;"]
-        all_folds = [[_of_part(fold, part) for fold in folds] for part in range(STREAMS)]
+        streams = self.configuration.streams
+        lines = [f"      const i64 part = (stop - start) / {16 * streams} * 16;"]
+        all_folds = [[_of_part(fold, part) for fold in folds] for part in range(streams)]
         every = [fold for part in all_folds for fold in part]
         lines += [f"      {fold.declare()}" for fold in every]
         inside: list[str] = []
@@ -341,7 +341,7 @@ class Writer:
             "      for (i64 j = start; j < start + part; j++) {",
             *(f"        {line}" for line in inside),
             "      }",
-            *simd_loop("j", f"start + {STREAMS} * part", "stop", body, all_folds[0], "      "),
+            *simd_loop("j", f"start + {streams} * part", "stop", body, all_folds[0], "      "),
         ]
         return [*lines, *(_gathered(fold, fold.result()) for fold in every)]
 

@@ -1,0 +1,96 @@
+"""Assignments of layouts: which there are, what they compute, and what is told of their times."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from tensolog.catalog import Catalog
+from tensolog.optimizer.egraph.egraph import EGraph
+from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
+from tensolog.optimizer.graph.convert import to_model
+from tensolog.optimizer.layouts.assignments import Assignments
+from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.optimizer.layouts.space import space_of
+from tensolog.optimizer.layouts.timed_assignments import (
+    GROUPS,
+    SUMS,
+    cost_graph,
+    sums,
+    time_assignments,
+)
+from tensolog.profiles.learning.cost_graphs import load_cost_graphs, store_cost_graph
+from tensolog.profiles.machine import load_device
+
+from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
+
+from .networks import has_blocks, network
+
+pytestmark = pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked layout here")
+SEEDS = (1, 4, 6)
+
+
+def assignments_of(model, seed=0):
+    egraph = EGraph(graph_of(model), {}, FOLD_LIMIT)
+    return Assignments(space_of(egraph, Costs(egraph, Prices(seed)), block_size()))
+
+
+def outputs(model, feeds):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, feeds)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_assignment_computes_what_the_model_does(seed):
+    drawn = network(seed)
+    model = drawn.model()
+    feeds = {"x": np.random.default_rng(seed).normal(size=drawn.shape).astype(np.float32)}
+    expected = outputs(model, feeds)
+    assignments = assignments_of(model)
+    chosen = assignments.drawn(16, seed=0)
+    assert len({one.blocked for one in chosen}) == len(chosen) > 1
+    for one in chosen:
+        given = outputs(to_model(assignments.graph(one)), feeds)
+        for own, other in zip(given, expected, strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_just_what_is_assigned_lies_in_blocks(seed):
+    assignments = assignments_of(network(seed).model())
+    every = assignments.drawn(2 ** len(assignments.operators), seed=0)
+    by_blocked = {one.blocked: one for one in every}
+    plain = assignments.graph(by_blocked[frozenset()])
+    assert all(node.domain != NCHWC for node in plain.nodes.values())
+    for blocked, one in by_blocked.items():
+        nodes = {choice.node for choice in one.selection.values()}
+        for operator in assignments.operators:
+            in_blocks = bool(nodes & assignments.forms[operator])
+            assert in_blocks or operator not in blocked
+            assert operator not in nodes or operator not in blocked
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_cheapest_is_the_cheapest_of_all(seed):
+    assignments = assignments_of(network(seed).model(), seed)
+    every = assignments.drawn(2 ** len(assignments.operators), seed=0)
+    least = min(one.cost_ns for one in every)
+    assert assignments.cheapest().cost_ns == pytest.approx(least)
+
+
+def test_times_become_rows_of_the_catalog():
+    assignments = assignments_of(network(1).model())
+    chosen = assignments.drawn(8, seed=0)
+    timed = time_assignments(assignments, chosen, threads=1, budget_s=0.0)
+    assert (timed.times_ns > 0).all()
+    with Catalog(":memory:") as catalog:
+        machine = load_device(catalog)
+        graph = cost_graph("layout/x.npz", assignments, chosen, timed.times_ns, machine, 1)
+        store_cost_graph(catalog, graph)
+        (loaded,) = load_cost_graphs(catalog)
+        assert loaded.hash == graph.hash and loaded.collection == "layout"
+    told = graph.arrays["node_config_feat"][:, :, 0]
+    for row, one in zip(told, chosen, strict=True):
+        own = {op for op, blocked in zip(assignments.operators, row, strict=True) if blocked}
+        assert own == one.blocked
+    plain = next(one for one in chosen if not one.blocked)
+    summed = sums(assignments, plain, machine, 1).reshape(len(GROUPS), 2, len(SUMS))
+    assert not summed[:, 1].any() and summed[:, 0, 0].sum() == len(plain.selection)

@@ -1,0 +1,199 @@
+"""Attentions and kernels over rows in configurations: which, what they compute, what is tried."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from tensolog.catalog import Catalog
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.attention.kernel import configured
+from tensolog.optimizer.native.configurations.attention_configuration import (
+    DEFAULTS,
+    AttentionConfiguration,
+    AttentionSizes,
+    ChosenAttention,
+    constants,
+)
+from tensolog.optimizer.native.configurations.legal import legal_attentions, legal_rows
+from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
+from tensolog.optimizer.native.configurations.row_configuration import (
+    ChosenRows,
+    RowConfiguration,
+    RowSizes,
+)
+from tensolog.optimizer.native.configurations.timed import Timed
+from tensolog.optimizer.native.configured_kinds import ConfiguredKinds, digest_of, reconfigured
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops import lower
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.region_kinds import Kind, best_forms
+from tensolog.profiles.races.race import Lap
+
+from .build import model, needs_compiler, opened
+from .test_configurations import RUNNABLE
+
+LENGTH, QUERIES, KEYS = 100, 29, 45
+
+
+def found_in(proto):
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    meanings = Meanings(graph)
+    (found,) = regions(meanings, graph.nodes)
+    return meanings, found
+
+
+def normalization(rows=7, length=LENGTH):
+    """A sum of two tensors, normalized."""
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["a"]),
+        helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"], axis=-1),
+    ]
+    held = {"g": np.linspace(0.5, 2, length, dtype="f"), "b": np.ones(length, "f")}
+    return model(nodes, {"x": [rows, length], "z": [rows, length]}, {"y": [rows, length]}, held)
+
+
+def attention(queries=QUERIES, keys=KEYS):
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Add", ["s", "m"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["w"], axis=-1),
+        helper.make_node("MatMul", ["w", "v"], ["y"]),
+    ]
+    given = {"q": [2, queries, 20], "k": [2, 20, keys], "v": [2, keys, 33], "m": [queries, keys]}
+    return model(nodes, given, {"y": [2, queries, 33]})
+
+
+def lap(ratio, apart=0.002):
+    return Lap(1000 * ratio, 10.0, ratio, ratio - apart, ratio + apart, 50)
+
+
+# --------------------------------------------------------------------------------------- legality
+
+
+@pytest.mark.parametrize("level", DEFAULTS)
+def test_the_default_attention_is_first_and_tiles_fit_registers(level):
+    here = Processor(level, *REGISTERS[level], 32 << 10, 512 << 10)
+    sizes = AttentionSizes(8, 300, 300, 64, 64)
+    first, *others = legal_attentions(sizes, here)
+    assert first == DEFAULTS[level] and first not in others and len(set(others)) == len(others)
+    for one in others:
+        assert 2 * one.tile_rows + 3 <= here.registers
+        assert one.block % one.tile_rows == 0 and 0 < one.block < 300 + one.tile_rows
+        assert 8 * one.block * 300 <= here.second_cache_bytes or one.block == one.tile_rows
+    assert legal_attentions(AttentionSizes(8, 1, 64, 64, 64), here)[0] == DEFAULTS[level]
+
+
+def test_short_rows_are_not_divided():
+    assert legal_rows(RowSizes(1, 7, 15)) == (RowConfiguration(),)
+    assert {one.streams for one in legal_rows(RowSizes(1, 7, 16))} == {4, 1}
+    assert {one.streams for one in legal_rows(RowSizes(1, 7, 64))} == {1, 2, 4}
+
+
+def test_other_levels_keep_the_default_of_attentions():
+    chosen = ChosenAttention(
+        AttentionConfiguration(14, 28), "avx512", AttentionSizes(1, 9, 9, 9, 9)
+    )
+    numbers = [line.split()[-1] for line in chosen.constants().splitlines() if "define " in line]
+    assert numbers == ["14", "6", "6"]
+    default = [line.split()[-1] for line in constants().splitlines() if "define " in line]
+    assert default == ["12", "6", "6"]
+
+
+# ---------------------------------------------------------------------------------------- results
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", RUNNABLE[:2])
+def test_every_configuration_computes_what_the_runtime_does(level):
+    cases = []
+    meanings, found = found_in(normalization())
+    sizes = RowSizes(digest_of(found), 7, LENGTH)
+    rows = [ChosenRows(one, sizes) for one in legal_rows(sizes)[1:]]
+    made = [replace(found, kernel=lower.reconfigured(meanings, found.region, one)) for one in rows]
+    cases.append((normalization(), meanings, [found, *made]))
+    meanings, found = found_in(attention())
+    own = DEFAULTS[level].tile_rows
+    ways = [AttentionConfiguration(6, 12), AttentionConfiguration(own, own)]
+    ways += [AttentionConfiguration(14, 28)] * (level == "avx512")
+    sizes = AttentionSizes(2, QUERIES, KEYS, 20, 33)
+    made = [configured(found, ChosenAttention(one, level, sizes)) for one in ways]
+    cases.append((attention(), meanings, [found, *made]))
+    library = build([one.kernel for *_, ones in cases for one in ones], levels=(level,))
+    for proto, meanings, ones in cases:
+        assert len({one.kernel.name for one in ones}) > 2
+        feeds = {
+            entry.name: np.random.default_rng(at)
+            .normal(size=[size.dim_value for size in entry.type.tensor_type.shape.dim])
+            .astype(np.float32)
+            for at, entry in enumerate(proto.graph.input)
+        }
+        plain = onnxruntime.InferenceSession(proto.SerializeToString())
+        (wanted,) = plain.run(None, feeds)
+        for one in ones:
+            graph = meanings.graph.copy()
+            assert place(graph, one.region.nodes, one.kernel)
+            session = opened(to_model(embed(graph, library.domain)), library, threads=2)
+            (given,) = session.run(None, feeds)
+            np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-5)
+
+
+# --------------------------------------------------------------------------------- what is tried
+
+
+def kinds_with_laps(kinds, ratios):
+    for kind, ratio in zip(kinds, ratios, strict=True):
+        kind.alone = {OPERATORS: lap(2.0), KERNEL: lap(ratio)}
+    return kinds
+
+
+@pytest.mark.parametrize("proto", [normalization(), attention()], ids=["rows", "attention"])
+def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
+    meanings, found = found_in(proto)
+    default = Kind([found], {0, 2})
+    with Catalog(":memory:") as catalog:
+        first = ConfiguredKinds(catalog, threads=1)
+        made = first.others(meanings, [default], meanings.graph.types, budget_s=5.0)
+        assert len(made) == 2 and all(kind.sorts == {0, 2} for kind in made)
+        faster, slower = made
+        first.note(kinds_with_laps([default, *made], [1.0, 0.8, 1.2]), meanings.graph.types)
+        assert faster.beside_default.is_faster and not slower.beside_default.is_faster
+        assert not slower.is_promising and "no faster" in slower.refusal([faster])
+        again = ConfiguredKinds(catalog, threads=1)
+        known, *fresh = again.others(meanings, [default], meanings.graph.types, budget_s=5.0)
+        assert known.configuration == faster.configuration
+        assert fresh and slower.name not in {kind.name for kind in fresh}
+        (only,) = again.others(meanings, [default], meanings.graph.types, budget_s=0.0)
+        assert only.configuration == faster.configuration
+        two = ConfiguredKinds(catalog, threads=2)
+        assert two.others(meanings, [default], meanings.graph.types, budget_s=0.0) == []
+
+
+def test_the_fastest_configuration_alone_is_kept():
+    meanings, found = found_in(normalization())
+    sizes = RowSizes(digest_of(found), 7, LENGTH)
+    chosen = ChosenRows(legal_rows(sizes)[1], sizes)
+    other = replace(found, kernel=lower.reconfigured(meanings, found.region, chosen))
+    default, faster = Kind([found]), Kind([other], beside_default=Timed(0.9, 0.88, 0.92))
+    assert best_forms([faster, default]) == [faster]
+    assert best_forms([default, faster]) == [default]
+
+
+@pytest.mark.parametrize("proto", [normalization(), attention()], ids=["rows", "attention"])
+def test_another_plan_has_the_configuration_of_the_same_kernel(proto):
+    meanings, found = found_in(proto)
+    with Catalog(":memory:") as catalog:
+        configurations = ConfiguredKinds(catalog, threads=1)
+        types = meanings.graph.types
+        (kind,) = configurations.others(meanings, [Kind([found])], types, budget_s=2.5)
+    other, again = found_in(proto)
+    (made,) = reconfigured(other, [again], [kind])
+    assert made.kernel.name == kind.name
+    different, third = found_in(normalization(9, 52))
+    assert reconfigured(different, [third], [kind]) == []
