@@ -10,6 +10,7 @@ region of cells is derived by `regions/regions.dl`, and chosen in `grow.py` and 
 | `convolution/`, `attention/`, `product/` | algorithms of their own, file by file |
 | `quantized/` | products, convolutions and pools of 8-bit integers |
 | `regions/` | none: which nodes one kernel may compute together |
+| `recurrence/` | loops over steps that are written out: scans over time |
 | `indexed/` | rows that are gathered and scattered by indices |
 | `configurations/` | none: how loops are tiled, which kernels are told |
 | `headers/` | what kernels call: fixed C |

@@ -24,6 +24,7 @@ from .quantized.kernel import quantized_products
 from .quantized.pool import quantized_pools
 from .quantized.running_norm import running_norms
 from .quantized.whole import groups_of, outside
+from .recurrence.kernel import recurrences
 from .regions.candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
 
@@ -50,6 +51,8 @@ def regions(
         found = [*quantized, *(one for one in found if left.issuperset(one.region.nodes))]
     found += running_norms(meanings, set(allowed) - _covered(found))
     left = outside(groups, allowed) & computable - _covered(found)
+    found += recurrences(meanings, left)
+    left -= _covered(found)
     found += attentions(meanings, left)
     left -= _covered(found)
     found += scattered_rows(meanings, left)

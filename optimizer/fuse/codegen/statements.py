@@ -61,6 +61,18 @@ def expression(term: Term, dtype: str, reads: Mapping[str, str | float | bool]) 
     return _Expression(dtype, reads).text(term)
 
 
+def literal(value: float | bool, dtype: str = "float32") -> str:
+    """Return a number in C, of type `dtype`."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    text = float(value).hex() + ("f" if dtype == "float32" else "")
+    return f"({text})" if math.copysign(1.0, value) < 0 else text
+
+
 class _Expression:
     def __init__(self, dtype: str, reads: Mapping[str, str | float | bool]) -> None:
         self.suffix = SUFFIXES[dtype]
@@ -116,14 +128,7 @@ class _Expression:
         return None
 
     def _literal(self, value: float | bool) -> str:
-        if isinstance(value, bool):
-            return str(int(value))
-        if math.isnan(value):
-            return "NAN"
-        if math.isinf(value):
-            return "INFINITY" if value > 0 else "(-INFINITY)"
-        text = float(value).hex() + ("f" if self.suffix == "32" else "")
-        return f"({text})" if math.copysign(1.0, value) < 0 else text
+        return literal(value, "float64" if self.suffix == "64" else "float32")
 
     def _special(self, term: Term) -> str | None:
         """Forms that overflow or cancel if they are computed as they are written."""

@@ -170,8 +170,12 @@ static STATUS compute(void *state, void *context) {
         context, (size_t)k, step, (size_t)o->rank, &value));
     TRY(API(api, TENSOR_DATA, void *, void **)(value, (void **)&c.out[k]));
     i64 apart = 1;
-    for (int axis = o->rank - 1; axis >= 0; apart *= step[axis--])
-      if (o->loop[axis] >= 0) c.place[k][w->group[o->loop[axis]]] = apart;
+    for (int g = 0; g < w->groups; g++) c.place[k][g] = 0;
+    for (int axis = o->rank - 1; axis >= 0; apart *= step[axis--]) {
+      if (o->loop[axis] < 0) continue;
+      i64 *place = &c.place[k][w->group[o->loop[axis]]];
+      if (!*place) *place = apart; /* of merged loops, the last one's */
+    }
   }
   c.rows = 1;
   for (int g = 0; g + 1 < w->groups; g++) c.rows *= c.extent[g];
@@ -389,6 +393,24 @@ static void arrange_running(call *c, i64 grain, i64 lanes) {
   c->block = c->rows > 2 * lanes ? lanes : lanes / 2;
   c->units = (c->rows + c->block - 1) / c->block;
   c->tasks = LEAST(LEAST(all / grain, c->units), MOST_TASKS);
+  if (c->tasks < 1) c->tasks = 1;
+}
+
+/* Steps, the first loop, of rows that each have a state: a unit is a row, or, where `most` isn't 0, so many of its
+   columns or fewer. */
+static void arrange_steps(call *c, i64 grain, i64 most) {
+  const i64 all = c->rows * c->inner;
+  c->rows = 1;
+  for (int g = 1; g < c->loops - 1; g++) c->rows *= c->extent[g];
+  const i64 worth = LEAST(all / grain, 8);
+  i64 pieces = most ? (c->inner + most - 1) / most : 1;
+  if (most && c->rows && c->rows * pieces < worth) pieces = LEAST(worth / c->rows, (c->inner + 15) / 16);
+  if (pieces < 1) pieces = 1;
+  c->block = ((c->inner + pieces - 1) / pieces + 15) / 16 * 16;
+  if (most && c->block > most) c->block = most;
+  c->blocks = !c->inner ? 0 : most ? (c->inner + c->block - 1) / c->block : 1;
+  c->units = c->extent[0] ? c->rows * c->blocks : 0;
+  c->tasks = LEAST(LEAST(c->units, all / grain), MOST_TASKS);
   if (c->tasks < 1) c->tasks = 1;
 }
 

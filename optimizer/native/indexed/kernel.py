@@ -162,7 +162,7 @@ def _lowered(
         own = gathered.get(access.value)
         table = access.value if own is None else own.table
         read.append(Access(table, access.map, access.dtype))
-    fill = _fill(meanings, scatter.target)
+    fill = meanings.uniform(scatter.target)
     accesses = (*read, *indices)
     inputs = tuple(dict.fromkeys(one.value for one in accesses))
     if fill is None:
@@ -213,13 +213,3 @@ def _lowered(
     )
     region = Region(ordered, read_by(graph, ordered), outputs, target)
     return Found(region, named(kernel))
-
-
-def _fill(meanings: Meanings, value: int) -> float | None:
-    """Return the number that all elements of a constant are, None for anything else."""
-    constant = meanings.graph.constant(value)
-    if constant is None or constant.size == 0:
-        return None
-    first = constant.reshape(-1)[:1]
-    same = (constant.reshape(-1).view("uint32") == first.view("uint32")).all()
-    return float(first[0]) if same else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...fuse.codegen.loops import simd_loop
-from ...fuse.codegen.statements import expression
+from ...fuse.codegen.statements import expression, literal
 from ..loops.affine import Extent
 from ..loops.cells import Cells
 from ..loops.elements import C_TYPES
@@ -101,10 +101,7 @@ class ScatterText:
         """Fill the columns of a unit with what they begin with."""
         start = "    for (i64 r = 0; r < rows * width; r += last)"
         if self.target is None:
-            value = float(self.fill)
-            number = "NAN" if math.isnan(value) else f"{value.hex()}f"
-            if math.isinf(value):
-                number = "INFINITY" if value > 0 else "-INFINITY"
+            number = literal(self.fill)
             return [start, f"      for (i64 j = from; j < to; j++) result[r + j] = {number};"]
         source = f"(const float *)c->in[{self.target}] + table * rows * width"
         size = "sizeof(float) * (size_t)(to - from)"

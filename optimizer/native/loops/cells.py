@@ -96,9 +96,19 @@ class Cells:
     """The cells of a region in one part of its innermost loop."""
 
     def __init__(
-        self, meanings: Meanings, region: Region, axes: tuple[int, ...], ranges: Ranges
+        self,
+        meanings: Meanings,
+        region: Region,
+        axes: tuple[int, ...],
+        ranges: Ranges,
+        *,
+        sequential: frozenset[int] = frozenset(),
     ) -> None:
-        """`axes` are those of the space that are loops, in order; others have one element."""
+        """`axes` are those of the space that are loops, in order; others have one element.
+
+        Loops that are `sequential` are no axes of outputs: each step of them makes these anew.
+        """
+        self.sequential = sequential
         self.meanings = meanings
         self.region = region
         self.ranges = ranges
@@ -125,8 +135,8 @@ class Cells:
         All loops, or those alone over which nothing is reduced.
         """
         shape = self.meanings.shape(value)
-        kept = list(range(len(self.axes)))
-        if sum(size != 1 for size in shape) != len(self.axes):
+        kept = [number for number in range(len(self.axes)) if number not in self.sequential]
+        if sum(size != 1 for size in shape) != len(kept):
             kept = [number for number in kept if number not in self.inner]
         left = iter(kept)
         found: list[Affine] = []
@@ -140,7 +150,7 @@ class Cells:
     def _output(self, value: int) -> int:
         place = self.natural(value)
         loops = {number for index in place for number in index.loops}
-        missing = set(range(len(self.axes))) - loops
+        missing = set(range(len(self.axes))) - loops - self.sequential
         if missing and not (self.region.reduced and missing == self.inner):
             raise LoweringError("an output that lacks some of the kernel's loops")
         term = self._value(value, place)

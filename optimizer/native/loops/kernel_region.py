@@ -144,6 +144,16 @@ class Meanings:
         number = constant.array().reshape(()).item()
         return number if isinstance(number, bool) else float(number)
 
+    def uniform(self, value: int) -> float | None:
+        """Give the number that all elements of a constant of float32 are, None for others."""
+        constant = self.graph.constants.get(value)
+        if constant is None or constant.type.dtype != "float32":
+            return None
+        bits = constant.array().reshape(-1).view(np.uint32)
+        if bits.size == 0 or (bits != bits[0]).any():
+            return None
+        return float(bits[:1].view(np.float32)[0])
+
     def _expand(self, number: int) -> Expansion:
         graph, node = self.graph, self.graph.nodes[number]
         spec = self.specification(number)

@@ -1,0 +1,222 @@
+"""Finds loops that are written out: equal steps, each of which reads what the one before has made.
+
+From the results of all steps, which a Concat has side by side, all steps are followed back at once.
+Where they have the same operator, it belongs to a step; where they pick one element after another
+along an axis, that is a place that moves; where each but the first reads what another part of the
+step before has made, that is a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....rules import ABSENT
+from ...fuse.codegen.statements import LoweringError
+from ...graph.graph import Graph, Node
+
+# Fewer steps are hardly a loop.
+LEAST_STEPS = 3
+# Constants of several steps that are larger are taken for different ones.
+MOST_COMPARED_BYTES = 1 << 12
+
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What a step reads: the element of `source` at `first + step * t` along an axis.
+
+    It has the axis, of one element, where `keeps` is true.
+    """
+
+    source: int
+    axis: int
+    first: int
+    step: int
+    keeps: bool
+
+
+@dataclass
+class Steps:
+    """A loop of `count` steps, told by the second one, whose nodes are `body`.
+
+    `moving` and `states` are values that it reads: of these, `(before the loop, made in a step)`.
+    `stacked` is what it makes, with the axis along which `result` has that of all steps. `last` are
+    states that are read when all is done. `nodes` are those of all steps.
+    """
+
+    count: int
+    made: int
+    axis: int
+    result: int
+    nodes: set[int] = field(default_factory=set)
+    body: set[int] = field(default_factory=set)
+    moving: dict[int, Moving] = field(default_factory=dict)
+    states: dict[int, tuple[int, int]] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
+
+
+def written_out(graph: Graph, number: int, allowed: Collection[int]) -> Steps:
+    """Return the loop whose results a node puts side by side; LoweringError where it is none."""
+    node = graph.nodes[number]
+    if node.operator != "Concat" or len(node.inputs) < LEAST_STEPS:
+        raise LoweringError("no results of several steps")
+    (result,) = node.outputs
+    shape = graph.shape(result)
+    if shape is None or len(set(node.inputs)) != len(node.inputs):
+        raise LoweringError("results that aren't those of several steps")
+    axis = int(graph.attribute(number, "axis")) % len(shape)  # type: ignore[call-overload]
+    if any((graph.shape(value) or ())[axis : axis + 1] != (1,) for value in node.inputs):
+        raise LoweringError("several elements of a step")
+    found = Steps(len(node.inputs), node.inputs[1], axis, result, {number})
+    _Follower(graph, allowed, found).follow(tuple(node.inputs))
+    if not found.states:
+        raise LoweringError("steps that don't depend on each other")
+    _refuse_others(graph, found)
+    return found
+
+
+class _Follower:
+    """Follows all steps of a loop back at once."""
+
+    def __init__(self, graph: Graph, allowed: Collection[int], steps: Steps) -> None:
+        self.graph, self.allowed, self.steps = graph, allowed, steps
+        self.known: set[Values] = set()
+        # what steps made, by all but the last of it
+        self.made: dict[Values, Values] = {}
+
+    def follow(self, first: Values) -> None:
+        """Follow values back, one of each step; raise LoweringError where steps differ."""
+        waiting = [first]
+        while waiting:
+            values = waiting.pop()
+            if values in self.known or _is_one(self.graph, values):
+                continue
+            self.known.add(values)
+            before = self.made.get(values[1:])
+            if before is not None:
+                self.steps.states[values[1]] = (values[0], before[1])
+                self.steps.last[before[-1]] = before[1]
+                continue
+            nodes = self._nodes(values)
+            moving = self._moving(values, nodes)
+            self.steps.nodes |= set(nodes)
+            if moving is not None:
+                self.steps.moving[values[1]] = moving
+                continue
+            if not set(nodes) <= set(self.allowed):
+                raise LoweringError("steps that no kernel may have")
+            self.steps.body.add(nodes[1])
+            self.made[values[:-1]] = values
+            operands = [self.graph.nodes[node].inputs for node in nodes]
+            waiting += reversed(list(zip(*operands, strict=True)))
+
+    def _nodes(self, values: Values) -> Values:
+        graph = self.graph
+        nodes = tuple(graph.producer.get(value, ABSENT) for value in values)
+        if ABSENT in nodes:
+            raise LoweringError("a value of a step that no node makes")
+        told = {_told(graph.nodes[node], value) for node, value in zip(nodes, values, strict=True)}
+        if len(told) == 1 and len(set(nodes)) == len(nodes):
+            return nodes
+        if len(set(nodes)) == 1 and graph.nodes[nodes[0]].operator == "Split":
+            return nodes
+        raise LoweringError("steps that differ")
+
+    def _moving(self, values: Values, nodes: Values) -> Moving | None:
+        """Return the place that moves along an axis, None where values are none of such places."""
+        graph = self.graph
+        node = graph.nodes[nodes[0]]
+        if len(set(nodes)) == 1:
+            shape, axis = graph.shape(values[0]), _axis(graph, nodes[0])
+            if values != node.outputs or shape is None or shape[axis] != 1:
+                raise LoweringError("parts of several elements")
+            return Moving(node.inputs[0], axis, 0, 1, True)
+        if node.operator not in ("Gather", "Slice"):
+            return None
+        sources = {graph.nodes[one].inputs[0] for one in nodes}
+        if len(sources) > 1:
+            return None
+        places = [_place(graph, one) for one in nodes]
+        axis, first, keeps = places[0]
+        step = places[1][1] - first
+        if step == 0 or places != [(axis, first + step * t, keeps) for t in range(len(nodes))]:
+            raise LoweringError("places that aren't equally far apart")
+        return Moving(node.inputs[0], axis, first, step, keeps)
+
+
+def _is_one(graph: Graph, values: Values) -> bool:
+    """Tell whether all steps read the same: one value, or equal small constants."""
+    if len(set(values)) == 1:
+        return True
+    known = [graph.constants.get(value) for value in values]
+    first = known[0]
+    if first is None or any(one is None or one.type != first.type for one in known):
+        return False
+    if (first.type.size_bytes or 0) > MOST_COMPARED_BYTES:
+        return False
+    array = first.array()
+    return all(one is not None and np.array_equal(one.array(), array) for one in known[1:])
+
+
+def _told(node: Node, value: int) -> tuple[object, ...]:
+    """What has to be the same in all steps; where a node picks an element is looked at later."""
+    attributes = sorted(
+        (name, proto.SerializeToString()) for name, proto in node.attributes.items()
+    )
+    return node.operator, tuple(attributes), len(node.inputs), node.outputs.index(value)
+
+
+def _axis(graph: Graph, number: int) -> int:
+    rank = len(graph.shape(graph.nodes[number].inputs[0]) or ())
+    axis: int = graph.attribute(number, "axis") or 0  # type: ignore[assignment]
+    return axis % max(1, rank)
+
+
+def _place(graph: Graph, number: int) -> tuple[int, int, bool]:
+    """Return the axis and the place of what a node picks, and whether it keeps the axis."""
+    node = graph.nodes[number]
+    shape = graph.shape(node.inputs[0])
+    given = [graph.constant(value) for value in node.inputs[1:] if value != ABSENT]
+    if shape is None or any(one is None or one.size != 1 for one in given):
+        raise LoweringError("a place that isn't known")
+    numbers = [int(one.reshape(())) for one in given if one is not None]
+    if node.operator == "Gather":
+        axis, place = _axis(graph, number), numbers[0]
+        keeps = given[0] is not None and given[0].ndim == 1
+        if given[0] is not None and given[0].ndim > 1:
+            raise LoweringError("a place of several axes")
+    else:
+        if len(node.inputs) < 4 or ABSENT in node.inputs or numbers[3:] not in ([], [1]):
+            raise LoweringError("a slice of several axes")
+        place, end, axis = numbers[:3]
+        axis, keeps = axis % len(shape), True
+        made = graph.shape(node.outputs[0])
+        if made is None or made[axis] != 1 or (end - place != 1 and place >= 0):
+            raise LoweringError("a slice of several elements")
+    if place < 0:
+        size = shape[axis]
+        if not isinstance(size, int):
+            raise LoweringError("a place counted from an end that isn't known")
+        place += size
+    return axis, place, keeps
+
+
+def _refuse_others(graph: Graph, steps: Steps) -> None:
+    """Raise LoweringError where others read what a step makes, but for states at the end.
+
+    Of the states, `last` keeps those that are read.
+    """
+    read = {}
+    for number in steps.nodes:
+        for value in graph.nodes[number].outputs:
+            outside = graph.users.get(value, set()) - steps.nodes
+            if value == steps.result or (not outside and not graph.is_pinned(value)):
+                continue
+            if value not in steps.last:
+                raise LoweringError("what a step makes is read elsewhere")
+            read[value] = steps.last[value]
+    steps.last = read

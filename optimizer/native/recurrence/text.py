@@ -1,0 +1,161 @@
+"""C text of a loop over steps: for each row all steps, with its states in the first cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...fuse.codegen.statements import literal
+from ..loops.row_text import Writer
+from .step_cells import TIME
+
+# Columns of a row whose steps are computed at a time, where nothing is reduced along it.
+COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class State:
+    """A state: the access that reads it, and the output of a step that becomes it.
+
+    It begins as what an input has, read by another `access` of the kernel's, or as the number
+    `fill`. `is_row` says that it is one number a row; `result` is the kernel's output that it is
+    when all is done, if any.
+    """
+
+    read: int
+    made: int
+    access: int | None
+    operand: int
+    fill: float
+    is_row: bool
+    result: int | None
+
+
+@dataclass
+class StepWriter(Writer):
+    """Writes the function of a loop; the first merged loop is the one over steps.
+
+    `states` are numbered; `stacked` is the output of a step that the kernel's first output has of
+    all steps, `whole` the numbers of a row that states have room for.
+    """
+
+    states: Sequence[State] = ()
+    stacked: int = 0
+    whole: int = COLUMNS
+
+    def text(self) -> str:
+        """Return the definition of the function."""
+        (cells,) = self.parts
+        self.kept = self._kept(cells) if self.reduces else []
+        held = {state.read for state in self.states}
+        lines = [
+            f"static void {self.name}(i64 *given) {{",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const i64 steps = {self._extent(TIME)}, inner = {self._extent(self._last)};",
+        ]
+        for number, access in enumerate(self.accesses):
+            if number not in held:
+                lines.append(self._base(number, number, self.inputs.index(access.value)))
+        for at, state in enumerate(self.states):
+            if state.access is not None:
+                lines.append(self._base(f"_{at}", state.access, state.operand))
+        lines += [
+            "  for (i64 unit = own->first; unit < own->end; unit++) {",
+            *self._unit(),
+        ]
+        for at, state in enumerate(self.states):
+            lines += self._begun(at, state)
+        own = (one for one in self.kept if one not in self.lent)
+        room = f"[{self.whole}] __attribute__((aligned(64)))"
+        lines += [f"    float x{one}{room};" for one in own]
+        lines.append("    for (i64 t = 0; t < steps; t++) {")
+        lines += self._step_pointers(held)
+        lines += [f"  {line}" for line in self._stages(cells)]
+        made = next((state for state in self.states if state.made == self.stacked), None)
+        if made is not None:
+            lines += _copied("result", f"q{self.stacked}", made.is_row, "      ")
+        lines.append("    }")
+        for at, state in enumerate(self.states):
+            if state.result is not None:
+                place = self._placed(state.result, state.is_row, timed=False)
+                lines.append(f"    float *last{at} = {place};")
+                lines += _copied(f"last{at}", f"s{at}[steps & 1]", state.is_row, "    ")
+        return "\n".join([*lines, "  }", "}"])
+
+    @property
+    def _last(self) -> int:
+        return self.groups.count - 1
+
+    def _unit(self) -> list[str]:
+        """Say which row a unit is, and which columns of it."""
+        lines = []
+        if self.reduces:
+            lines.append("    const i64 row = unit, base = 0, from = 0, to = inner;")
+        else:
+            lines += [
+                "    const i64 row = unit / c->blocks, base = unit % c->blocks * c->block;",
+                "    const i64 from = 0, to = LEAST(c->block, inner - base);",
+            ]
+        lines.append("    i64 rest = row;")
+        for group in reversed(range(TIME + 1, self._last)):
+            extent = self._extent(group)
+            lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        return [*lines, "    (void)rest; (void)base;"]
+
+    def _begun(self, at: int, state: State) -> list[str]:
+        """Declare a state, and let it begin."""
+        size = 1 if state.is_row else self.whole
+        lines = [f"    float s{at}[2][{size}] __attribute__((aligned(64)));"]
+        if state.access is None:
+            source = literal(state.fill)
+        else:
+            steps = self._steps(state.access)
+            along = (
+                "" if state.is_row else f" + (base + j) * c->stride[{state.access}][{self._last}]"
+            )
+            source = f"a_{at}[0{steps}{along}]"
+        end = "1" if state.is_row else "to"
+        return [*lines, f"    for (i64 j = 0; j < {end}; j++) s{at}[0][j] = {source};"]
+
+    def _step_pointers(self, held: set[int]) -> list[str]:
+        """Point to what a step reads and writes."""
+        lines = []
+        for number in range(len(self.accesses)):
+            if number not in held:
+                moved = f"{self._steps(number)} + t * c->stride[{number}][{TIME}]"
+                if self.steps[number]:
+                    moved += f" + {self.steps[number]} * base"
+                lines.append(f"      const float *restrict p{number} = a{number}{moved};")
+        for at, state in enumerate(self.states):
+            lines += [
+                f"      const float *restrict p{state.read} = s{at}[t & 1];",
+                f"      float *restrict q{state.made} = s{at}[~t & 1];",
+            ]
+        made = next((state for state in self.states if state.made == self.stacked), None)
+        (cells,) = self.parts
+        name = f"q{self.stacked}" if made is None else "result"
+        is_row = cells.cells[cells.outputs[self.stacked]].row
+        lines.append(f"      float *restrict {name} = {self._placed(0, is_row, timed=True)};")
+        return lines
+
+    def _steps(self, access: int) -> str:
+        """Return how far the row's part of an access lies from its beginning."""
+        return "".join(
+            f" + i{group} * c->stride[{access}][{group}]" for group in range(TIME + 1, self._last)
+        )
+
+    def _placed(self, output: int, is_row: bool, *, timed: bool) -> str:
+        """Return where a row's part of an output lies."""
+        groups = range(TIME + 1, self._last)
+        moved = "".join(f" + i{group} * c->place[{output}][{group}]" for group in groups)
+        moved += f" + t * c->place[{output}][{TIME}]" if timed else ""
+        return f"(float *)c->out[{output}]{moved}{'' if is_row else ' + base'}"
+
+    def _base(self, name: int | str, access: int, operand: int) -> str:
+        return f"  const float *a{name} = (const float *)c->in[{operand}] + c->offset[{access}];"
+
+
+def _copied(to: str, source: str, is_row: bool, indent: str) -> list[str]:
+    end = "1" if is_row else "to"
+    return [f"{indent}for (i64 j = 0; j < {end}; j++) {to}[j] = {source}[j];"]

@@ -1,0 +1,263 @@
+"""Loops that are written out step by step: found again, and computed in one kernel."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.graph.branches import unroll_loops
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+
+from tests.campaigns import examples
+
+from .build import check, fused, kernels_of, model, needs_compiler
+
+pytestmark = needs_compiler
+node = helper.make_node
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def decays(*shape):
+    return rng.uniform(0.2, 0.95, shape).astype(np.float32)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def picked(kind, source, at, step, axis, constants):
+    """Nodes that give element `at` of a source along an axis, without it, as `step`."""
+    if kind == "gather":
+        constants[f"at{at}"] = np.array(at, np.int64)
+        return [node("Gather", [source, f"at{at}"], [step], axis=axis)]
+    constants |= {f"from{at}": ints(at), f"to{at}": ints(at + 1), "axis": ints(axis)}
+    names = [source, f"from{at}", f"to{at}", "axis"]
+    return [
+        node("Slice", names, [f"{step}_kept"]),
+        node("Squeeze", [f"{step}_kept", "axis"], [step]),
+    ]
+
+
+def linear(count, kind="gather", backwards=False, last=False, shape=(2, 40), batch=None):
+    """h = a h + b over axis 1 of a and b, all h side by side."""
+    nodes, constants, rows = [], {"axis": ints(1)}, []
+    held = "h"
+    order = range(count)[::-1] if backwards else range(count)
+    for at in order:
+        for source in ("a", "b"):
+            nodes += picked(kind, source, at, f"{source}_{at}", 1, constants)
+        nodes += [
+            node("Mul", [f"a_{at}", held], [f"kept_{at}"]),
+            node("Add", [f"kept_{at}", f"b_{at}"], [f"h_{at}"]),
+            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+        ]
+        held = f"h_{at}"
+        rows.append(f"row_{at}")
+    nodes.append(node("Concat", rows, ["y"], axis=1))
+    first = shape[0] if batch is None else batch
+    whole = [first, count, *shape[1:]]
+    outputs = {"y": whole}
+    if last:
+        nodes.append(node("Identity", [held], ["end"]))
+        outputs["end"] = [first, *shape[1:]]
+    return model(nodes, {"a": whole, "b": whole, "h": [first, *shape[1:]]}, outputs, constants)
+
+
+@pytest.mark.parametrize("kind", ["gather", "slice"])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("width", [1, 15, 40, 700])
+def test_a_linear_recurrence_is_one_kernel(kind, backwards, width):
+    proto = linear(6, kind, backwards, shape=(2, width))
+    feeds = {"a": decays(2, 6, width), "b": normal(2, 6, width), "h": normal(2, width)}
+    check(proto, feeds, expect=1, threads=2)
+
+
+def test_the_state_at_the_end_is_an_output_too():
+    proto = linear(5, last=True)
+    feeds = {"a": decays(2, 5, 40), "b": normal(2, 5, 40), "h": normal(2, 40)}
+    changed, _ = check(proto, feeds, expect=1)
+    assert [one.op_type for one in changed.graph.node if not one.domain] in ([], ["Identity"])
+
+
+def test_the_batch_may_be_free():
+    proto = linear(4, batch="n")
+    feeds = [{"a": decays(n, 4, 40), "b": normal(n, 4, 40), "h": normal(n, 40)} for n in (1, 3, 8)]
+    check(proto, *feeds, expect=1)
+
+
+def selective(tokens, inner, state):
+    """A selective scan, as it is exported: decays and inputs of all steps, a state, a product."""
+    nodes = [
+        node("Softplus", ["d"], ["step"]),
+        node("Unsqueeze", ["step", "last"], ["wide"]),
+        node("Mul", ["wide", "A"], ["rate"]),
+        node("Exp", ["rate"], ["decay"]),
+        node("Mul", ["step", "x"], ["weighed"]),
+        node("Unsqueeze", ["weighed", "last"], ["column"]),
+        node("Unsqueeze", ["into", "second"], ["row"]),
+        node("Mul", ["column", "row"], ["fed"]),
+    ]
+    constants = {
+        "A": -np.exp(normal(inner, state)),
+        "last": ints(3),
+        "second": ints(2),
+        "zero": np.zeros((1, inner, state), np.float32),
+    }
+    held, rows = "zero", []
+    for at in range(tokens):
+        constants |= {f"t{at}": np.array(at, np.int64), f"shape{at}": ints(1, 1, inner)}
+        nodes += [
+            node("Gather", ["decay", f"t{at}"], [f"a{at}"], axis=1),
+            node("Mul", [f"a{at}", held], [f"k{at}"]),
+            node("Gather", ["fed", f"t{at}"], [f"b{at}"], axis=1),
+            node("Add", [f"k{at}", f"b{at}"], [f"h{at}"]),
+            node("Gather", ["out", f"t{at}"], [f"c{at}"], axis=1),
+            node("Unsqueeze", [f"c{at}", "second"], [f"r{at}"]),
+            node("MatMul", [f"h{at}", f"r{at}"], [f"p{at}"]),
+            node("Reshape", [f"p{at}", f"shape{at}"], [f"y{at}"]),
+        ]
+        held = f"h{at}"
+        rows.append(f"y{at}")
+    nodes.append(node("Concat", rows, ["y"], axis=1))
+    wide = {"d": [1, tokens, inner], "x": [1, tokens, inner]}
+    wide |= {"into": [1, tokens, state], "out": [1, tokens, state]}
+    return model(nodes, wide, {"y": [1, tokens, inner]}, constants)
+
+
+@pytest.mark.parametrize("state", [3, 16, 50])
+def test_a_selective_scan_is_one_kernel_with_its_decays(state):
+    proto = selective(9, 20, state)
+    feeds = {"d": normal(1, 9, 20), "x": normal(1, 9, 20)}
+    feeds |= {"into": normal(1, 9, state), "out": normal(1, 9, state)}
+    changed, _ = check(proto, feeds, expect=2, threads=2)
+    assert sum(name.startswith("Steps") for name in kernels_of(changed)) == 1
+
+
+def test_an_online_softmax_has_states_of_numbers_and_of_rows():
+    """The largest so far, the mass, and what is weighed by it, each of another shape."""
+    nodes, constants, rows = [], {"axis": ints(1), "last": ints(-1)}, []
+    largest, mass = "m", "z"
+    for at in range(5):
+        constants[f"t{at}"] = np.array(at, np.int64)
+        nodes += [
+            node("Gather", ["s", f"t{at}"], [f"s{at}"], axis=1),
+            node("ReduceMax", [f"s{at}", "last"], [f"top{at}"], keepdims=1),
+            node("Max", [f"top{at}", largest], [f"m{at}"]),
+            node("Sub", [f"s{at}", f"m{at}"], [f"less{at}"]),
+            node("Exp", [f"less{at}"], [f"e{at}"]),
+            node("ReduceSum", [f"e{at}", "last"], [f"sum{at}"], keepdims=1),
+            node("Sub", [largest, f"m{at}"], [f"down{at}"]),
+            node("Exp", [f"down{at}"], [f"scale{at}"]),
+            node("Mul", [mass, f"scale{at}"], [f"old{at}"]),
+            node("Add", [f"old{at}", f"sum{at}"], [f"z{at}"]),
+            node("Mul", [f"e{at}", f"z{at}"], [f"w{at}"]),
+            node("Add", [f"w{at}", "h" if at == 0 else f"h{at - 1}"], [f"h{at}"]),
+            node("Unsqueeze", [f"h{at}", "axis"], [f"r{at}"]),
+        ]
+        largest, mass = f"m{at}", f"z{at}"
+        rows.append(f"r{at}")
+    nodes.append(node("Concat", rows, ["y"], axis=1))
+    inputs = {"s": [3, 5, 24], "m": [3, 1], "z": [3, 1], "h": [3, 24]}
+    proto = model(nodes, inputs, {"y": [3, 5, 24]}, constants)
+    feeds = {"s": normal(3, 5, 24), "m": normal(3, 1), "z": normal(3, 1) ** 2, "h": normal(3, 24)}
+    changed, _ = check(proto, feeds, expect=1)
+    assert kernels_of(changed)[0].startswith("Steps")
+
+
+def test_a_scan_of_few_steps_is_one_kernel():
+    """ONNX's own loop is written out, and found again."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            node("Mul", ["h", "a"], ["k"]),
+            node("Add", ["k", "b"], ["next"]),
+            node("Tanh", ["next"], ["y"]),
+        ],
+        "body",
+        [info(name, TensorProto.FLOAT, [3, 20]) for name in ("h", "a", "b")],
+        [info(name, TensorProto.FLOAT, [3, 20]) for name in ("next", "y")],
+    )
+    scan = node("Scan", ["h", "a", "b"], ["end", "y"], body=body, num_scan_inputs=2)
+    inputs = {"h": [3, 20], "a": [7, 3, 20], "b": [7, 3, 20]}
+    proto = model([scan], inputs, {"end": [3, 20], "y": [7, 3, 20]})
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    assert unroll_loops(graph) == 1
+    graph.types = infer_types(graph)
+    feeds = {"h": normal(3, 20), "a": decays(7, 3, 20), "b": normal(7, 3, 20)}
+    changed, _ = check(to_model(graph), feeds)
+    assert any(name.startswith("Steps") for name in kernels_of(changed))
+
+
+def steps_in(proto):
+    found = fused(proto)
+    return found is not None and any(name.startswith("Steps") for name in kernels_of(found[0]))
+
+
+def edited(change, count=5):
+    proto = linear(count)
+    change(proto.graph)
+    return proto
+
+
+def test_what_is_no_loop_is_not_taken_for_one():
+    assert steps_in(edited(lambda graph: None))
+
+    def read_elsewhere(graph):
+        graph.output.append(helper.make_tensor_value_info("kept_2", TensorProto.FLOAT, [2, 40]))
+
+    def other_operator(graph):
+        next(one for one in graph.node if one.output[0] == "h_3").op_type = "Sub"
+
+    def other_place(graph):
+        (one,) = (one for one in graph.initializer if one.name == "at3")
+        one.CopyFrom(numpy_helper.from_array(np.array(2, np.int64), "at3"))
+
+    def other_state(graph):
+        next(one for one in graph.node if one.output[0] == "kept_3").input[1] = "h_1"
+
+    def turned(graph):
+        graph.node[-1].input[:] = reversed(graph.node[-1].input)
+
+    for change in (read_elsewhere, other_operator, other_place, other_state, turned):
+        assert not steps_in(edited(change)), change.__name__
+
+
+@settings(max_examples=examples(24), deadline=None)
+@given(st.data())
+def test_any_recurrence_element_by_element_gives_what_the_runtime_gives(data):
+    draw = data.draw
+    count = draw(st.integers(3, 6))
+    operators = draw(
+        st.lists(st.sampled_from(["Add", "Mul", "Sub", "Max", "Min"]), min_size=1, max_size=4)
+    )
+    squashed = draw(st.sampled_from(["Tanh", "Sigmoid", "Relu"]))
+    shape = draw(st.lists(st.integers(1, 20), min_size=1, max_size=3))
+    axis = draw(st.integers(0, len(shape) - 1))  # behind a row, its elements would lie apart
+    whole = [*shape[:axis], count, *shape[axis:]]
+    nodes, constants, rows, held = [], {"axis": ints(axis)}, [], "h"
+    for at in range(count):
+        nodes += picked("gather", "a", at, f"a_{at}", axis, constants)
+        value = held
+        for number, operator in enumerate(operators):
+            nodes.append(node(operator, [value, f"a_{at}"], [f"v_{at}_{number}"]))
+            value = f"v_{at}_{number}"
+        nodes += [
+            node(squashed, [value], [f"h_{at}"]),
+            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+        ]
+        held = f"h_{at}"
+        rows.append(f"row_{at}")
+    nodes.append(node("Concat", rows, ["y"], axis=axis))
+    proto = model(nodes, {"a": whole, "h": shape}, {"y": whole}, constants)
+    seed = np.random.default_rng(draw(st.integers(0, 1000)))
+    feeds = {"a": seed.standard_normal(whole), "h": seed.standard_normal(shape)}
+    found = check(proto, {name: one.astype(np.float32) for name, one in feeds.items()})
+    if any(size != 1 for size in shape):
+        assert found is not None
+        assert kernels_of(found[0])[0].startswith("Steps")
