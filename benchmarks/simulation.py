@@ -4,8 +4,9 @@ python -m benchmarks.simulation --only bert        one architecture
 python -m benchmarks.simulation --quick            tiny versions: a check that it works
 
 Each of two processes has a core. Kernels are measured at the sizes that the parts of plans have,
-the link as `tensolog devices measure` does; nothing is fitted to what plans take. All plans of a
-model are open and timed in turns, in random order: one request at a time (latency), and as many as
+devices and the link as `tensolog devices measure` does, and the undivided model and four pieces of
+it on one device; nothing is fitted to what divided plans take. All plans of a model are open and
+timed in turns, in random order: one request at a time (latency), and as many as
 may be under way (period, the time for each of them).
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from tensolog.catalog import Catalog
+from tensolog.parallel.calibration import calibrate
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.contest import timed
 from tensolog.parallel.choosing.over_devices import slots_of
@@ -54,7 +56,10 @@ REDUCED: dict[str, dict[str, Any]] = {
     "bert": _BLOCKS,
     "gpt2": _BLOCKS,
     "inception": {"batch": 2, "image": 107, "divide": 2, "blocks": (1, 1, 1), "classes": 100},
+    "nasrnn": {"batch": 8, "steps": 6, "width": 256},
+    "dlrm": {"batch": 64},
 }
+_SIX = ("bert", "gpt2", "squeezenet", "inception", "nasrnn", "dlrm")
 CUTS = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9)
 _MIXED, _PIECES = 5, 4
 _ROUNDS, _SECONDS, _RUNS = 9, 0.06, 3
@@ -69,7 +74,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=float, default=60.0, help="seconds to measure kernels")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of all plans")
     arguments = parser.parse_args()
-    cases = [{"case": n, "name": n, "threads": 1} for n in arguments.only or REDUCED]
+    cases = [{"case": n, "name": n, "threads": 1} for n in arguments.only or _SIX]
 
     def write(rows: Sequence[Row]) -> None:
         head = "# Simulated and measured times of plans\n\n`python -m benchmarks.simulation`"
@@ -104,18 +109,29 @@ def measure(arguments: Any, folder: Path, catalog: Catalog, row: Row) -> Steps:
     costs = CostModel(catalog, threads=1)
     costs.measure(sorted(kernels, key=lambda one: one.hash), budget_s=arguments.kernels)
     missing = len(costs.unmeasured(kernels))
-    problem = Problem(workload, cluster, Times(cluster, catalog))
+    yield "measuring the model", {"unmeasured": missing}
+    whole, pieces = folder / f"{name}.onnx", folder / f"{name}-pieces"
+    pieces.mkdir()
+    onnx.save(model, whole)
+    found = calibrate(
+        Problem(workload, cluster, Times(cluster, catalog)),
+        whole,
+        drawn_feeds(slots_of(workload)[0], {}, None),
+        pieces,
+    )
+    times = Times(cluster, catalog, found)
+    problem = Problem(workload, cluster, times, of_average=found.of_average)
     simulated = [Simulation(problem, plan) for plan in plans.values()]
-    yield "running plans", {"unmeasured": missing}
+    yield "running plans", {"factor": found.factor, "pieces": sorted(set(found.of_average))}
     latency, period = run_plans(problem, plans, model, folder / name, arguments.rounds)
-    found = {
+    judged_row = {
         "names": list(plans),
         "simulated_latency_ms": [one.latency_s * 1e3 for one in simulated],
         "latency_ms": latency,
         "simulated_period_ms": [1e3 / one.requests_per_s() for one in simulated],
         "period_ms": period,
     }
-    yield "done", found | judged(found)
+    yield "done", judged_row | judged(judged_row)
 
 
 def reduced(name: str) -> onnx.ModelProto:

@@ -10,7 +10,8 @@ from .devices import Cluster, ClusterError, Device, Link
 
 _DEVICES = """
     SELECT name, kind, cores, memory_bytes, flops_per_s, memory_bytes_per_s,
-        coalesce(instruction_set, ''), node, launch_s, coalesce(machine, '')
+        coalesce(instruction_set, ''), node, launch_s, coalesce(machine, ''),
+        coalesce(stage_s, 0), coalesce(contention_s_per_byte, 0)
     FROM device WHERE cluster_hash = ? ORDER BY device_id"""
 _LINKS = """
     SELECT source, target, latency_s, bytes_per_s, wire
@@ -49,6 +50,8 @@ def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
                 "memory_bytes_per_s": [device.memory_bytes_per_s for device in devices],
                 "launch_s": [device.launch_s for device in devices],
                 "machine": [device.fingerprint or None for device in devices],
+                "stage_s": [device.stage_s for device in devices],
+                "contention_s_per_byte": [device.contention_s_per_byte for device in devices],
             },
         )
         if links:

@@ -46,7 +46,7 @@ _MOST_COUNTED = 2**31
 _MOST_BYTES = 2**62  # what the catalog can hold
 _DEVICE_KEYS = frozenset(
     {"name", "nodes", "count", "kind", "cores", "processor", "memory_gib", "gflops_per_s",
-     "memory_gb_per_s", "launch_us", "fingerprint"}
+     "memory_gb_per_s", "launch_us", "fingerprint", "stage_us", "contention_ps_per_byte"}
 )  # fmt: skip
 _LINK_KEYS = frozenset({"between", "same_node", "latency_us", "gb_per_s", "shared"})
 
@@ -63,6 +63,12 @@ class Device:
     and writes. `launch_s` is what starting an operator takes. Devices of equal `kind` and
     `processor` run a kernel equally fast. `fingerprint` names the machine of the catalog whose
     measured kernels hold for the device; empty: none does.
+
+    `stage_s` is what running a stage takes beside its operators. A stage is all that a device
+    computes without hearing from the others, and hands over what it gives at its end. 0: operators
+    are started one by one, and each hands over its own. Measured kernels are those of a device
+    beside which nothing else runs: while the others of its node compute as well, each byte of their
+    weights takes `contention_s_per_byte` longer.
     """
 
     name: str
@@ -75,6 +81,8 @@ class Device:
     node: str = ""
     launch_s: float = 0.0
     fingerprint: str = ""
+    stage_s: float = 0.0
+    contention_s_per_byte: float = 0.0
 
     @property
     def model(self) -> tuple[Any, ...]:
@@ -217,6 +225,9 @@ def to_toml(cluster: Cluster) -> str:
         lines.append(f"memory_bytes = {device.memory_bytes}")
         for key in ("flops_per_s", "memory_bytes_per_s", "launch_s"):
             lines.append(f"{key} = {float(getattr(device, key))!r}")
+        for key in ("stage_s", "contention_s_per_byte"):
+            if getattr(device, key):
+                lines.append(f"{key} = {float(getattr(device, key))!r}")
         if device.node:
             lines.append(f"node = {_quoted(device.node)}")
     for link in cluster.links:
@@ -230,7 +241,10 @@ def to_toml(cluster: Cluster) -> str:
 
 # ------------------------------------------------------------------------------------ what is read
 
-_EXACT_DEVICE = frozenset({"memory_bytes", "flops_per_s", "memory_bytes_per_s", "launch_s", "node"})
+_EXACT_DEVICE = frozenset(
+    {"memory_bytes", "flops_per_s", "memory_bytes_per_s", "launch_s", "node", "stage_s",
+     "contention_s_per_byte"}
+)  # fmt: skip
 _EXACT_LINK = frozenset({"source", "target", "latency_s", "bytes_per_s", "wire"})
 
 
@@ -274,6 +288,14 @@ def _devices(entry: Mapping[str, Any], where: str) -> Iterable[Device]:
         _text(entry, "node", "", where),
         _number(entry, ("launch_s", 1), ("launch_us", 1e-6), where, otherwise=0.0),
         _text(entry, "fingerprint", "", where),
+        _number(entry, ("stage_s", 1), ("stage_us", 1e-6), where, otherwise=0.0),
+        _number(
+            entry,
+            ("contention_s_per_byte", 1),
+            ("contention_ps_per_byte", 1e-12),
+            where,
+            otherwise=0.0,
+        ),
     )
     nodes = _whole(entry, "nodes", 1, where) if "nodes" in entry else 0
     count = _whole(entry, "count", 1, where) if "count" in entry else 0
@@ -389,6 +411,8 @@ def _check_device(device: Device) -> None:
     if device.memory_bytes > _MOST_BYTES:
         raise ClusterError(f"{where} has {device.memory_bytes:g} bytes of memory: too many")
     _check_number(device.launch_s, f"{where}: launch_us", least=0)
+    _check_number(device.stage_s, f"{where}: stage_us", least=0)
+    _check_number(device.contention_s_per_byte, f"{where}: contention_ps_per_byte", least=0)
 
 
 def _quoted(text: str) -> str:

@@ -1,22 +1,26 @@
 """This machine as devices and links: what each of several processes computes while all are busy.
 
 Devices are processes on cores of their own, as instances of a model are. Links are what it adds
-that a part of a model runs in the other process: a message, and reading what that one wrote.
+that a part of a model runs in the other process: a message, and reading what that one wrote. What a
+stage takes beside its operators is measured on stages that compute something: code and weights that
+a process comes back to are not in its cache any more.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from ..catalog import Catalog
 from ..profiles.control_groups import memory_limit_bytes
@@ -24,6 +28,7 @@ from ..profiles.kernel import Kernel, TensorSpec
 from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
+from .choosing.contest import timed
 from .device_rows import load_measured, store_cluster
 from .devices import Cluster, ClusterError, Device, Link
 from .partitioner import part
@@ -42,9 +47,16 @@ _COPIES = 16
 _SECONDS, _RUNS = 0.2, 5
 _LARGE_BYTES, _SMALL_BYTES = 16 << 20, 64
 _HOPS, _ROUNDS = 7, 15
+# Products of so many rows in a row, each a stage of 20 to 50 us with weights of its own: together
+# more than what a core's own cache holds, as those of a model are.
+_STAGES, _ROWS, _WIDTH = 32, 64, 256
 _LIMIT_S = 60.0
+# No message is free: what the subtraction leaves is cut here.
+_LEAST_LATENCY_S = 1e-6
 
 Tell = Callable[[str, int, int, str], None]
+Places = tuple[tuple[int, ...], ...]
+"""The processors of each process."""
 
 
 def measure_machine(
@@ -75,7 +87,8 @@ def measure_machine(
             medians[what] = _busy(model, feeds, threads, places)
         if tell is not None:
             tell("measuring", len(kernels), len(kernels) + 1, "links")
-        latency_s, bytes_per_s = _link(folder, places) if processes > 1 else (0.0, 1.0)
+        hop_s, bytes_per_s = _link(folder, places) if processes > 1 else (0.0, 1.0)
+        stage_s, contention_s = _stage(folder, threads, places) if processes > 1 else (0.0, 0.0)
     memory = min(memory_limit_bytes() or memory_bytes(), memory_bytes())
     several = (medians["more operators"] - medians["one operator"]) / (_COPIES - 1)
     facts = identity()
@@ -90,11 +103,13 @@ def measure_machine(
             node=f"node{nodes.get(place[0], 0)}" if place else "",
             launch_s=max(0.0, several),
             fingerprint=facts.fingerprint,
+            stage_s=stage_s,
+            contention_s_per_byte=contention_s,
         )
         for number, place in enumerate(places)
     )
     links = tuple(
-        Link(source.name, target.name, latency_s, bytes_per_s)
+        Link(source.name, target.name, max(_LEAST_LATENCY_S, hop_s - stage_s), bytes_per_s)
         for source, target in itertools.permutations(devices, 2)
     )
     return Cluster("this machine", devices, links)
@@ -132,9 +147,7 @@ def _kernels(folder: Path) -> dict[str, tuple[Path, dict[str, Array]]]:
     return written
 
 
-def _busy(
-    model: Path, feeds: dict[str, Array], threads: int, places: tuple[tuple[int, ...], ...]
-) -> float:
+def _busy(model: Path, feeds: dict[str, Array], threads: int, places: Places) -> float:
     """Return the median seconds of a run while all processes run the model."""
     instances: list[Instance] = []
     try:
@@ -153,51 +166,104 @@ def _busy(
     return statistics.median(float(np.median(entry)) for entry in times) * 1e-9
 
 
-def _link(folder: Path, places: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
+def _link(folder: Path, places: Places) -> tuple[float, float]:
     """Return what it adds in s that a stage runs elsewhere, and the bytes/s of what it reads there.
 
     That is the time of a row of operators that two processes compute in turns, without that of
     one process that computes all of them.
     """
-    small_s, large_s = (_hop(folder, size, places) for size in (_SMALL_BYTES, _LARGE_BYTES))
+    seconds = []
+    for size in (_SMALL_BYTES, _LARGE_BYTES):
+        feeds = {"x": np.zeros(max(1, size // 4), np.float32)}
+        with _alone_and_apart(folder / f"row{size}", _row(size), _HOPS + 1, places) as groups:
+            alone_s, apart_s = _latencies(groups, feeds)
+        seconds.append((apart_s - alone_s) / _HOPS)
+    small_s, large_s = seconds
     return max(0.0, small_s), _LARGE_BYTES / max(1e-9, large_s - small_s)
 
 
-def _hop(folder: Path, size: int, places: tuple[tuple[int, ...], ...]) -> float:
-    """Return the seconds that each change of the process adds."""
+def _stage(folder: Path, threads: int, places: Places) -> tuple[float, float]:
+    """Return what running a stage takes a device in s, and by how much a byte of weights longer.
+
+    The first from a row of products that two processes compute in turns, for several requests at a
+    time, so that both are always busy, against the same in one stage. The second is what one stage
+    takes longer while all processes compute it.
+    """
+    model, feeds = _products()
+    file = folder / "products.onnx"
+    file.write_bytes(model.SerializeToString())
+    busy_s, alone_s = _busy(file, feeds, threads, places), _busy(file, feeds, threads, places[:1])
+    with _alone_and_apart(folder / "products", model, _STAGES, places) as (_, apart):
+        busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
+    period_s = 1e-9 / sum(1 / float(np.median(times)) for times in busy)
+    contention_s = max(0.0, busy_s - alone_s)
+    # Half of the stages are on each of the two devices, which are both busy.
+    stage_s = (2 * period_s - alone_s - contention_s / 2) / _STAGES
+    return max(0.0, stage_s), contention_s / (4 * _STAGES * _WIDTH**2)
+
+
+@contextlib.contextmanager
+def _alone_and_apart(
+    folder: Path, model: onnx.ModelProto, operators: int, places: Places
+) -> Iterator[list[WorkerGroup]]:
+    """Open a row of operators in one process, and in two that compute them in turns."""
     devices = tuple(
         Device(f"p{n}", memory_bytes=1, flops_per_s=1e9, memory_bytes_per_s=1e9) for n in range(2)
     )
     links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
     cluster = Cluster("two", devices, links)
-    problem = Problem(read_workload(_row(size)), cluster, Times(cluster))
+    problem = Problem(read_workload(model), cluster, Times(cluster))
     groups: list[WorkerGroup] = []
     try:
         for number, other in enumerate((0, 1)):
-            plan = tuple(whole_on(other * (place % 2)) for place in range(_HOPS + 1))
+            plan = tuple(whole_on(other * (place % 2)) for place in range(operators))
             parted = part(problem, plan)
             own = replace(parted.partition, memory_bytes=(0,) * len(parted.partition.devices))
-            target = folder / f"row{size}-{number}"
-            target.mkdir()
+            target = folder / str(number)
+            target.mkdir(parents=True)
             parted.write(target)
             start = Start(target / "model.onnx", 1)
             pinned = (places[0][:1], places[-1][:1])[: len(own.devices)]
-            groups.append(WorkerGroup(own, starts_of(own, start, pinned), 1))
+            groups.append(WorkerGroup(own, starts_of(own, start, pinned), own.slots))
         for group in groups:
             group.ready()
-        lanes = [group.lane(0) for group in groups]
-        array = np.zeros(max(1, size // 4), np.float32)
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(_ROUNDS):
-            for lane, found in zip(lanes, times, strict=True):
-                start_s = time.perf_counter()
-                lane.run({"x": [array]}, _LIMIT_S)
-                found.append(time.perf_counter() - start_s)
-        alone_s, apart_s = map(statistics.median, times)
-        return (apart_s - alone_s) / _HOPS
+        yield groups
     finally:
         for group in groups:
             group.close()
+
+
+def _latencies(groups: Sequence[WorkerGroup], feeds: dict[str, Array]) -> list[float]:
+    """Return the median seconds of a request in each group, timed in turns."""
+    lanes = [group.lane(0) for group in groups]
+    given = {name: [array] for name, array in feeds.items()}
+    times: list[list[float]] = [[] for _ in groups]
+    for _ in range(_ROUNDS):
+        for lane, found in zip(lanes, times, strict=True):
+            start_s = time.perf_counter()
+            lane.run(given, _LIMIT_S)
+            found.append(time.perf_counter() - start_s)
+    return [statistics.median(found) for found in times]
+
+
+def _products() -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Make a row of products, and what it is given."""
+    draw = np.random.default_rng(0)
+    names = [f"v{n}" for n in range(_STAGES + 1)]
+    nodes, weights = [], []
+    for number, (source, target) in enumerate(itertools.pairwise(names)):
+        # Of a length that keeps values as large as they are.
+        array = draw.standard_normal((_WIDTH, _WIDTH)).astype(np.float32) / math.sqrt(_WIDTH)
+        weights.append(numpy_helper.from_array(array, f"w{number}"))
+        nodes.append(helper.make_node("MatMul", [source, f"w{number}"], [target], name=target))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (_ROWS, _WIDTH))
+        for name in (names[0], names[-1])
+    ]
+    graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], weights)
+    feeds = {names[0]: draw.standard_normal((_ROWS, _WIDTH)).astype(np.float32)}
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
 
 
 def _row(size: int) -> onnx.ModelProto:

@@ -8,7 +8,7 @@ for each other in no circle; and what another device needs is not kept back by w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,8 @@ class _Parter:
         pieces = {value: self._pieces(value, divided.cells) for value in self.graph.graph_outputs}
         copies = self._copies(pieces)
         self.used = sorted({device for _, device in copies}) or [0]
-        stages = self._stages(copies)
+        outputs = {value for found in pieces.values() for _, value, _ in found}
+        stages = self._stages(copies, outputs)
         return self._written(copies, stages, pieces)
 
     # ---- what is known before a request comes
@@ -184,8 +185,11 @@ class _Parter:
             elif not self._is_known(value):
                 yield value, (self.graph.producer[value], self._home(value, copy[1]))
 
-    def _stages(self, copies: Sequence[Copy]) -> dict[Copy, int]:
-        """Number the stages, in an order in which they could run; return that of each copy."""
+    def _stages(self, copies: Sequence[Copy], given: Collection[int]) -> dict[Copy, int]:
+        """Number the stages, in an order in which they could run; return that of each copy.
+
+        `given` are values that the caller gets.
+        """
         depth: dict[Copy, int] = {}
         height: dict[Copy, int] = dict.fromkeys(copies, 0)
         for copy in copies:
@@ -196,6 +200,18 @@ class _Parter:
                 if other[0] != CALLER:
                     height[other] = max(height[other], height[copy] + (other[1] != copy[1]))
         keys = {copy: (depth[copy], -height[copy], copy[1]) for copy in copies}
+        # What only cuts or joins goes with what reads it: as a stage it would compute nothing.
+        readers: dict[Copy, list[Copy]] = {}
+        for copy in copies:
+            for _, other in self._before(copy):
+                readers.setdefault(other, []).append(copy)
+        ends = {self.graph.producer.get(value) for value in given}
+        for copy in reversed(copies):
+            number, device = copy
+            users = readers.get(copy, [])
+            is_here = users and all(user[1] == device for user in users)
+            if number not in self.devices and number not in ends and is_here:
+                keys[copy] = min(keys[user] for user in users)
         numbers = {key: number for number, key in enumerate(sorted(set(keys.values())))}
         return {copy: numbers[key] for copy, key in keys.items()}
 

@@ -24,7 +24,7 @@ from .search.space import Space, Use
 from .simulation.placement import Config
 from .simulation.simulator import Simulation
 from .simulation.tasks import Plan, Problem
-from .simulation.times import Times
+from .simulation.times import Calibration, Times
 from .workload import Operator, Workload, read_workload
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def plan(
     seed: int = 0,
     prove: bool = True,
     rewrite: bool | Sequence[Rule] = False,
+    calibration: Calibration | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ParallelPlan:
     """Choose how to divide a model among the devices of a cluster.
@@ -140,7 +141,8 @@ def plan(
     one, inputs are everywhere and outputs stay. With `prove=False`, cuts count that were derived
     and not proved: for experiments, never to be run. With `rewrite` the program to divide is chosen
     together with the cuts, of all that the proved rules of the ledger lead to, or rules that are
-    given and taken as they are: some hold for finite numbers only (`finite_math`).
+    given and taken as they are: some hold for finite numbers only (`finite_math`). `calibration` is
+    what the model was measured to take on one device (calibration.py).
 
     Raises ModelError for a model that can't be planned, ClusterError for a cluster that can't be
     read, PlanError for an unknown goal, and where the devices can't hold the model: then it says
@@ -153,7 +155,9 @@ def plan(
         raise PlanError("the model has no operators: there is nothing to divide")
     names = [device.name for device in own.devices]
     start = names.index(own.device(entry).name) if entry is not None else None
-    problem = Problem(workload, own, Times(own, catalog), start)
+    times = Times(own, catalog, calibration)
+    of_average = () if calibration is None else calibration.of_average
+    problem = Problem(workload, own, times, start, of_average)
     planner = _Planner(problem, wanted, catalog, seed, prove, progress)
     if rewrite is False:
         return planner.run()

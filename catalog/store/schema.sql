@@ -290,7 +290,9 @@ CREATE TABLE device (
     flops_per_s DOUBLE,
     memory_bytes_per_s DOUBLE,
     launch_s DOUBLE,
-    machine VARCHAR
+    machine VARCHAR,
+    stage_s DOUBLE,
+    contention_s_per_byte DOUBLE
 );
 COMMENT ON TABLE device IS 'Machines that measurements were taken on, and the devices of clusters.';
 COMMENT ON COLUMN device.device_id IS 'Key.';
@@ -309,6 +311,8 @@ COMMENT ON COLUMN device.flops_per_s IS 'Peak in float32 of all its cores togeth
 COMMENT ON COLUMN device.memory_bytes_per_s IS 'Bandwidth of its memory.';
 COMMENT ON COLUMN device.launch_s IS 'What starting an operator takes.';
 COMMENT ON COLUMN device.machine IS 'Fingerprint of the machine whose measured kernels hold for it; NULL if none does.';
+COMMENT ON COLUMN device.stage_s IS 'What running a stage of a plan takes it beside the operators; NULL or 0 where each operator is started by itself.';
+COMMENT ON COLUMN device.contention_s_per_byte IS 'What a byte of weights takes longer while the other devices of its node compute as well.';
 
 CREATE TABLE link (
     cluster_hash VARCHAR NOT NULL,

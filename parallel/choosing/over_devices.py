@@ -29,6 +29,7 @@ from ...optimizer.match.rewrite import Step
 from ...profiles.machine import cores as usable_cores
 from ...profiles.sessions.deployed import model_file
 from ...rules import Rule
+from ..calibration import calibrate
 from ..devices import Cluster, ClusterError
 from ..partitioner import Parted, part
 from ..planning import ParallelPlan
@@ -44,7 +45,9 @@ from ..serving.worker_group import WorkerGroup, starts_of
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.spans import timeline_of
-from ..simulation.tasks import Plan
+from ..simulation.tasks import Plan, Problem
+from ..simulation.times import Calibration
+from ..simulation.times import Times as KernelTimes
 from ..timeline import Timeline
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
@@ -172,6 +175,7 @@ class _Question:
     reasons: list[str] = field(default_factory=list)
     # Rules that were found to change what the model computes.
     refused: set[str] = field(default_factory=set)
+    calibration: Calibration | None = None
 
     def answer(self) -> Divided:
         self.tell("reading", str(self.model))
@@ -182,6 +186,7 @@ class _Question:
         rows = rows if isinstance(rows, int) else 1
         with closing(self.contenders):
             self.open_whole(rows, feeds)
+            self.calibrate(workload, feeds)
             self.open_divided(workload, rows, feeds)
             _, complete = race(
                 self.contenders,
@@ -224,6 +229,16 @@ class _Question:
             if all(setting != contender.setting for contender in self.contenders):
                 each, limits = [one.threads] * one.instances, most * one.instances
                 self.enter(setting, feeds, partial(self.instances, each, limits))
+
+    def calibrate(self, workload: Workload, feeds: Feeds) -> None:
+        """Time the model and its pieces for the plans, where each device has the memory for it."""
+        fits = any(one.setting.instances == len(self.cluster.devices) for one in self.contenders)
+        if len(self.cluster.devices) < 2 or not fits:
+            return
+        self.tell("measuring", "the model and its pieces on one device")
+        problem = Problem(workload, self.cluster, KernelTimes(self.cluster, self.catalog))
+        place = self.beside("calibration")
+        self.calibration = calibrate(problem, model_file(self.model), dict(feeds), place)
 
     def instances(self, cores: Sequence[int], memory: Sequence[int]) -> Opened:
         opened: list[Instance] = []
@@ -277,6 +292,7 @@ class _Question:
             goal=self.goal,
             catalog=self.catalog,
             rewrite=rules or False,
+            calibration=self.calibration,
             progress=lambda text: self.tell("planning", text),
         )
 

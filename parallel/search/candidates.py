@@ -170,7 +170,8 @@ def constant_bytes(problem: Problem, number: int, config: Config) -> int:
 
 
 def _seconds(problem: Problem, device: int) -> list[float]:
-    return [problem.times.operator(one.kernel, device) for one in problem.workload.operators]
+    operators = problem.workload.operators
+    return [problem.seconds(n, one.kernel, device) for n, one in enumerate(operators)]
 
 
 def _weights(problem: Problem) -> list[float]:

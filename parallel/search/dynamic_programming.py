@@ -74,7 +74,9 @@ class AdditiveCosts:
                         source = config.holders(part)[replica]
                         if source != device:
                             wire, seconds, delay = problem.transfer(source, device, size)
-                            wires[wire] = wires.get(wire, 0.0) + seconds + delay
+                            # Who hears from another begins a stage with it.
+                            stage = problem.cluster.devices[device].stage_s
+                            wires[wire] = wires.get(wire, 0.0) + seconds + delay + stage
                     busy = problem.times.moved_bytes(size * (len(cell.parts) + 1), device)
                 most = max(most, busy)
             most += max(wires.values(), default=0.0)
@@ -157,7 +159,8 @@ class AdditiveCosts:
         pairs = origin[moved], end[moved]
         size = shared[moved] * problem.workload.values[value].item_bytes
         latency, bandwidth, wire = problem.link_tables
-        seconds = latency[pairs] + size / bandwidth[pairs]
+        stages = np.array([one.stage_s for one in problem.cluster.devices])
+        seconds = latency[pairs] + stages[pairs[1]] + size / bandwidth[pairs]
         return float(np.bincount(wire[pairs], weights=seconds).max()) if len(size) else 0.0
 
 

@@ -72,7 +72,7 @@ class _Search:
     def _longest(self, number: int, config: Config) -> float:
         parts = self.problem.parts(number, config)
         return max(
-            self.problem.times.operator(part.kernel, device)
+            self.problem.seconds(number, part.kernel, device)
             for place, part in enumerate(parts)
             for device in config.holders(place)
         )
@@ -105,7 +105,7 @@ class _Search:
             return 0.0
         problem, plan = self.problem, tuple(chosen)
         # As the goal counts it: where requests follow each other, messages take turns.
-        delays = float(self.goal == "throughput")
+        delays = float(self.goal == "throughput" and not problem.has_stages)
 
         def work(task: Task) -> float:
             return task.seconds + delays * task.delay

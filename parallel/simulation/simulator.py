@@ -3,16 +3,24 @@
 Tasks run in the order in which they are ready, first in, first out on each device and wire, ties
 by their keys; so the same plan gives the same times (FlexFlow: Jia, Zaharia and Aiken, MLSys 2019,
 section 5). Where one operator is divided otherwise, all that was ready before the first task that
-this touches stays as it was (their delta simulation), and the result is that of a full one.
+this touches stays as it was (their delta simulation), and the result is that of a full one. Where
+devices run stages, what is run is stages (stages.py), and tasks have their times within them.
+
+Devices of a node slow each other down while they compute at the same time: what that adds depends
+on the share of its time in which a device is not the only busy one, by the schedule without it.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .placement import elements
+from .stages import Stages, stages_of
 from .tasks import (
     ADD,
     COMPUTE,
@@ -42,17 +50,6 @@ class Schedule:
     def seconds(self) -> float:
         """Time until all is done."""
         return max(self.end.values(), default=0.0)
-
-    def busy(self) -> dict[int, float]:
-        """Return how long each resource works for a request where others follow it closely.
-
-        What a message takes beside its bytes counts: one request waits for several at a time, but
-        of many requests each message has to be handled, one after the other.
-        """
-        found: dict[int, float] = {}
-        for task in self.tasks.values():
-            found[task.resource] = found.get(task.resource, 0.0) + task.seconds + task.delay
-        return found
 
 
 def schedule(tasks: dict[Key, Task]) -> Schedule:
@@ -106,43 +103,58 @@ class Simulation:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem = problem
         self.plan = plan
-        self.schedule = schedule(plan_tasks(problem, plan))
+        self._tasks = plan_tasks(problem, plan)
+        self._stages = stages_of(problem, self._tasks) if problem.has_stages else None
+        self._executed = schedule(self._units)
+
+    @property
+    def _units(self) -> dict[Key, Task]:
+        """What is run: stages and transfers, or tasks."""
+        return self._tasks if self._stages is None else self._stages.units
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """When each task is ready, begins and ends; those of a stage one after the other."""
+        if self._stages is None:
+            return self._executed
+        return _within(self._tasks, self._stages, self._executed)
 
     def changed(self, plan: Plan) -> Simulation:
         """Return the simulation of another plan; what both have in common is kept."""
         problem = self.problem
         touched = [n for n, (a, b) in enumerate(zip(self.plan, plan, strict=True)) if a != b]
-        tasks = dict(self.schedule.tasks)
+        tasks = dict(self._tasks)
         removed: list[Key] = []
         added: list[Task] = []
         for old, new in self._groups(plan, touched):
-            before, after = {t.key: t for t in old}, {t.key: t for t in new}
-            for key, task in before.items():
-                if after.get(key) != task:
-                    removed.append(key)
-            added += [task for key, task in after.items() if before.get(key) != task]
+            gone, come = _differences({t.key: t for t in old}, {t.key: t for t in new})
+            removed += gone
+            added += come
         for key in removed:
             del tasks[key]
         for task in added:
             tasks[task.key] = task
+        other = Simulation.__new__(Simulation)
+        other.problem, other.plan, other._tasks = problem, plan, tasks
+        other._stages = stages_of(problem, tasks) if problem.has_stages else None
+        if other._stages is not None:
+            removed, added = _differences(self._units, other._units)
+        units, run = other._units, self._executed
         fresh = {task.key for task in added}
-        end, ready = self.schedule.end, self.schedule.ready
-        moment = min((ready[key] for key in removed), default=float("inf"))
+        moment = min((run.ready[key] for key in removed), default=float("inf"))
         for task in added:
             if not any(one in fresh for one in task.after):
-                moment = min(moment, max((end[one] for one in task.after), default=0.0))
-        other = Simulation.__new__(Simulation)
-        other.problem, other.plan = problem, plan
-        found = Schedule(tasks)
+                moment = min(moment, max((run.end[one] for one in task.after), default=0.0))
+        found = Schedule(units)
         free: dict[int, float] = {}
-        for key in self.schedule.order:
-            if ready[key] >= moment:
+        for key in run.order:
+            if run.ready[key] >= moment:
                 break
             found.order.append(key)
-            found.ready[key], found.begin[key] = ready[key], self.schedule.begin[key]
-            found.end[key] = end[key]
-            free[tasks[key].resource] = found.begin[key] + tasks[key].seconds
-        other.schedule = _run(found, free)
+            found.ready[key], found.begin[key] = run.ready[key], run.begin[key]
+            found.end[key] = run.end[key]
+            free[units[key].resource] = found.begin[key] + units[key].seconds
+        other._executed = _run(found, free)
         return other
 
     def _groups(
@@ -174,21 +186,106 @@ class Simulation:
     @property
     def latency_s(self) -> float:
         """Time of one request that finds all devices idle."""
-        return self.schedule.seconds
+        return self._executed.seconds * self._slowdown
+
+    @cached_property
+    def _slowdown(self) -> float:
+        """By which factor devices that compute at the same time make a request take longer."""
+        busy, contended = self._work
+        if not any(contended.values()):
+            return 1.0
+        overlap = self._overlap()
+        more = math.fsum(seconds * overlap[device] for device, seconds in contended.items())
+        return 1.0 + more / math.fsum(busy[device] for device in contended)
+
+    @cached_property
+    def _work(self) -> tuple[dict[int, float], dict[int, float]]:
+        """For how long each resource works for a request, and devices longer beside others."""
+        devices = len(self.problem.cluster.devices)
+        # Of one request latencies overlap; of many that follow each other closely each message has
+        # to be handled. Where devices run stages, that is in what a stage takes.
+        delays = 0.0 if self.problem.has_stages else 1.0
+        busy: dict[int, list[float]] = {}
+        contended: dict[int, list[float]] = {}
+        for task in self._units.values():
+            busy.setdefault(task.resource, []).append(task.seconds + delays * task.delay)
+            if task.resource < devices:
+                contended.setdefault(task.resource, []).append(task.contended)
+        # Exact sums: a change of a plan leaves tasks in another order than a plan from scratch has.
+        both = ({key: math.fsum(own) for key, own in one.items()} for one in (busy, contended))
+        return next(both), next(both)
+
+    def _overlap(self) -> dict[int, float]:
+        """For which share of its time each device is not the only one of its node that computes."""
+        devices = self.problem.cluster.devices
+        events: dict[str, list[tuple[float, int, int]]] = {}
+        for key, task in self._units.items():
+            if task.resource < len(devices) and task.seconds > 0:
+                begin, own = (
+                    self._executed.begin[key],
+                    events.setdefault(devices[task.resource].node, []),
+                )
+                own += [(begin, 1, task.resource), (begin + task.seconds, -1, task.resource)]
+        computes, beside = [0.0] * len(devices), [0.0] * len(devices)
+        for own in events.values():
+            own.sort()
+            running: set[int] = set()
+            for (at, change, device), (then, *_) in itertools.pairwise(own):
+                (running.add if change > 0 else running.discard)(device)
+                for one in running:
+                    computes[one] += then - at
+                    beside[one] += (then - at) * (len(running) > 1)
+        return {
+            n: share / whole if whole else 0.0
+            for n, (share, whole) in enumerate(zip(beside, computes, strict=True))
+        }
+
+    def busy(self) -> dict[int, float]:
+        """Return how long each resource works for a request where others follow it closely.
+
+        Others of its node are then busy for the share of a device's time that they work longest.
+        """
+        busy, contended = self._work
+        devices = self.problem.cluster.devices
+        found = dict(busy)
+        for device, more in contended.items():
+            if more and busy[device]:
+                others = (
+                    seconds
+                    for other, seconds in busy.items()
+                    if other != device
+                    and other < len(devices)
+                    and devices[other].node == devices[device].node
+                )
+                found[device] += more * min(1.0, max(others, default=0.0) / busy[device])
+        return found
 
     @property
     def bottleneck_s(self) -> float:
         """Time for which the busiest device or wire works for one request."""
-        return max(self.schedule.busy().values(), default=0.0)
+        return max(self.busy().values(), default=0.0)
 
     def requests_per_s(self, requests: int = _REQUESTS) -> float:
-        """Requests a second in the steady state, as they come as fast as the bottleneck allows."""
+        """Requests a second in the steady state.
+
+        They come as fast as the bottleneck allows. Where devices run stages, as many are under way
+        as the engine lets, and the next one comes as one is done.
+        """
         pace = self.bottleneck_s
+        units, devices = self._units, len(self.problem.cluster.devices)
+        slots = 2 * len({t.resource for t in units.values() if t.resource < devices}) or 1
+        last = tuple(units.keys() - {one for task in units.values() for one in task.after})
         tasks: dict[Key, Task] = {}
         for number in range(requests):
             arrival = (-1, number)
-            tasks[arrival] = Task(arrival, -1 - number, number * pace, ())
-            for one in self.schedule.tasks.values():
+            if not self.problem.has_stages:
+                tasks[arrival] = Task(arrival, -1 - number, number * pace, ())
+            elif number < slots:
+                tasks[arrival] = Task(arrival, -1 - number, 0.0, ())
+            else:
+                done = tuple((number - slots, *one) for one in last)
+                tasks[arrival] = Task(arrival, -1 - number, 0.0, done)
+            for one in units.values():
                 after = tuple((number, *other) for other in one.after) or (arrival,)
                 key = (number, *one.key)
                 tasks[key] = one._replace(key=key, after=after)
@@ -198,12 +295,39 @@ class Simulation:
                 ends[key[0]] = max(ends[key[0]], end)
         half = requests // 2
         spent = max(ends) - max(ends[:half])
+        alone = max(self._work[0].values(), default=0.0)
+        spent *= pace / alone if alone else 1.0
         # Queues that fill at first may empty later: never faster than the busiest.
         return min((requests - half) / spent, 1 / pace) if spent > 0 else float("inf")
 
     def memory_bytes(self) -> dict[int, int]:
         """Return the most that each device holds: its slices of weights, and what is alive."""
         return memory(self.problem, self.plan, self.schedule)
+
+
+def _differences(
+    before: Mapping[Key, Task], after: Mapping[Key, Task]
+) -> tuple[list[Key], list[Task]]:
+    """Return the tasks that are no more, or are others now, and those that are new, or others."""
+    removed = [key for key, task in before.items() if after.get(key) != task]
+    added = [task for key, task in after.items() if before.get(key) != task]
+    return removed, added
+
+
+def _within(tasks: dict[Key, Task], stages: Stages, run: Schedule) -> Schedule:
+    """Return the times of tasks whose stages were run."""
+    found = Schedule(tasks)
+    for unit in run.order:
+        members = stages.members.get(unit, [unit])
+        # What a stage takes beside its tasks comes first.
+        whole = stages.units[unit].seconds
+        at = run.begin[unit] + whole - sum(tasks[key].seconds for key in members)
+        for key in members:
+            found.ready[key], found.begin[key] = run.ready[unit], at
+            at += tasks[key].seconds
+            found.end[key] = at + tasks[key].delay
+        found.order += members
+    return found
 
 
 def weight_bytes(problem: Problem, plan: Plan) -> dict[int, int]:

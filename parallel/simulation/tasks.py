@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...profiles.kernel import Kernel
 from ..devices import Cluster
 from ..workload import Workload
 from .placement import (
@@ -44,6 +45,7 @@ class Task(NamedTuple):
 
     Resources are numbers: devices, then wires. `size_bytes` is what a transfer carries. It has
     arrived `delay` seconds after the wire is free for the next: latencies overlap, bytes do not.
+    While all devices of its node compute, a task takes `contended` seconds more.
     """
 
     key: Key
@@ -52,6 +54,7 @@ class Task(NamedTuple):
     after: tuple[Key, ...]
     size_bytes: int = 0
     delay: float = 0.0
+    contended: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,15 @@ class Problem:
     """What is planned: a workload, a cluster, the times of operators.
 
     Inputs are on every device as a request begins, and outputs stay where they are, unless `entry`
-    names the device that they come from and go to.
+    names the device that they come from and go to. `of_average` says, by operator, by which factor
+    it takes longer in this model than the times say, which are right on average; empty: no factor.
     """
 
     workload: Workload
     cluster: Cluster
     times: Times
     entry: int | None = None
+    of_average: tuple[float, ...] = ()
     _parts: dict[tuple[object, ...], tuple[Part, ...]] = field(default_factory=dict, repr=False)
     _cells: dict[tuple[object, ...], tuple[Cell, ...]] = field(default_factory=dict, repr=False)
     _shares: dict[tuple[object, ...], tuple[tuple[int, Box], ...]] = field(
@@ -81,6 +86,16 @@ class Problem:
             tuple(values[v].shape if v is not None else () for v in one.outputs)
             for one in self.workload.operators
         )
+
+    @cached_property
+    def has_stages(self) -> bool:
+        """Tell whether devices run stages (stages.py), and not operators one by one."""
+        return any(device.stage_s > 0 for device in self.cluster.devices)
+
+    def seconds(self, number: int, kernel: Kernel, device: int) -> float:
+        """Return the seconds of an operator, or a part of it, with its kernel on a device."""
+        factor = self.of_average[number] if self.of_average else 1.0
+        return self.times.operator(kernel, device) * factor
 
     @cached_property
     def wires(self) -> dict[str, int]:
@@ -267,6 +282,7 @@ def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
     parts = problem.parts(number, config)
     reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
     reads += [(-1, v) for v in operator.captures]
+    summed = problem.has_stages and config.reduction is not None
     for place, part in enumerate(parts):
         for device in config.holders(place):
             after: list[Key] = []
@@ -276,9 +292,15 @@ def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
                     giver = problem.producer.get(value)
                     divided = None if giver is None else plan[giver[0]]
                     after += [key for key, _ in sources(problem, divided, value, box, device)]
-            seconds = problem.times.operator(part.kernel, device)
+            seconds = problem.seconds(number, part.kernel, device)
+            contended = problem.times.contended(part.kernel, device)
+            if summed:  # it is sliced, for each of those that add the parts up
+                for cell, given in zip(part.gives, operator.outputs, strict=True):
+                    if given is not None:
+                        size = elements(cell) * problem.workload.values[given].item_bytes
+                        seconds += problem.times.moved_bytes(2 * size, device)
             key = (number, COMPUTE, place, device)
-            yield Task(key, device, seconds, tuple(dict.fromkeys(after)))
+            yield Task(key, device, seconds, tuple(dict.fromkeys(after)), contended=contended)
     if config.reduction is not None:
         for output, given in enumerate(operator.outputs):
             if given is not None:

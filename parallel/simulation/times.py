@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...catalog import Catalog
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.roofline import work
@@ -15,11 +17,32 @@ _MEASURED = """
 _LANES = {"float16": 2.0, "bfloat16": 2.0, "int8": 4.0, "uint8": 4.0, "float64": 0.5}
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """What a model took on one device, against the sum of its kernels (calibration.py measures it).
+
+    `factor` is the ratio of the two; `of_average` says, by operator, how many times that ratio the
+    one of the piece is that it lies in (empty: pieces were not timed). `contention_s_per_byte` is
+    what a byte of weights took longer while all devices ran the model. All of these hold for parts
+    of operators as well.
+    """
+
+    factor: float
+    of_average: tuple[float, ...]
+    contention_s_per_byte: float
+
+
 class Times:
     """Seconds of operators on the devices of a cluster; the same for the same kernel and device."""
 
-    def __init__(self, cluster: Cluster, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        catalog: Catalog | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
         self.cluster = cluster
+        self.calibration = calibration
         self._measured: dict[tuple[str, int], dict[str, float]] = {}
         if catalog is not None:
             for device in cluster.devices:
@@ -40,16 +63,30 @@ class Times:
     def _operator(self, kernel: Kernel, device: Device) -> float:
         if kernel.is_constant:
             return 0.0
+        factor = 1.0 if self.calibration is None else self.calibration.factor
         measured = self._measured.get((device.fingerprint, device.cores), {})
         if kernel.hash in measured:
-            return measured[kernel.hash]
+            return factor * measured[kernel.hash]
         done = work(kernel)
         first = next((spec for spec in kernel.inputs if spec is not None), None)
         lanes = 1.0 if first is None else _LANES.get(first.dtype, 1.0)
         seconds = max(
             done.bytes / device.memory_bytes_per_s, done.flops / (device.flops_per_s * lanes)
         )
-        return device.launch_s + seconds
+        return factor * (device.launch_s + seconds)
+
+    def contended(self, kernel: Kernel, device: int) -> float:
+        """Return by how much an operator takes longer while all devices of its node compute.
+
+        Rates of a description are those of devices that are all busy: what comes from them is not
+        made longer, unless a calibration says by how much the model was.
+        """
+        own = self.cluster.devices[device]
+        if self.calibration is not None:
+            return self.calibration.contention_s_per_byte * kernel.constant_bytes
+        if not own.contention_s_per_byte or not self.is_measured(kernel, device):
+            return 0.0
+        return own.contention_s_per_byte * kernel.constant_bytes
 
     def is_measured(self, kernel: Kernel, device: int) -> bool:
         """Tell whether the time of an operator was measured."""

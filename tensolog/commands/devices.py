@@ -55,8 +55,10 @@ def measure(
     """Measure this machine as devices and links.
 
     Devices are processes on cores of their own, measured while all of them are busy: float32
-    operations, memory bandwidth, and what starting an operator takes. A link is what a tensor takes
-    from one process to another by shared memory. They become rows of cluster, device and link.
+    operations, memory bandwidth, what starting an operator takes, and what running a stage takes
+    beside its operators; and by how much a byte of weights takes longer than with one of them busy.
+    A link is what a tensor takes from one process to another by shared memory. They become rows of
+    cluster, device and link.
 
     \b
     Examples:

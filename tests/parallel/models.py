@@ -13,7 +13,9 @@ from tensolog.parallel.simulation.times import Times
 from tensolog.parallel.workload import read_workload
 
 
-def cluster(count, *, gib=16, tflops=10.0, gb_per_s=100.0, latency_us=5.0, launch_us=1.0):
+def cluster(
+    count, *, gib=16, tflops=10.0, gb_per_s=100.0, latency_us=5.0, launch_us=1.0, stage_us=0.0
+):
     """Devices that are alike, each linked with each."""
     link = f"[[link]]\nlatency_us = {latency_us}\ngb_per_s = {gb_per_s}\n" if count > 1 else ""
     return parse_cluster(
@@ -26,6 +28,7 @@ def cluster(count, *, gib=16, tflops=10.0, gb_per_s=100.0, latency_us=5.0, launc
         gflops_per_s = {tflops * 1000}
         memory_gb_per_s = 200
         launch_us = {launch_us}
+        stage_us = {stage_us}
         {link}
         """
     )

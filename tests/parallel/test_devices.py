@@ -132,6 +132,8 @@ def clusters(draw):
             node=draw(st.sampled_from(["", "n"])),
             launch_s=draw(RATE),
             fingerprint=draw(st.sampled_from(["", "f"])),
+            stage_s=draw(st.sampled_from([0.0, 1e-5])),
+            contention_s_per_byte=draw(st.sampled_from([0.0, 1e-11])),
         )
         for name in names
     )
@@ -149,7 +151,10 @@ def test_what_is_written_is_read(cluster):
 
 
 def test_the_catalog_keeps_clusters():
-    cluster = parse_cluster(TWO + LINK, "pair.toml")
+    stages = f"{ONE}stage_us = 12\ncontention_ps_per_byte = 15\n{TWO.removeprefix(ONE)}"
+    cluster = parse_cluster(stages + LINK, "pair.toml")
+    assert cluster.devices[0].stage_s == pytest.approx(12e-6)
+    assert cluster.devices[0].contention_s_per_byte == pytest.approx(15e-12)
     other = dataclasses.replace(cluster, name="other")
     with Catalog(":memory:") as catalog:
         for _ in range(2):

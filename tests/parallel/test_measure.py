@@ -26,7 +26,8 @@ def test_this_machine_becomes_rows_and_a_file(tmp_path, capsys, monkeypatch):
     for device in cluster.devices:
         assert device.cores == 1 and device.memory_bytes > 0
         assert device.flops_per_s > 1e8 and device.memory_bytes_per_s > 1e7
-        assert 0 <= device.launch_s < 0.01
+        assert 0 <= device.launch_s < 0.01 and 0 <= device.stage_s < 1
+        assert 0 <= device.contention_s_per_byte < 1e-6
     count = len(cluster.devices)
     assert len(cluster.links) == count * (count - 1)
     for link in cluster.links:

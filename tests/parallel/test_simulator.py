@@ -5,9 +5,12 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensolog.parallel.partitioner import part
 from tensolog.parallel.simulation.placement import Config, whole_on
 from tensolog.parallel.simulation.simulator import Simulation, schedule, weight_bytes
-from tensolog.parallel.simulation.tasks import COMPUTE, JOIN, MOVE, Task, plan_tasks
+from tensolog.parallel.simulation.stages import stages_of
+from tensolog.parallel.simulation.tasks import COMPUTE, JOIN, MOVE, Problem, Task, plan_tasks
+from tensolog.parallel.simulation.times import Calibration, Times
 
 from ..campaigns import examples
 from .models import (
@@ -22,11 +25,16 @@ from .models import (
 )
 
 
+def drawn_space(draw, devices, **times):
+    """Divisions of a random graph over devices that run operators one by one, or stages."""
+    return space(random_graph(draw, 5), cluster(devices, stage_us=20.0 * draw(2)), **times)
+
+
 @given(st.integers(0, 10**9), st.integers(1, 4))
 @settings(max_examples=examples(120), deadline=None)
 def test_a_change_is_simulated_as_from_scratch(seed, devices):
     draw = random.Random(seed).randrange
-    own = space(random_graph(draw, 5), devices, entry=draw(devices) if draw(2) else None)
+    own = drawn_space(draw, devices, entry=draw(devices) if draw(2) else None)
     here = Simulation(own.problem, random_plan(draw, own))
     for _ in range(4):
         number = draw(len(own.cuts))
@@ -38,6 +46,8 @@ def test_a_change_is_simulated_as_from_scratch(seed, devices):
         assert here.schedule.tasks == full.schedule.tasks
         assert here.schedule.order == full.schedule.order
         assert here.schedule.end == full.schedule.end
+        assert here.latency_s == full.latency_s
+        assert here.requests_per_s() == full.requests_per_s()
         assert here.memory_bytes() == full.memory_bytes()
 
 
@@ -45,20 +55,21 @@ def test_a_change_is_simulated_as_from_scratch(seed, devices):
 @settings(max_examples=examples(60), deadline=None)
 def test_a_schedule_is_possible(seed, devices):
     draw = random.Random(seed).randrange
-    own = space(random_graph(draw, 5), devices)
+    own = drawn_space(draw, devices)
     here = Simulation(own.problem, random_plan(draw, own))
     times = here.schedule
     assert set(times.end) == set(times.tasks)
     by_resource = {}
     for key, task in times.tasks.items():
-        assert times.begin[key] >= max((times.end[one] for one in task.after), default=0.0)
+        before = max((times.end[one] for one in task.after), default=0.0)
+        assert times.begin[key] >= before - 1e-15
         free = times.begin[key] + task.seconds
         assert times.end[key] == free + task.delay
         by_resource.setdefault(task.resource, []).append((times.begin[key], free))
     for own_times in by_resource.values():
         for (_, end), (begin, _) in zip(sorted(own_times), sorted(own_times)[1:], strict=False):
-            assert begin >= end
-    computing = [here.schedule.busy().get(n, 0.0) for n in range(devices)]
+            assert begin >= end - 1e-15
+    computing = [here.busy().get(n, 0.0) for n in range(devices)]
     assert here.latency_s >= max(computing) * (1 - 1e-9)
     assert 1 / here.requests_per_s() >= here.bottleneck_s * (1 - 1e-9)
 
@@ -145,3 +156,61 @@ def test_a_pipeline_takes_as_many_requests_as_its_slowest_stage():
     here = Simulation(own, halves)
     assert here.requests_per_s(16) == pytest.approx(1 / here.bottleneck_s, rel=0.02)
     assert here.requests_per_s(16) > 1.8 / here.latency_s
+
+
+def test_a_stage_takes_time_and_hands_over_at_its_end():
+    """Two of four operators on each device: the second one waits for all of the first stage."""
+    model = perceptron(rows=64, width=512, layers=2)
+    plan = (whole_on(0), whole_on(0), whole_on(1), whole_on(1))
+    plain, staged_ = (Simulation(problem(model, cluster(2, stage_us=us)), plan) for us in (0, 30))
+    assert staged_.latency_s == pytest.approx(plain.latency_s + 60e-6)
+    assert staged_.bottleneck_s == pytest.approx(plain.bottleneck_s + 30e-6)
+    # As many requests as the engine lets are under way: the devices are busy all the time.
+    assert staged_.requests_per_s(32) == pytest.approx(1 / staged_.bottleneck_s, rel=0.02)
+
+
+def test_an_operator_of_a_stage_keeps_others_waiting():
+    """x gives a, and a gives b and c: the other device gets a and b at the end of both."""
+    build = Builder()
+    x = build.input(64, 64)
+    a = build.node("Relu", x, shape=(64, 64))
+    b = build.node("Abs", a, shape=(64, 64))
+    c = build.node("Add", a, b, shape=(64, 64))
+    own = problem(build.model(c), cluster(2, stage_us=10.0))
+    here = Simulation(own, tuple(map(whole_on, (0, 0, 1)))).schedule
+    moves = [key for key in here.tasks if key[1] == MOVE]
+    assert len(moves) == 2
+    end = max(here.end[key] for key in here.tasks if key[1] == COMPUTE and key[0] < 2)
+    assert all(here.begin[key] >= end for key in moves)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_are_those_that_run(seed):
+    """Of plans without cuts the partitioner writes as many models as stages are simulated."""
+    draw = random.Random(seed).randrange
+    own = problem(random_graph(draw, 6), cluster(3, stage_us=10.0))
+    plan = tuple(whole_on(draw(3)) for _ in own.workload.operators)
+    stages = stages_of(own, plan_tasks(own, plan))
+    assert len(stages.members) == len(part(own, plan).partition.stages)
+
+
+def test_devices_of_a_node_slow_each_other_down_while_both_compute():
+    model = perceptron(rows=64, width=512, layers=2)
+    own = space(model, cluster(2, stage_us=1.0))
+    calibration = Calibration(2.0, (), 1e-10)
+    times = Times(own.problem.cluster, None, calibration)
+    calibrated = Problem(own.problem.workload, own.problem.cluster, times)
+    weights = 2 * 4 * 512 * 512
+    pipeline = tuple(map(whole_on, (0, 0, 1, 1)))
+    moved = 5e-6 + 4 * 64 * 512 / 1e11
+    assert Simulation(calibrated, pipeline).latency_s == pytest.approx(
+        2 * Simulation(own.problem, pipeline).latency_s - moved - 2e-6
+    )
+    assert Simulation(calibrated, pipeline).bottleneck_s == pytest.approx(
+        2 * Simulation(own.problem, pipeline).bottleneck_s - 1e-6 + weights / 2 * 1e-10
+    )
+    # Both halves of the rows read all weights, at the same time.
+    rows = own.data_parallel((0, 1))
+    assert Simulation(calibrated, rows).latency_s == pytest.approx(
+        2 * Simulation(own.problem, rows).latency_s - 1e-6 + weights * 1e-10
+    )

@@ -262,6 +262,7 @@ BEFORE_4 = "".join(
 )
 OF_CLUSTERS = (
     *("cluster_hash", "kind", "node", "flops_per_s", "memory_bytes_per_s", "launch_s", "machine"),
+    *("stage_s", "contention_s_per_byte"),
 )
 BEFORE_5 = "DROP TABLE link; DROP TABLE cluster;" + "".join(
     f"ALTER TABLE device DROP COLUMN {name};" for name in OF_CLUSTERS

@@ -1,0 +1,139 @@
+"""A model as it runs on one device, against the sum of its kernels.
+
+Kernels are measured one by one. Within a model the runtime fuses some of them, and each finds other
+things in the caches, so that a model takes 0.8 to 1.2 times what its kernels do; pieces of a model
+differ as well. So the whole is timed, alone and while all devices run it, and its pieces, the
+stages of a pipeline. That takes some seconds, once for a model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from ..profiles.sessions.deployed import open_deployed
+from .devices import Cluster, Link
+from .partitioner import Parted, part
+from .runnable_plan import CALLER
+from .search.goals import PlanError
+from .search.pipelines import staged
+from .serving.instance import Array, Instance, Start
+from .serving.pinning import here_each
+from .simulation.placement import whole_on
+from .simulation.tasks import Problem
+from .simulation.times import Calibration
+
+_PIECES = 4
+_ROUNDS, _SECONDS, _RUNS = 4, 0.06, 3
+_LIMIT_S = 600.0
+
+
+def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Path) -> Calibration:
+    """Time a model and its pieces on the first device; `feeds` are those of a request.
+
+    `problem` has the times of its kernels. Pieces are written into `folder`, in which all lies that
+    the model has beside it. Raises ModelError where the runtime refuses the model.
+    """
+    operators = problem.workload.operators
+    kernels_s = [problem.times.operator(one.kernel, 0) for one in operators]
+    pieces = staged([whole_on(0)] * len(operators), kernels_s, [(n,) for n in range(_PIECES)])
+    threads = [device.cores for device in problem.cluster.devices]
+    places = here_each(threads)
+    parted = _parted(problem, pieces)
+    given: list[dict[str, Array]] = []
+    if parted is not None:
+        parted.write(folder)
+        given = _passed(parted, folder, feeds, threads[0])
+    with contextlib.ExitStack() as stack:
+
+        def opened(path: Path, device: int, arrays: dict[str, Array]) -> Instance:
+            instance = Instance(Start(path, threads[device], places[device]))
+            stack.callback(instance.close)
+            instance.ready()
+            instance.load("", arrays, _LIMIT_S)
+            return instance
+
+        whole = [opened(model, device, feeds) for device in range(len(threads))]
+        stages = [] if parted is None else parted.partition.stages
+        apart = [
+            opened(folder / stage.model, 0, arrays)
+            for stage, arrays in zip(stages, given, strict=True)
+        ]
+        alone_s, beside_s, pieces_s = _times(whole, apart)
+    total_s = sum(kernels_s)
+    bytes_ = sum(one.kernel.constant_bytes for one in operators)
+    contention = max(0.0, beside_s - alone_s) / bytes_ if bytes_ else 0.0
+    factor = alone_s / total_s if total_s > 0 else 1.0
+    if parted is None or min(pieces_s, default=0.0) <= 0 or total_s <= 0:
+        return Calibration(factor, (), contention)
+    by_piece = [0.0] * _PIECES
+    kernels_by_piece = [0.0] * _PIECES
+    names = parted.partition.devices
+    for stage, seconds in zip(parted.partition.stages, pieces_s, strict=True):
+        by_piece[int(names[stage.device])] += seconds
+    for config, seconds in zip(pieces, kernels_s, strict=True):
+        kernels_by_piece[config.devices[0]] += seconds
+    shares = [
+        (own / sum(by_piece)) / (kernels / total_s) if kernels > 0 and own > 0 else 1.0
+        for own, kernels in zip(by_piece, kernels_by_piece, strict=True)
+    ]
+    return Calibration(factor, tuple(shares[one.devices[0]] for one in pieces), contention)
+
+
+def _parted(problem: Problem, pieces: Sequence[object]) -> Parted | None:
+    """Write the pieces as models; None where what is between them can't be passed on."""
+    first = problem.cluster.devices[0]
+    devices = tuple(replace(first, name=str(number)) for number in range(_PIECES))
+    links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
+    try:
+        return part(
+            Problem(problem.workload, Cluster("pieces", devices, links), problem.times),
+            tuple(pieces),  # type: ignore[arg-type]
+        )
+    except PlanError:
+        return None
+
+
+def _passed(
+    parted: Parted, folder: Path, feeds: dict[str, Array], threads: int
+) -> list[dict[str, Array]]:
+    """Run the pieces one after the other; return what each is given."""
+    partition = parted.partition
+    arrays = {
+        number: feeds[tensor.name]
+        for number, tensor in enumerate(partition.tensors)
+        if tensor.owner == CALLER
+    }
+    given = []
+    for stage in partition.stages:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = open_deployed(folder / stage.model, options)
+        own = {partition.tensors[number].name: arrays[number] for number in stage.reads}
+        names = [partition.tensors[number].name for number in stage.gives]
+        arrays |= dict(zip(stage.gives, session.run(names, own), strict=True))
+        given.append(own)
+    return given
+
+
+def _times(
+    whole: Sequence[Instance], pieces: Sequence[Instance]
+) -> tuple[float, float, list[float]]:
+    """Return the least of the median seconds of the model alone, on all devices, and of pieces."""
+
+    def run(instances: Sequence[Instance]) -> float:
+        for one in instances:
+            one.start_timing("", _SECONDS, _RUNS)
+        return float(np.mean([np.median(one.timed(_LIMIT_S)) for one in instances])) * 1e-9
+
+    rounds = [
+        [run(whole[:1]), run(whole), *(run([piece]) for piece in pieces)] for _ in range(_ROUNDS)
+    ]
+    alone_s, beside_s, *pieces_s = np.min(rounds, axis=0).tolist()
+    return alone_s, beside_s, pieces_s
