@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from .feeds import random_feeds
@@ -59,20 +65,40 @@ class _Samples(CalibrationDataReader):  # type: ignore[misc]
 def quantized(model: onnx.ModelProto, samples: int = 2) -> onnx.ModelProto:
     """Return a model quantized with QDQ nodes: activations uint8, weights int8 by channel."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("whole.onnx", "ready.onnx", "quantized.onnx")]
-        onnx.save(model, paths[0])
-        quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+        ready, path = _prepared(model, Path(folder))
         quantize_static(
-            paths[1],
-            paths[2],
+            ready,
+            path,
             _Samples(model, samples),
             quant_format=QuantFormat.QDQ,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=True,
         )
-        made = onnx.load(paths[2])
-    # the tool leaves domains that it doesn't use
+        return _cleared(onnx.load(path))
+
+
+def dynamically_quantized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose products quantize what they read while they run, weights in advance.
+
+    Weights have the type that the tool gives them by default, and one scale each.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        ready, path = _prepared(model, Path(folder))
+        quantize_dynamic(ready, path)
+        return _cleared(onnx.load(path))
+
+
+def _prepared(model: onnx.ModelProto, folder: Path) -> tuple[Path, Path]:
+    """Write a model as the tool asks for it; return where it lies, and where to put the result."""
+    whole, ready, made = (folder / f"{name}.onnx" for name in ("whole", "ready", "quantized"))
+    onnx.save(model, whole)
+    quant_pre_process(whole, ready, skip_symbolic_shape=True)
+    return ready, made
+
+
+def _cleared(made: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without domains that it doesn't use, which the tool leaves."""
     used = {node.domain for node in made.graph.node} | {""}
     kept = [entry for entry in made.opset_import if entry.domain in used]
     del made.opset_import[:]

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from .convolutional import resnet50
+from .convolutional import mobilenetv3, resnet50
 from .images import deeplab, detr, diffusion, mixer, srresnet, swin
 from .sequence import t5
 from .sequences import decoder_step, experts, mamba, recurrent, wav2vec2
@@ -55,6 +55,10 @@ SECOND: Mapping[str, Sized] = {
     "resnet_qdq": Sized(resnet50, _RESNET, {"width": 32, "image": 160}, "int8"),
     "bert_qdq": Sized(bert, _TEXT, _LARGE_TEXT, "int8"),
     "vit_qdq": Sized(vit, _PATCHES, {"depth": 4}, "int8"),
+    "mobilenet_qdq": Sized(mobilenetv3, {"image": 64, "classes": 10}, {}, "int8"),
+    "bert_dynamic": Sized(bert, _TEXT, _LARGE_TEXT, "int8 while it runs"),
+    "resnet_dynamic": Sized(resnet50, _RESNET, {"width": 32, "image": 160}, "int8 while it runs"),
+    "decoder_step_dynamic": Sized(decoder_step, _STEP, {}, "int8 while it runs"),
     "resnet_half": Sized(resnet50, _RESNET, {"width": 32, "image": 160}, "float16"),
     "bert_half": Sized(bert, _TEXT, _LARGE_TEXT, "float16"),
     "llama_half": Sized(
@@ -74,6 +78,7 @@ def build_second(name: str, size: str = SIZES[0], seed: int = 0) -> onnx.ModelPr
     if sized.precision == "float32":
         return model
     # Imported here: what quantizes takes a second to load, and float32 models don't need it.
-    from .precisions import halved, quantized
+    from .precisions import dynamically_quantized, halved, quantized
 
-    return halved(model) if sized.precision == "float16" else quantized(model)
+    ways = {"float16": halved, "int8": quantized, "int8 while it runs": dynamically_quantized}
+    return ways[sized.precision](model)
