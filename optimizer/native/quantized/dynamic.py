@@ -29,9 +29,19 @@ from ..product.kernel import growths, needed
 from ..product.text import ending_text, operands
 from .groups import INTEGERS as EIGHT_BITS
 from .groups import Numbers, known, sole_user
-from .kernel import GRAIN, INTEGERS, LEAST_DEPTH, LEAST_OUTPUTS, convolved, laid, multiplied
+from .kernel import (
+    GRAIN,
+    INTEGERS,
+    LEAST_DEPTH,
+    LEAST_OUTPUTS,
+    convolved,
+    laid,
+    multiplied,
+    support_of,
+    task_of,
+)
 from .packing import Filters, Given, filled
-from .window import turned
+from .window import Window, turned
 
 PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})
 FUSED = "com.microsoft:MatMulIntegerToFloat"
@@ -210,7 +220,7 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Foun
     else:
         of = multiplied(meanings, group.x, group.w, group.result)
     window, filters, outputs = of
-    depth = window.segments * window.length
+    depth = window.depth
     if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
         raise LoweringError("too little to multiply")
     result = group.result
@@ -246,21 +256,23 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Foun
     )
     check(shapes)
     flip = 128 if graph.dtype(group.x) == "int8" else 0
-    copies = flip != 0 or window.is_padded or window.length % 4 != 0
+    copies = flip != 0 or window.copies
     nodes = (*group.nodes, *chain)
     at = {name: inputs.index(value) for name, value in read.items()}
     behind = [] if after is None else _behind(extents, accesses, inputs, after)
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes]),
-        "\n".join([*behind, *_text(window.told(outputs, copies, flip), flip, at, bool(behind))]),
+        "\n".join(
+            [*behind, *_text(window, window.told(outputs, copies, flip), flip, at, bool(behind))]
+        ),
         shapes,
         inputs,
         (as_read[result],),
         grain=GRAIN,
         arrange="arrange_quantized",
         columns=window.arranged(outputs, depth, copies),
-        support="quantized.h",
+        support=support_of(window),
         flushes=False,
         packed=tuple(packed.values()),
         form=INTEGERS,
@@ -299,7 +311,7 @@ def _laid_out(
     }
 
 
-def _text(told: str, flip: int, at: Mapping[str, int], more: bool) -> list[str]:
+def _text(window: Window, told: str, flip: int, at: Mapping[str, int], more: bool) -> list[str]:
     """Return the function; `at` has the operands by their names, `more` says that more follows."""
     kinds = {"start": "int32_t", "scale": "float", "step": "float", "bias": "float"}
     ending = {
@@ -320,7 +332,7 @@ def _text(told: str, flip: int, at: Mapping[str, int], more: bool) -> list[str]:
         "  const call *c = own->whole;",
         f"  const window g = {{{told}, (uint8_t)({zero} ^ {flip})}};",
         f"  const ending e = {{{told_ending}}};",
-        f"  quantized_task(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
+        f"  {task_of(window)}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
         "}",
     ]
 

@@ -8,6 +8,7 @@ last inside: what turns them is left out between two kernels (embed.py).
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from ..loops.lower import (
 )
 from .groups import DEQUANTIZE, Group, Numbers, group_of
 from .groups import INTEGERS as EIGHT_BITS
-from .packing import Filters, Given, filled
+from .packing import ApartFilters, Filters, Given, filled
 from .sums import Sum, sum_behind
 from .window import Window, turned, window_of
 
@@ -85,7 +86,7 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         window, filters, outputs = convolved(meanings, group.product, x, w, y)
     else:
         window, filters, outputs = multiplied(meanings, x, w, y, group.transposed)
-    depth = window.segments * window.length
+    depth = window.depth
     if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
         raise LoweringError("too little to multiply")
     flip = 128 if graph.dtype(group.x.value) == "int8" else 0
@@ -123,7 +124,7 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         (graph.dtype(result) or "",),
     )
     check(shapes)
-    copies = flip != 0 or window.is_padded or window.length % 4 != 0
+    copies = flip != 0 or window.copies
     ending = _ending(
         integer_range(given) or (0, 0),
         added,
@@ -134,14 +135,14 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE]),
-        _text(window.told(outputs, copies, flip), ending),
+        _text(window.told(outputs, copies, flip), ending, task_of(window)),
         shapes,
         inputs,
         (made,),
         grain=GRAIN,
         arrange="arrange_quantized",
         columns=window.arranged(outputs, depth, copies),
-        support="quantized.h",
+        support=support_of(window),
         flushes=False,
         packed=tuple(packed),
         form=INTEGERS,
@@ -208,12 +209,21 @@ def convolved(
     filters = meanings.shape(w.value)
     attributes = meanings.graph.attributes(product)
     image, result = meanings.shape(x), meanings.shape(y)
-    if attributes.get("group", 1) != 1 or len(image) != len(filters) or 0 in filters:
-        raise LoweringError("groups, or nothing to add up")
+    groups = attributes.get("group", 1)
+    if len(image) != len(filters) or 0 in filters:
+        raise LoweringError("nothing to add up")
     window = window_of(image, filters[2:], result, attributes)
     outputs = int(filters[0])
     order = (0, *range(2, len(filters)), 1)
-    return window, Filters(order, window.segments, _zeros(w, outputs)), outputs
+    if groups == 1:
+        return window, Filters(order, window.segments, _zeros(w, outputs)), outputs
+    if not groups == outputs == image[1]:
+        raise LoweringError("groups of several channels")
+    window = replace(window, is_apart=True)
+    filters_apart = ApartFilters(order, window.segments, _zeros(w, outputs))
+    if filters_apart.fitted(meanings.graph.constants[w.value].array())[1] is not None:
+        raise LoweringError("numbers that 8 bits don't hold without their zero point")
+    return window, filters_apart, outputs
 
 
 def _zeros(w: Numbers, outputs: int) -> bytes:
@@ -282,7 +292,17 @@ def _ending(
     return ", ".join(f".{name} = {value}" for name, value in told.items())
 
 
-def _text(told: str, ending: str) -> str:
+def task_of(window: Window) -> str:
+    """Name the function that computes a task."""
+    return "quantized_apart_task" if window.is_apart else "quantized_task"
+
+
+def support_of(window: Window) -> str:
+    """Name the files of C that it is in."""
+    return "quantized.h quantized_apart.h" if window.is_apart else "quantized.h"
+
+
+def _text(told: str, ending: str, function: str) -> str:
     task = "own, g, &e, (const uint8_t *)c->in[0], (const int8_t *)c->in[1], (uint8_t *)c->out[0]"
     return "\n".join(
         [
@@ -292,7 +312,7 @@ def _text(told: str, ending: str) -> str:
             "  const float *t = (const float *)c->in[4];",
             f"  const window g = {{{told}, (uint8_t)t[3]}};",
             f"  const ending e = {{{ending}}};",
-            f"  quantized_task({task});",
+            f"  {function}({task});",
             "}",
         ]
     )

@@ -53,6 +53,24 @@ class Filters:
 
 
 @dataclass(frozen=True)
+class ApartFilters(Filters):
+    """Filters of each channel by itself, of which a segment is a tap.
+
+    They lie as quantized_apart.h has them: [panels, taps / 4, vectors, quarters, channels, taps],
+    four of each of the last.
+    """
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the panels."""
+        numbers = self.centred(array)[:, :, 0]
+        outputs, taps = numbers.shape
+        whole = np.zeros((padded(outputs), -(-taps // FOUR) * FOUR), np.int8)
+        whole[:outputs, :taps] = numbers
+        panels = whole.reshape(-1, 4, 4, 4, whole.shape[1] // FOUR, FOUR)
+        return np.ascontiguousarray(panels.transpose(0, 4, 2, 1, 3, 5))
+
+
+@dataclass(frozen=True)
 class Given:
     """Numbers that are known, whatever constant stands for them in the graph."""
 

@@ -11,10 +11,16 @@ from ..embed import channels_last
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings
 
+# How many products and sums take as long as one of a convolution of each channel by itself.
+APART_WORK = 8
+
 
 @dataclass(frozen=True)
 class Window:
-    """Sizes of an image, a filter and a result, as quantized.h has them."""
+    """Sizes of an image, a filter and a result, as quantized.h has them.
+
+    `is_apart` says that each channel is an output by itself.
+    """
 
     image: tuple[int, int, int]
     taps: tuple[int, int] = (1, 1)
@@ -23,11 +29,22 @@ class Window:
     before: tuple[int, int] = (0, 0)
     result: tuple[int, int] = (0, 1)
     is_padded: bool = False
+    is_apart: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Tell whether the places of a line of a filter lie side by side."""
-        return self.dilations[1] == 1 or self.taps[1] == 1
+        return not self.is_apart and (self.dilations[1] == 1 or self.taps[1] == 1)
+
+    @property
+    def depth(self) -> int:
+        """Give the numbers that are added up for an output."""
+        return self.segments if self.is_apart else self.segments * self.length
+
+    @property
+    def copies(self) -> bool:
+        """Tell whether lines are copied, as they are multiplied with what lies around them."""
+        return self.is_padded or (not self.is_apart and self.length % 4 != 0)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -57,8 +74,10 @@ class Window:
         """Return what arrange_quantized has to know."""
         (lines, places), (down, right), (tall, wide) = self.result, self.steps, self.reach
         width = (places - 1) * right + wide if copies else self.image[1]
-        told = (lines, places, outputs, depth, width * self.image[2], down, tall)
-        return (*told, self.segments)
+        # what isn't added up along channels takes longer
+        work = depth * (APART_WORK if self.is_apart else 1)
+        told = (lines, places, outputs, work, width * self.image[2], down, tall)
+        return (*told, self.segments + 3 * self.is_apart)
 
 
 def window_of(

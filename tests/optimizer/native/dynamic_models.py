@@ -116,5 +116,8 @@ class Dynamic:
                 for t, d, s, size in zip(tap, apart, steps, self.y[2:], strict=True)
             )
             read = x[(slice(None), slice(None), *places)]
-            sums = sums + np.einsum("nc...,mc->nm...", read, w[(slice(None), slice(None), *tap)])
+            filters = w[(slice(None), slice(None), *tap)]
+            # of one channel each, where there are as many groups
+            how = "nc...,mc->nm..." if given.get("group", 1) == 1 else "nm...,mc->nm..."
+            sums = sums + np.einsum(how, read, filters)
         return sums

@@ -61,6 +61,13 @@ CASES = {
         attributes={"pads": [3, 3], "strides": [2]},
         bias=False,
     ),
+    "each channel by itself": replace(
+        IMAGE,
+        x=(1, 70, 9, 8),
+        w=(70, 1, 3, 3),
+        y=(1, 70, 9, 8),
+        attributes={"group": 70, "pads": [1] * 4},
+    ),
     "an image cut off": replace(IMAGE, behind=("Relu",)),
 }
 LEVELS = [native_level(), *(one for one in ("avx2", "plain") if one != native_level())]

@@ -102,7 +102,33 @@ CASES = {
         "Gemm", ("n", 16), (16, 80), ("n", 80), made="int8", zeros=(77, 0, 5), added="second"
     ),
 }
+APART = Case(
+    "Conv",
+    (2, 72, 9, 8),
+    (72, 1, 3, 3),
+    (2, 72, 9, 8),
+    zeros=(77, 0, 5),
+    attributes={"pads": [1] * 4, "group": 72},
+)
 CASES |= {
+    "each channel by itself": APART,
+    "each channel of signed ones": replace(
+        APART,
+        w=(72, 1, 5, 3),
+        y=(2, 72, 3, 4),
+        given="int8",
+        made="int8",
+        zeros=(-7, 3, 0),
+        attributes={"pads": [1, 1, 0, 0], "strides": [2, 2], "group": 72},
+    ),
+    "each channel, nothing around it": replace(
+        APART,
+        x=(1, 64, 9, 8),
+        w=(64, 1, 3, 3),
+        y=(1, 64, 5, 4),
+        attributes={"dilations": [2, 2], "group": 64},
+        added="first",
+    ),
     "looked up": replace(CASES["gemm"], function=True),
     "added to and looked up": replace(
         CASES["added"], y=("n", 80), zeros=(77, 0, -5), function=True, scale=0.01
@@ -236,6 +262,7 @@ def test_a_product_whose_rows_others_read_is_found():
         changed(GEMM.model(), zb=np.full(70, 1, np.int32)),
         replace(GEMM, attributes={"alpha": 0.5}).model(),
         Case("Conv", (1, 8, 5, 5), (8, 4, 1, 1), (1, 8, 5, 5), attributes={"group": 2}).model(),
+        changed(APART.model(), zw=np.full(72, 100, np.int8)),
     ],
     ids=[
         "the product is read",
@@ -243,6 +270,7 @@ def test_a_product_whose_rows_others_read_is_found():
         "a bias with a zero point",
         "half of it",
         "groups",
+        "channels by themselves, of 9 bits",
     ],
 )
 def test_what_integers_alone_do_not_give_is_left(proto):
