@@ -181,6 +181,7 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> Found:
         block=BLOCK,
         grain=GRAIN,
         flushes=False,
+        is_exact=True,
         packed=((laid, source, table),),
     )
     region = Region(nodes, read_by(graph, nodes), (output,), shape)

@@ -17,6 +17,7 @@ from .grow import Found
 from .kernel_trial import KERNEL, OPERATORS
 from .product.text import EACH
 from .quantized.kernel import INTEGERS
+from .quantized.saturation import SATURATES, saturates
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
 # but for an attention, which in the model may have a mask that leaves half of it out, and for a
@@ -192,6 +193,8 @@ def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
     how = f"{kind.way}, {kind.times}, kernel" if kind.convolves else "one kernel,"
     if not kind.convolves and kind.way not in ("", EACH) and (kind.multiplies or not kind.form):
         how = f"{how} {kind.way},"
+    if kind.form == INTEGERS and saturates():
+        how = f"{how} {SATURATES},"
     return Step(
         rule=CONVERT if kind.convolves else RULE,
         nodes=names,
@@ -199,7 +202,7 @@ def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
         added=1,
         accepted=True,
         reason=f"{how} {kind.name}",
-        equal="rounding",
+        equal="exact" if one.kernel.is_exact else "rounding",
         summary=CONVERTED if kind.convolves else SUMMARY,
         cost_before_ns=alone[OPERATORS].median_ns if alone else None,
         cost_after_ns=alone[KERNEL].median_ns if alone else None,

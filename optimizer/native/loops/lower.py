@@ -93,7 +93,9 @@ class Kernel:
     out for it: (input, constant, how). `form` says how it computes, where there are several ways,
     `configuration` how its loops are tiled, None by default.
     `turned` are images that it reads or gives with their channels last: (image, operand). `drawn`
-    are inputs that are indices: (indices, what they index, along which axis).
+    are inputs that are indices: (indices, what they index, along which axis). `is_exact` says that
+    its results are the runtime's to the bit: sums of integers, what is looked up, and steps that
+    are each rounded as there.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Kernel:
     configuration: ChosenConfiguration | None = None
     turned: tuple[tuple[int, int], ...] = ()
     drawn: tuple[tuple[int, int, int], ...] = ()
+    is_exact: bool = False
 
 
 def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int, ...] | None:

@@ -27,6 +27,7 @@ from ..loops.loops import Groups
 from ..loops.lower import MOST_AXES, MOST_LOOPS, MOST_OPERANDS, Kernel, Shapes, check, label, named
 from ..product.kernel import growths, needed
 from ..product.text import ending_text, operands
+from ..regions.region_facts import is_exact
 from .groups import INTEGERS as EIGHT_BITS
 from .groups import Numbers, known, sole_user
 from .kernel import (
@@ -274,6 +275,7 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Foun
         columns=window.arranged(outputs, depth, copies),
         support=support_of(window),
         flushes=False,
+        is_exact=all(is_exact(meanings, number) for number in chain),
         packed=tuple(packed.values()),
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),

@@ -144,6 +144,7 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         columns=window.arranged(outputs, depth, copies),
         support=support_of(window),
         flushes=False,
+        is_exact=True,
         packed=tuple(packed),
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),

@@ -93,6 +93,7 @@ def _lowered(meanings: Meanings, number: int) -> Found:
         grain=GRAIN,
         support="quantized.h quantized_pool.h",
         flushes=False,
+        is_exact=True,
         turned=tuple(as_read.items()),
     )
     return Found(Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y)), named(kernel))

@@ -132,6 +132,7 @@ def _lowered(
         columns=(LANES,),
         support="running_norm.h",
         flushes=False,
+        is_exact=True,
     )
     return Found(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
 

@@ -78,7 +78,7 @@ def _describe(meanings: Meanings, number: int, facts: Facts) -> None:
         rows = None if is_move or kind not in ROWS else _folded(meanings, number)
         if rows is not None:
             facts["folds"].append((number, rows.reduced, rows.behind))
-    if kind not in _SUMMING and _is_exact(meanings, number):
+    if kind not in _SUMMING and is_exact(meanings, number):
         facts["exact"].append((number,))
 
 
@@ -164,7 +164,7 @@ def is_slow(meanings: Meanings, number: int) -> bool:
     return any(isinstance(part, Apply) and part.function in SLOW for part in parts)
 
 
-def _is_exact(meanings: Meanings, number: int) -> bool:
+def is_exact(meanings: Meanings, number: int) -> bool:
     """Tell whether a node's specification leaves nothing to rounding in another order."""
     try:
         expansion: Expansion = meanings.of(number)
