@@ -28,7 +28,7 @@ LEAST_GAP = 0.01
 SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 # By so many seconds a budget may be passed without a word; the phases that took most are told.
 UNTOLD_S, TOLD_PHASES = 1.0, 5
-# Kernels that a sentence names at most.
+# Kernels or nodes that a sentence names at most.
 TOLD_KERNELS = 3
 
 
@@ -139,6 +139,16 @@ def processors(only: str) -> Iterator[str]:
     """Say in a sentence which processors a result's kernels run on, where not on all."""
     if only:
         yield f"Its kernels run on processors with {only} alone, as this one; others refuse them."
+
+
+def told_unlocked(names: Sequence[str], threads: int) -> Iterator[str]:
+    """Say in a sentence that the original itself may be wrong on so many threads, and where."""
+    if names and threads > 1:
+        named = ", ".join(names[:TOLD_KERNELS]) + (" and others" if names[TOLD_KERNELS:] else "")
+        yield (
+            f"ONNX Runtime adds up {named} (ScatterND) in several threads without a lock, and may "
+            "lose an update: plans were compared with what the original gives on one thread."
+        )
 
 
 def more_time(

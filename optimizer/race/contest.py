@@ -30,7 +30,9 @@ from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..phases import BEST, Phases
 from ..setting import Setting
+from .index_range import index_limit
 from .isolated_run import is_risky, run_isolated
+from .unlocked_sums import unlocked_sums
 from .verify import (
     LEAST_RUN_S,
     Array,
@@ -47,9 +49,6 @@ if TYPE_CHECKING:
     from ..native.region_kinds import Kind
 
 ORIGINAL = "original"
-MOVES_INTEGERS = frozenset(
-    {"Cast", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"}
-)
 # Runs of a plan in the shortest race: to learn shapes, to warm up, to choose the length of a lap.
 LEAST_RUNS = 8
 # Of these, the ones that come before the first lap.
@@ -153,7 +152,7 @@ class Contest:
     def feeds(self, distribution: str, sizes: Mapping[str, int] | None = None) -> Feeds:
         """Generate inputs; those with a default of the model's own keep it.
 
-        Integers that index a table range over its rows; others are 0 and 1, as masks are.
+        Integers that are indices range over what they index; others are 0 and 1, as masks are.
         """
         graph = self.original.graph
         bound = self.sizes if sizes is None else sizes
@@ -173,8 +172,8 @@ class Contest:
             if math.prod(shape) > (memory_bytes() or math.inf):  # of a byte each, at least
                 size = " x ".join(map(str, shape))
                 raise RaceError(f"no inputs can be generated for {name!r}: {size} is too large")
-            rows = table_rows(graph, value)
-            feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=rows)
+            limit = index_limit(graph, value)
+            feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=limit)
         return feeds
 
     def verify(self, plan: Plan) -> None:
@@ -401,28 +400,7 @@ class Contest:
             self.original.source,
             feeds,
             threads=self.setting.threads,
+            reference_threads=1 if unlocked_sums(graph) else self.setting.threads,
             wide=widened,
             end=self._end,
         )
-
-
-def table_rows(graph: Graph, value: int) -> int:
-    """Give the number of rows of the smallest table that a value indexes; 2 where there is none.
-
-    Followed through the operators that only move integers about.
-    """
-    found: list[int] = []
-    stack, seen = [value], {value}
-    while stack:
-        current = stack.pop()
-        for number in graph.users.get(current, ()):
-            node = graph.nodes[number]
-            if node.operator == "Gather" and node.inputs[1] == current:
-                shape = graph.shape(node.inputs[0])
-                axis = graph.attribute(number, "axis")
-                if shape and isinstance(axis, int) and isinstance(shape[axis], int):
-                    found.append(int(shape[axis]))
-            elif node.operator in MOVES_INTEGERS and node.outputs[0] not in seen:
-                seen.add(node.outputs[0])
-                stack.append(node.outputs[0])
-    return max(1, min(found, default=2))

@@ -131,18 +131,22 @@ class Verifier:
         feeds: Mapping[str, Feeds],
         *,
         threads: int,
+        reference_threads: int | None = None,
         wide: Wide | None = None,
         end: float = math.inf,
     ) -> None:
         """Run the original; raises what ONNX Runtime raises where it can't run on these feeds.
 
-        `wide` gives the model in float64, and is asked where something is in doubt.
+        Candidates run on `threads`, the original and the model in float64 on `reference_threads`
+        where that is given. `wide` gives the model in float64, and is asked where something is in
+        doubt.
         `end`, a time of the clock, bounds what that may take: raises EndlessError where a run does
         not end, NoTimeError where it is so long that nothing else could be done by then.
         """
         self._folder = tempfile.TemporaryDirectory(prefix="tensolog-verify-")
         self._feeds = dict(feeds)
         self._threads = threads
+        self._reference_threads = threads if reference_threads is None else reference_threads
         self._end = end
         self.outputs: list[str] = []
         try:
@@ -247,9 +251,8 @@ class Verifier:
     ) -> SessionCost:
         trim_memory()  # what was freed before must not hide what the session takes
         before, start = resident_bytes(), time.monotonic()
-        session = open_session(
-            source, threads=self._threads, execution=execution, flush_denormals=False
-        )
+        threads = self._threads if kind == "candidate" else self._reference_threads
+        session = open_session(source, threads=threads, execution=execution, flush_denormals=False)
         opening_s, run_s = time.monotonic() - start, 0.0
         opening_bytes = resident_bytes() - before
         self.outputs = [entry.name for entry in session.get_outputs()]

@@ -22,11 +22,13 @@ from ..explain.outcome import (
     processors,
     time_over,
     told_predicted,
+    told_unlocked,
     verdict_of,
 )
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..race.contest import Plan
+from ..race.unlocked_sums import unlocked_sums
 from ..report.graph_view import calls_of, calls_run, drawn_graph, operator_costs
 from ..setting import GRACE_S
 from ..state import State
@@ -90,6 +92,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
                 *more_time(winner, state.plans, state.round_s, state.schedule.seconds),
                 *time_over(state.cut, state.phases, state.setting),
                 *processors(state.only_processors),
+                *told_unlocked(unlocked_sums(original.graph), state.setting.threads),
                 *told_predicted([kernel["kernel"] for kernel in predicted]),
             ]
         ),

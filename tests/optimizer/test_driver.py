@@ -276,13 +276,6 @@ def test_integer_inputs_range_over_the_table_they_index(catalog):
         [value("y", [2, 8, 4])],
         {"table": RNG.standard_normal((50, 4)).astype(np.float32)},
     )
-    from tensolog.optimizer.graph.convert import load_graph
-    from tensolog.optimizer.graph.infer import infer_types
-    from tensolog.optimizer.race.contest import table_rows
-
-    graph = load_graph(built)
-    graph.types = infer_types(graph)
-    assert table_rows(graph, graph.graph_inputs[0]) == 50
     # an index beyond the table would end the run; a way to open the model may have been raced, too
     assert all(deviation.within for deviation in optimize(built, catalog).deviations)
 
