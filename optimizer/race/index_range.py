@@ -52,18 +52,14 @@ def _sizes(graph: Graph, number: int) -> Iterator[int]:
     shape = graph.shape(node.inputs[0])
     if shape is None:
         return
+    first, depth = 0, 0
     if node.operator in ALONG_AXIS:
         axis = graph.attribute(number, "axis")
-        indexed = (
-            (shape[axis],) if isinstance(axis, int) and -len(shape) <= axis < len(shape) else ()
-        )
+        if isinstance(axis, int) and -len(shape) <= axis < len(shape):
+            first, depth = axis % len(shape), 1
     elif node.operator in POINTS:
         places = graph.shape(node.inputs[1])
-        depth = places[-1] if places else None
-        first = graph.attribute(number, "batch_dims") if node.operator == "GatherND" else 0
-        if not isinstance(depth, int) or not isinstance(first, int):
-            return
-        indexed = shape[first : first + depth]
-    else:
-        return
-    yield from (size for size in indexed if isinstance(size, int))
+        batch = graph.attribute(number, "batch_dims") if node.operator == "GatherND" else 0
+        if places and isinstance(places[-1], int) and isinstance(batch, int):
+            first, depth = batch, places[-1]
+    yield from (size for size in shape[first : first + depth] if isinstance(size, int))
