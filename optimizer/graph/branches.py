@@ -57,13 +57,27 @@ def unroll_loops(graph: Graph) -> int:
         body = node.attributes["body"].g
         if trips * len(body.node) > MOST_NODES or (load := _loader(graph, [body])) is None:
             continue
-        graph.remove_node(number)
-        if node.operator == "Scan":
-            _unroll_scan(graph, node, body, trips, load)
-        else:
-            _unroll(graph, node, body, trips, load)
+        _write_out(graph, number, trips, load)
         done += 1
     return done
+
+
+def write_out(graph: Graph, number: int, trips: int) -> None:
+    """Write out so many trips of a Loop or Scan, however many it has; ValueError where none can be.
+
+    What stands behind a loop that runs on after these reads something else than before.
+    """
+    node = graph.nodes[number]
+    body = node.attributes["body"].g
+    load = _loader(graph, [body])
+    if load is None or (node.operator == "Scan" and graph.opset() < _FIRST_SCAN):
+        raise ValueError("a body that can't be taken out of its node")
+    _write_out(graph, number, trips, load)
+
+
+def trips_of(graph: Graph, number: int) -> int | None:
+    """How often a Loop or Scan runs; None where that isn't known before it does."""
+    return _trips(graph, graph.nodes[number])
 
 
 def hoist_invariants(graph: Graph) -> int:
@@ -220,6 +234,13 @@ def _pass_on(graph: Graph, value: int, output: int) -> None:
     """Let an output have a value; a rule takes the Identity out where it may."""
     if output != ABSENT:
         graph.add_node(Node("Identity", "", (value,), (output,), {}))
+
+
+def _write_out(graph: Graph, number: int, trips: int, load: Loader) -> None:
+    node = graph.nodes[number]
+    graph.remove_node(number)
+    unroll = _unroll_scan if node.operator == "Scan" else _unroll
+    unroll(graph, node, node.attributes["body"].g, trips, load)
 
 
 def _unroll(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader) -> None:

@@ -31,6 +31,7 @@ from ..loops.lower import (
     named,
 )
 from ..regions.region_facts import MOVES, is_slow
+from .operators import LOOPS, of_operator, short_loop
 from .step_cells import TIME, StepCells
 from .steps import Steps, written_out
 from .text import COLUMNS, State, StepWriter
@@ -40,15 +41,24 @@ MOST_ROW, MOST_HELD = 4096, 24576
 
 
 def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    """Find loops that are written out, with what is computed for them alone; no two overlap."""
+    """Find loops, written out or not, with what is computed for them alone; no two overlap."""
     graph = meanings.graph
     left = set(allowed)
     found: list[Found] = []
     for number in graph.order():
+        if number in left and graph.nodes[number].operator in LOOPS:
+            try:
+                short = short_loop(graph, number)
+                grown = of_operator(_grown(short.meanings, short.steps, left), short, graph)
+            except LoweringError:
+                continue
+            left -= set(grown.region.nodes)
+            found.append(grown)
+    for number in graph.order():
         if number not in left or graph.nodes[number].operator != "Concat":
             continue
         try:
-            steps = written_out(graph, number, left)
+            steps = written_out(graph, [number], left)
             grown = _grown(meanings, steps, left)
         except LoweringError:
             continue
@@ -122,7 +132,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
         raise LoweringError("no loops, or too many")
     if reduced and not set(axes) & set(range(len(space) - reduced, len(space))):
         raise LoweringError("a reduction over one element")
-    step_outputs = tuple(dict.fromkeys((*made_states, steps.made)))
+    step_outputs = tuple(dict.fromkeys((*made_states, *(one.made for one in steps.stacked))))
     inside = tuple(sorted(steps.body | set(before)))
     region = Region(inside, read_by(graph, inside), step_outputs, space, reduced)
     extents: tuple[Extent, ...] = (steps.count, *(space[axis] for axis in axes))
@@ -137,7 +147,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     first_state = len(accesses) - len(steps.states)
     read = accesses[:first_state]
     states: list[State] = []
-    placed = [made for _, made in steps.states.values()]
+    placed = list(dict.fromkeys(made_states))
     results = list(dict.fromkeys(steps.last))
     for number, access in enumerate(accesses[first_state:], first_state):
         begin, made = steps.states[access.value]
@@ -157,7 +167,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
                 0,
                 fill or 0.0,
                 is_row,
-                None if last is None else 1 + results.index(last),
+                None if last is None else len(steps.stacked) + results.index(last),
             )
         )
     return _found(meanings, steps, before, cells, accesses, read, states, results)
@@ -175,13 +185,14 @@ def _found(
 ) -> Found:
     graph = meanings.graph
     extents = cells.ranges.extents
-    outputs = (steps.result, *results)
+    outputs = (*(one.result for one in steps.stacked), *results)
     places: list[Map] = []
-    natural = list(cells.natural(steps.made))
-    natural[steps.axis] = loop(TIME)
-    places.append(tuple(natural))
+    for row in steps.stacked:
+        natural = list(cells.natural(row.made))
+        natural[row.axis] = loop(TIME)
+        places.append(tuple(natural))
     places += [cells.natural(value) for value in results]
-    known = [(one.map, meanings.shape(one.value)) for one in read]
+    known = [(access.map, meanings.shape(access.value)) for access in read]
     known += [(place, meanings.shape(v)) for place, v in zip(places, outputs, strict=True)]
     reduced = cells.inner if cells.region.reduced else frozenset()
     groups = _apart(merged(extents, reduced, known))
@@ -194,7 +205,7 @@ def _found(
     strides = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
     for one in read[len(accesses) - len(states) :]:
         inner_step(one.map, meanings.shape(one.value), inner)
-    stacked = cells.region.outputs.index(steps.made)
+    stacked = [cells.region.outputs.index(one.made) for one in steps.stacked]
     writer = StepWriter(
         "NAME",
         [cells],
@@ -240,7 +251,7 @@ def _found(
         columns=(0 if writer.reduces else COLUMNS,),
         flushes=flushes(meanings, body),
     )
-    region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(steps.result))
+    region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(outputs[0]))
     return Found(region, named(kernel))
 
 

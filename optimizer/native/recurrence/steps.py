@@ -16,6 +16,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph, Node
+from ..loops.affine import Extent
 
 # Fewer steps are hardly a loop.
 LEAST_STEPS = 3
@@ -39,19 +40,25 @@ class Moving:
     keeps: bool
 
 
+@dataclass(frozen=True)
+class Stacked:
+    """What a step makes, and the value that has that of all steps along an axis."""
+
+    made: int
+    axis: int
+    result: int
+
+
 @dataclass
 class Steps:
     """A loop of `count` steps, told by the second one, whose nodes are `body`.
 
     `moving` and `states` are values that it reads: of these, `(before the loop, made in a step)`.
-    `stacked` is what it makes, with the axis along which `result` has that of all steps. `last` are
-    states that are read when all is done. `nodes` are those of all steps.
+    `last` are states that are read when all is done. `nodes` are those of all steps.
     """
 
-    count: int
-    made: int
-    axis: int
-    result: int
+    count: Extent
+    stacked: tuple[Stacked, ...]
     nodes: set[int] = field(default_factory=set)
     body: set[int] = field(default_factory=set)
     moving: dict[int, Moving] = field(default_factory=dict)
@@ -59,24 +66,35 @@ class Steps:
     last: dict[int, int] = field(default_factory=dict)
 
 
-def written_out(graph: Graph, number: int, allowed: Collection[int]) -> Steps:
-    """Return the loop whose results a node puts side by side; LoweringError where it is none."""
+def written_out(graph: Graph, concats: Collection[int], allowed: Collection[int]) -> Steps:
+    """Return the loop whose results nodes put side by side; LoweringError where it is none."""
+    rows = [graph.nodes[number].inputs for number in concats]
+    stacked = tuple(_stacked(graph, number) for number in concats)
+    found = Steps(len(rows[0]), stacked, set(concats))
+    follower = _Follower(graph, allowed, found)
+    for values in rows:
+        if len(values) != len(rows[0]):
+            raise LoweringError("loops of several lengths")
+        follower.follow(tuple(values))
+    if not found.states:
+        raise LoweringError("steps that don't depend on each other")
+    _refuse_others(graph, found)
+    return found
+
+
+def _stacked(graph: Graph, number: int) -> Stacked:
     node = graph.nodes[number]
     if node.operator != "Concat" or len(node.inputs) < LEAST_STEPS:
         raise LoweringError("no results of several steps")
     (result,) = node.outputs
-    shape = graph.shape(result)
+    made = node.inputs[1]
+    shape = graph.shape(made)
     if shape is None or len(set(node.inputs)) != len(node.inputs):
         raise LoweringError("results that aren't those of several steps")
     axis = int(graph.attribute(number, "axis")) % len(shape)  # type: ignore[call-overload]
     if any((graph.shape(value) or ())[axis : axis + 1] != (1,) for value in node.inputs):
         raise LoweringError("several elements of a step")
-    found = Steps(len(node.inputs), node.inputs[1], axis, result, {number})
-    _Follower(graph, allowed, found).follow(tuple(node.inputs))
-    if not found.states:
-        raise LoweringError("steps that don't depend on each other")
-    _refuse_others(graph, found)
-    return found
+    return Stacked(made, axis, result)
 
 
 class _Follower:
@@ -211,10 +229,11 @@ def _refuse_others(graph: Graph, steps: Steps) -> None:
     Of the states, `last` keeps those that are read.
     """
     read = {}
+    results = {one.result for one in steps.stacked}
     for number in steps.nodes:
         for value in graph.nodes[number].outputs:
             outside = graph.users.get(value, set()) - steps.nodes
-            if value == steps.result or (not outside and not graph.is_pinned(value)):
+            if value in results or (not outside and not graph.is_pinned(value)):
                 continue
             if value not in steps.last:
                 raise LoweringError("what a step makes is read elsewhere")

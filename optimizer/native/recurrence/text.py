@@ -35,12 +35,12 @@ class State:
 class StepWriter(Writer):
     """Writes the function of a loop; the first merged loop is the one over steps.
 
-    `states` are numbered; `stacked` is the output of a step that the kernel's first output has of
-    all steps, `whole` the numbers of a row that states have room for.
+    `states` are numbered; `stacked` are the outputs of a step that the kernel's first outputs have
+    of all steps, `whole` the numbers of a row that states have room for.
     """
 
     states: Sequence[State] = ()
-    stacked: int = 0
+    stacked: Sequence[int] = ()
     whole: int = COLUMNS
 
     def text(self) -> str:
@@ -72,9 +72,10 @@ class StepWriter(Writer):
         lines.append("    for (i64 t = 0; t < steps; t++) {")
         lines += self._step_pointers(held)
         lines += [f"  {line}" for line in self._stages(cells)]
-        made = next((state for state in self.states if state.made == self.stacked), None)
-        if made is not None:
-            lines += _copied("result", f"q{self.stacked}", made.is_row, "      ")
+        for at, output in enumerate(self.stacked):
+            if not self._is_direct(at):
+                is_row = cells.cells[cells.outputs[output]].row
+                lines += _copied(f"result{at}", f"q{output}", is_row, "      ")
         lines.append("    }")
         for at, state in enumerate(self.states):
             if state.result is not None:
@@ -132,12 +133,18 @@ class StepWriter(Writer):
                 f"      const float *restrict p{state.read} = s{at}[t & 1];",
                 f"      float *restrict q{state.made} = s{at}[~t & 1];",
             ]
-        made = next((state for state in self.states if state.made == self.stacked), None)
         (cells,) = self.parts
-        name = f"q{self.stacked}" if made is None else "result"
-        is_row = cells.cells[cells.outputs[self.stacked]].row
-        lines.append(f"      float *restrict {name} = {self._placed(0, is_row, timed=True)};")
+        for at, output in enumerate(self.stacked):
+            name = f"q{output}" if self._is_direct(at) else f"result{at}"
+            is_row = cells.cells[cells.outputs[output]].row
+            lines.append(f"      float *restrict {name} = {self._placed(at, is_row, timed=True)};")
         return lines
+
+    def _is_direct(self, at: int) -> bool:
+        """Tell whether a step writes an output of the kernel where it belongs, once."""
+        output = self.stacked[at]
+        is_state = any(state.made == output for state in self.states)
+        return not is_state and output not in self.stacked[:at]
 
     def _steps(self, access: int) -> str:
         """Return how far the row's part of an access lies from its beginning."""

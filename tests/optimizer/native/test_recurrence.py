@@ -261,3 +261,84 @@ def test_any_recurrence_element_by_element_gives_what_the_runtime_gives(data):
     if any(size != 1 for size in shape):
         assert found is not None
         assert kernels_of(found[0])[0].startswith("Steps")
+
+
+def scanned(steps, backwards=False, captured=False, axis=0):
+    """A Scan with two results of each step and its state."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            node("Mul", ["h", "a"], ["k"]),
+            node("Add", ["k", "b"], ["j"]),
+            node("Mul", ["j", "scale"] if captured else ["j", "j"], ["next"]),
+            node("Tanh", ["next"], ["y"]),
+            node("Sub", ["y", "h"], ["z"]),
+        ],
+        "body",
+        [info(name, TensorProto.FLOAT, [3, 20]) for name in ("h", "a", "b")],
+        [info(name, TensorProto.FLOAT, [3, 20]) for name in ("next", "y", "z")],
+    )
+    scan = node("Scan", ["h", "a", "b"], ["end", "y", "z"], body=body, num_scan_inputs=2)
+    scan.attribute.extend(
+        [
+            helper.make_attribute("scan_input_axes", [axis, axis]),
+            helper.make_attribute("scan_input_directions", [int(backwards)] * 2),
+        ]
+    )
+    whole = [steps, 3, 20] if axis == 0 else [3, steps, 20]
+    inputs = {"h": [3, 20], "a": whole, "b": whole}
+    inputs |= {"scale": [20]} if captured else {}
+    return model([scan], inputs, {"end": [3, 20], "y": [steps, 3, 20], "z": [steps, 3, 20]})
+
+
+@pytest.mark.parametrize(
+    ("steps", "options"),
+    [
+        (200, {}),
+        (100, {"backwards": True}),
+        (40, {"captured": True}),
+        (2, {}),
+        ("t", {}),
+        (50, {"axis": 1}),
+    ],
+)
+def test_a_scan_of_many_steps_is_one_kernel(steps, options):
+    proto = scanned(steps, **options)
+    feeds = []
+    for count in (1, 9, 70) if steps == "t" else (steps,):
+        whole = (3, count, 20) if "axis" in options else (count, 3, 20)
+        one = {"h": normal(3, 20) / 9, "a": decays(*whole), "b": decays(*whole) / 9}
+        feeds.append({**one, "scale": decays(20)} if "captured" in options else one)
+    changed, _ = check(proto, *feeds, expect=1)
+    assert kernels_of(changed)[0].startswith("Steps")
+    assert not any(one.op_type == "Scan" for one in changed.graph.node)
+
+
+def test_a_loop_whose_body_reads_one_element_after_another_is_one_kernel():
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            node("Gather", ["a", "at"], ["x"], axis=0),
+            node("Mul", ["h", "x"], ["k"]),
+            node("Tanh", ["k"], ["next"]),
+            node("Identity", ["going"], ["goes_on"]),
+            node("Identity", ["next"], ["y"]),
+        ],
+        "body",
+        [
+            info("at", TensorProto.INT64, []),
+            info("going", TensorProto.BOOL, []),
+            info("h", TensorProto.FLOAT, [3, 20]),
+        ],
+        [
+            info("goes_on", TensorProto.BOOL, []),
+            info("next", TensorProto.FLOAT, [3, 20]),
+            info("y", TensorProto.FLOAT, [3, 20]),
+        ],
+    )
+    loop = node("Loop", ["trips", "true", "h"], ["end", "y"], body=body)
+    constants = {"trips": np.array(60, np.int64), "true": np.array(True)}
+    inputs = {"h": [3, 20], "a": [60, 3, 20]}
+    proto = model([loop], inputs, {"end": [3, 20], "y": [60, 3, 20]}, constants)
+    changed, _ = check(proto, {"h": normal(3, 20), "a": normal(60, 3, 20) * 2})
+    assert any(name.startswith("Steps") for name in kernels_of(changed))

@@ -1,0 +1,146 @@
+"""ONNX's own loops, Scan and Loop, as steps: three of them are written out, and are told from that.
+
+How many there are may be known when the model runs alone, as the size of an axis that a Scan goes
+through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...fuse.codegen.statements import LoweringError
+from ...graph.branches import trips_of, write_out
+from ...graph.graph import Graph
+from ...graph.infer import infer_types
+from ..grow import Found
+from ..loops.affine import Extent
+from ..loops.kernel_region import Meanings, Region
+from ..regions.candidates import candidates
+from .steps import LEAST_STEPS, Moving, Steps, written_out
+
+LOOPS = frozenset({"Scan", "Loop"})
+
+
+@dataclass(frozen=True)
+class ShortLoop:
+    """A loop operator, the node `number`, in a graph where some of its steps are written out.
+
+    `outputs` are the operator's by the values that these steps make.
+    """
+
+    number: int
+    meanings: Meanings
+    steps: Steps
+    outputs: dict[int, int]
+
+
+def short_loop(graph: Graph, number: int) -> ShortLoop:
+    """Return the steps of a loop operator; raise LoweringError where no kernel has them."""
+    node = graph.nodes[number]
+    if any(proto.name == "scan_output_directions" for proto in node.attributes.values()):
+        raise LoweringError("results in the opposite order")
+    count = _count(graph, number)
+    short = graph.copy()
+    outputs = {
+        short.new_value(graph.names[value], graph.types.get(value)): value
+        for value in node.outputs
+        if value >= 0
+    }
+    of = {value: made for made, value in outputs.items()}
+    made = tuple(of.get(value, value) for value in node.outputs)
+    known = set(short.nodes)
+    short.nodes[number] = replace(node, outputs=made, proto=None)
+    for value, copied in of.items():
+        del short.producer[value]
+        short.producer[copied] = number
+    try:
+        write_out(short, number, LEAST_STEPS)
+    except ValueError as error:
+        raise LoweringError(str(error)) from error
+    short.types = infer_types(short) | {
+        copied: graph.types[value] for copied, value in outputs.items() if value in graph.types
+    }
+    meanings = Meanings(short)
+    concats = [
+        at for at in short.order() if at not in known and short.nodes[at].operator == "Concat"
+    ]
+    concats = [at for at in concats if short.nodes[at].outputs[0] in outputs]
+    if not concats:
+        raise LoweringError("a loop that gives nothing of each step")
+    computable = candidates(meanings).computable
+    steps = written_out(short, concats, computable)
+    steps.count = count
+    steps.moving = {
+        value: _all_steps(short, moving, count) for value, moving in steps.moving.items()
+    }
+    passed = {}
+    for value, state in steps.last.items():
+        for user in short.users[value] - steps.nodes:
+            reader = short.nodes[user]
+            if reader.operator != "Identity" or reader.outputs[0] not in outputs:
+                raise LoweringError("a state that is read elsewhere")
+            passed[reader.outputs[0]] = state
+            steps.nodes.add(user)
+    steps.last = passed
+    if not _needed(short, outputs) - known <= steps.nodes:
+        raise LoweringError("results that steps alone don't give")
+    return ShortLoop(number, meanings, steps, outputs)
+
+
+def of_operator(found: Found, loop: ShortLoop, graph: Graph) -> Found:
+    """Return the region of a loop's steps as one of the operator itself."""
+    if any(value >= len(graph.names) for value in found.kernel.inputs):
+        raise LoweringError("constants of a body")
+    outputs = tuple(loop.outputs[value] for value in found.kernel.outputs)
+    before = [number for number in found.region.nodes if number not in loop.steps.nodes]
+    nodes = (*before, loop.number)
+    made = {value for number in nodes for value in graph.nodes[number].outputs}
+    read = dict.fromkeys(value for number in nodes for value in graph.nodes[number].reads)
+    region = Region(
+        nodes, tuple(value for value in read if value not in made), outputs, found.region.space
+    )
+    return Found(region, replace(found.kernel, outputs=outputs))
+
+
+def _count(graph: Graph, number: int) -> Extent:
+    """How many steps there are, a number or the name of a dimension."""
+    count = trips_of(graph, number)
+    if count is not None:
+        if count < 1:
+            raise LoweringError("a loop of no steps")
+        return count
+    node = graph.nodes[number]
+    if node.operator != "Scan":
+        raise LoweringError("a loop that may end early")
+    taken = int(node.attributes["num_scan_inputs"].i)
+    axes = node.attributes.get("scan_input_axes")
+    shape = graph.shape(node.inputs[-taken])
+    if shape is None:
+        raise LoweringError("steps along an axis that isn't known")
+    return shape[0 if axes is None else axes.ints[0]]
+
+
+def _needed(graph: Graph, values: Iterable[int]) -> set[int]:
+    """Return the nodes that values are made by, and what these read."""
+    needed: set[int] = set()
+    waiting = [graph.producer[value] for value in values if value in graph.producer]
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed.add(number)
+            reads = graph.nodes[number].reads
+            waiting += [graph.producer[value] for value in reads if value in graph.producer]
+    return needed
+
+
+def _all_steps(graph: Graph, moving: Moving, count: Extent) -> Moving:
+    """Return the place that moves through all steps, of one that does through a few."""
+    size = (graph.shape(moving.source) or ())[moving.axis]
+    if moving.step == -1 and moving.first == LEAST_STEPS - 1:
+        if not isinstance(count, int):
+            raise LoweringError("a loop backwards of unknown length")
+        return replace(moving, first=count - 1)
+    if moving.step != 1 or moving.first != 0 or size != count:
+        raise LoweringError("places that aren't those of all steps")
+    return moving
