@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.runtime import block_size

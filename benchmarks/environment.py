@@ -8,7 +8,7 @@ import os
 import platform
 from pathlib import Path
 
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 
 PACKAGES = ("tensolog", "onnxruntime", "onnx", "duckdb", "numpy", "torch", "onnxscript")
 

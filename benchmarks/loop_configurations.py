@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.attention.kernel import configured

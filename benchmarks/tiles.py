@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from onnx import helper, numpy_helper
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.configurations import ranking

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..profiles.sessions.deployed import LIBRARY
+from .codegen.compiler import CompilerError
+from .codegen.unit import native_level
 from .deadline import OutOfTimeError, remaining_s
-from .fuse.codegen.compiler import CompilerError
-from .fuse.codegen.unit import native_level
 from .native.loops.tables import PLAIN, SPOKEN
 from .race.contest import Plan
 from .race.final import ENOUGH_ROUNDS, run_final

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .fuse.codegen.compiler import absence, find_compiler, refusal
+from .codegen.compiler import absence, find_compiler, refusal
 from .setting import CLASSES, KERNELS_TARGET, RUNTIME_TARGET, TARGETS, OptionError
 
 if TYPE_CHECKING:

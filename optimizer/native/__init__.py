@@ -15,6 +15,6 @@ region of cells is derived by `regions/regions.dl`, and chosen in `grow.py` and 
 | `configurations/` | none: how loops are tiled, which kernels are told |
 | `headers/` | what kernels call: fixed C |
 
-`library.py` compiles them together, as `optimizer/fuse/codegen/unit.py` does the kernels of NumPy
-functions, whose C text has its own folder: `optimizer/fuse/codegen/`.
+`library.py` compiles them together. What C they have in common with the kernels of NumPy functions,
+expressions, vectors' loops, units, is in `optimizer/codegen/`.
 """

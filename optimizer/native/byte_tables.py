@@ -18,7 +18,7 @@ from ...catalog.operators.derive import integer_range
 from ...profiles.kernel import element_type, numpy_dtype
 from ...profiles.sessions.session import open_session
 from ...rules import ABSENT
-from ..fuse.codegen.statements import LoweringError
+from ..codegen.expressions import LoweringError
 from ..graph.convert import model_around, node_proto
 from ..graph.graph import Graph, TensorType
 from ..graph.simplify import is_pure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..fuse.codegen.compiler import CompilerError
-from ..fuse.codegen.unit import has_tiles
+from ..codegen.compiler import CompilerError
+from ..codegen.unit import has_tiles
 from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
 from .configured_kinds import ConfiguredKinds

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 
-from ..fuse.codegen.compiler import FLAGS
+from ..codegen.compiler import FLAGS
 from ..graph.graph import Graph
 from .attention.kernel import attentions
 from .byte_tables import lookups

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..fuse.codegen.statements import LoweringError
+from ..codegen.expressions import LoweringError
 from .loops.kernel_region import Meanings, Region, read_by
 from .loops.lower import Kernel, lower_region
 from .regions.candidates import Candidate, candidates

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...profiles.kernels.costs import Cost
-from ..fuse.codegen.compiler import CompilerError
-from ..fuse.codegen.unit import native_level
+from ..codegen.compiler import CompilerError
+from ..codegen.unit import native_level
 from ..graph.graph import Graph
 from ..layouts.runtime import NCHWC
 from ..phases import Phases

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...profiles.races.race import verdict
-from ..fuse.codegen.unit import native_level
+from ..codegen.unit import native_level
 from ..layouts.plans import sources
 from ..layouts.runtime import NCHWC
 from ..match.rewrite import Step

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from ...profiles.sessions.deployed import DOMAIN
-from ..fuse.codegen.compiler import (
+from ..codegen.compiler import (
     FLAGS,
     Compiler,
     CompilerError,
@@ -21,7 +21,7 @@ from ..fuse.codegen.compiler import (
     library_file,
     refusal,
 )
-from ..fuse.codegen.unit import LEVELS, unit
+from ..codegen.unit import LEVELS, unit
 from .configurations import attention_configuration, product_configuration
 from .configurations.attention_configuration import ChosenAttention
 from .configurations.product_configuration import Chosen

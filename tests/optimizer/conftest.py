@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tensolog.optimizer.fuse.codegen import compiler
+from tensolog.optimizer.codegen import compiler
 
 from tests.campaigns import SLICED
 

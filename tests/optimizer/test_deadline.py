@@ -9,11 +9,11 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.optimizer import ORIGINAL
+from tensolog.optimizer.codegen import compiler
+from tensolog.optimizer.codegen.compiler import Compiler
 from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, remaining_s
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturation.saturate import OUT_OF_TIME, saturate
-from tensolog.optimizer.fuse.codegen import compiler
-from tensolog.optimizer.fuse.codegen.compiler import Compiler
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.planner import Planner
 from tensolog.optimizer.race import verify

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from tensolog.optimizer import target
-from tensolog.optimizer.fuse.codegen import compiler, find_compiler
+from tensolog.optimizer.codegen import compiler, find_compiler
 from tensolog.optimizer.setting import KERNELS_TARGET, RUNTIME_TARGET, OptionError
 from tensolog.optimizer.target import choose_target
 

@@ -1,7 +1,7 @@
-"""Native kernels: C generated from the operators' specifications, compiled, cached and run.
+"""Native kernels of NumPy functions: C generated from the operators' specifications, and run.
 
-Enters: a fusion plan. Leaves: what runs it. Begin with compiled.py. The kernels for ONNX models
-(optimizer/native) use unit, compiler, launch, statements and loops, too.
+Enters: a fusion plan. Leaves: what runs it. Begin with compiled.py. What the kernels of ONNX models
+have in common with these is in `optimizer/codegen/`.
 
     compiled      a plan's operators lowered to kernels, compiled together, run in order
     cell_kernel   kernels over cells of one shape (Cell, MultiAgg)
@@ -12,17 +12,13 @@ Enters: a fusion plan. Leaves: what runs it. Begin with compiled.py. The kernels
     entry_kernel  kernels over the stored entries of a sparse driver (Outer, sparse Cell)
     entry_text      and their text
     axes          which axes of a region run together
-    statements    a node's value, from its specification, as C
-    loops         innermost loops: vectors, reductions
-    unit          a translation unit: kernels with the parts of the .h files that they need
-    compiler      finds, runs and caches the C compiler
+    statements    a node's value, from its specification, as statements
     launch        arguments, threads, partial results
-    fit           fits the polynomials in coefficients.h
 """
 
+from ...codegen.compiler import Compiler, CompilerError, find_compiler
+from ...codegen.expressions import LoweringError
 from .compiled import CompiledPlan, Step, compile_plan
-from .compiler import Compiler, CompilerError, find_compiler
-from .statements import LoweringError
 
 __all__ = [
     "CompiledPlan",

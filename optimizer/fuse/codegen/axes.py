@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...codegen.expressions import LoweringError
 from ..program.dag import Node, Program, is_elementwise
-from .statements import LoweringError
 
 Axis = tuple[int, int]  # node, axis
 State = Literal["cell", "aggregate", "before", "after"]

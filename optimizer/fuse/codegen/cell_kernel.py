@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ....catalog.operators.terms import Read
+from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
+from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
 from ..program import memory_pool
 from ..program.dag import Node, Program, is_elementwise
 from .launch import (
@@ -34,17 +36,7 @@ from .launch import (
     prepared,
     start,
 )
-from .loops import Fold, laned_loop, simd_loop
-from .statements import (
-    C_TYPES,
-    SUFFIXES,
-    LoweringError,
-    Reduction,
-    kernel_dtype,
-    load,
-    reduction,
-    statement,
-)
+from .statements import kernel_dtype, load, reduction, statement
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
@@ -323,45 +315,38 @@ def _text(
             continue
         lines.append(f"  {kind} b{at}[TILE + NARROW] __attribute__((aligned(64)));")
         lines.append(f"  row_over_{bits}(in{at}, a[4], b{at});")
-        tiles.append(
-            f"      const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});"
-        )
+        tiles.append(f"const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});")
         loads.append(load(node, f"x{at}[j]"))
     stores: list[str] = []
     for node in elementwise:
         if node.id in outputs:
             kind = C_TYPES[kernel_dtype(node)]
             lines.append(f"  {kind} *o{node.id} = ({kind} *)a[{place}];")
-            tiles.append(f"      {kind} *restrict y{node.id} = o{node.id} + at;")
+            tiles.append(f"{kind} *restrict y{node.id} = o{node.id} + at;")
             stores.append(f"y{node.id}[j] = v{node.id};")
             place += VIEW
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
     lanes = lanes_beside(elementwise, folds, stores)
     lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
     loop = (
-        laned_loop("j", "n", body, folds, lanes, "      ")
+        laned_loop("j", "n", body, folds, lanes, "  ")
         if lanes
-        else simd_loop("j", "0", "n", body, folds, "      ")
+        else simd_loop("j", "0", "n", body, folds, "  ")
     )
-    lines += [
-        "  for (;;) {",
-        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
-        "    if (chunk >= a[1]) return;",
-        "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
-        *(f"    {_whole(fold.reduction)}" for fold in folds),
-        "    for (i64 at = chunk * a[2]; at < end; at += tile) {",
-        "      const i64 n = LEAST(tile, end - at);",
-        *tiles,
-        *(f"      {fold.declare()}" for fold in folds),
+    wholes = [OverTiles(fold, "t") for fold in folds]
+    inside = [
+        *(whole.declare() for whole in wholes),
+        "for (i64 at = chunk * a[2]; at < end; at += tile) {",
+        "  const i64 n = LEAST(tile, end - at);",
+        *(f"  {line}" for line in tiles),
+        *(f"  {fold.declare()}" for fold in folds),
         *loop,
-        *(f"      {_collect(fold)}" for fold in folds),
-        "    }",
+        *(f"  {whole.collect()}" for whole in wholes),
+        "}",
     ]
-    for column, fold in enumerate(folds):
-        whole = f"t{fold.reduction.node}"
-        result = f"value({whole})" if fold.reduction.kind == "sum" else whole
-        lines.append(f"    ((double *)a[5])[chunk * a[6] + {column}] = {result};")
-    return [*lines, "  }", "}"]
+    for column, whole in enumerate(wholes):
+        inside.append(f"((double *)a[5])[chunk * a[6] + {column}] = {whole.value};")
+    return [*lines, *over_chunks("end", inside), "}"]
 
 
 def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
@@ -377,18 +362,3 @@ def _tile(program: Program, arrays: Sequence[int]) -> str:
     """Return the cells of a step with lanes: more of them where no operand is copied to a tile."""
     copied = " | ".join(f"in{at}->type" for at in arrays if program.nodes[at].size != 1)
     return f"{copied} ? TILE : 4 * TILE" if copied else "TILE"
-
-
-def _whole(one: Reduction) -> str:
-    """Declare what is reduced over the tiles of a chunk."""
-    start_ = {"prod": "1", "max": "-INFINITY", "min": "INFINITY"}.get(one.kind)
-    return f"total t{one.node} = {{0, 0}};" if start_ is None else f"double t{one.node} = {start_};"
-
-
-def _collect(fold: Fold) -> str:
-    one = fold.reduction
-    if one.kind == "sum":
-        return f"add(&t{one.node}, {fold.result()});"
-    if one.kind == "prod":
-        return f"t{one.node} *= {fold.result()};"
-    return f"t{one.node} = {one.kind}_64(t{one.node}, {fold.result()});"

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...codegen.compiler import FLAGS, CompilerError, absence, find_compiler, library
+from ...codegen.expressions import LoweringError
+from ...codegen.unit import native_level, unit
 from ..planning.plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from ..program.evaluate import bound, evaluate, ignored
 from .cell_kernel import lower_flat
-from .compiler import FLAGS, CompilerError, absence, find_compiler, library
 from .entry_kernel import EntryKernel, lower_entries
 from .launch import Array, Function, default_threads, exported
 from .row_kernel import RowKernel, lower_rows
-from .statements import LoweringError
-from .unit import native_level, unit
 
 
 @dataclass(frozen=True)

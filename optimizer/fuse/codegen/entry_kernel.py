@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from ...codegen.expressions import LoweringError
 from ..planning.plan import FusedOperator
 from ..program.dag import Node, Program, is_elementwise
 from ..program.evaluate import extend
@@ -32,7 +33,7 @@ from .launch import (
     row_begins,
     start,
 )
-from .statements import MOVES, LoweringError, kernel_dtype
+from .statements import MOVES, kernel_dtype
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError
+from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
 from ..program.dag import Node, Program
 from .cell_kernel import lanes_beside
 from .launch import HEADER, VIEW
-from .loops import Fold, laned_loop, simd_loop
 from .row_state import Part
-from .statements import (
-    C_TYPES,
-    MOVES,
-    SUFFIXES,
-    LoweringError,
-    kernel_dtype,
-    load,
-    reduction,
-    statement,
-)
+from .statements import MOVES, kernel_dtype, load, reduction, statement
 
 # Doubles of sums that lie in the nearest caches: scattered among more, they are looked ahead for.
 _NEAR = 1 << 15
@@ -127,37 +119,34 @@ class EntryText:
             lines.append(f"  const view *in{at} = (const view *)(a + {views + (1 + at) * VIEW});")
         lines += ["  int32_t rr[TILE + FURTHER];"] if asked else []
         lines += [f"  {line}" for line in self.heads]
-        lines += [
-            "  for (;;) {",
-            "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
-            "    if (chunk >= a[1]) return;",
-            "    const i64 last = LEAST((chunk + 1) * a[2], a[3]);",
-            "    double *const sums = (double *)a[5] + chunk * a[6];",
-            *(f"    total g{fold.reduction.node} = {{0, 0}};" for fold in self.folds),
-            "    const i64 stop = begin(rows, last);",
-            "    i64 row = chunk * a[2], known = 0;",
-            "    i64 summed = row;",
-            f"    for (i64 k = begin(rows, row); k < stop; k += {tile}) {{",
-            f"      const i64 n = LEAST({tile}, stop - k);",
-            "      const int32_t *const cc = columns + k;",
-            *(f"      {line}" for line in (_FIND if asked else ())),
-            *(f"      {line}" for line in self.gathers),
-            *(f"      {fold.declare()}" for fold in self.folds),
+        wholes = [OverTiles(fold, "g") for fold in self.folds]
+        inside = [
+            "double *const sums = (double *)a[5] + chunk * a[6];",
+            *(whole.declare() for whole in wholes),
+            "const i64 stop = begin(rows, last);",
+            "i64 row = chunk * a[2], known = 0;",
+            "i64 summed = row;",
+            f"for (i64 k = begin(rows, row); k < stop; k += {tile}) {{",
+            f"  const i64 n = LEAST({tile}, stop - k);",
+            "  const int32_t *const cc = columns + k;",
+            *(f"  {line}" for line in (_FIND if asked else ())),
+            *(f"  {line}" for line in self.gathers),
+            *(f"  {fold.declare()}" for fold in self.folds),
             *(
-                laned_loop("j", "n", body, self.folds, lanes, "      ")
+                laned_loop("j", "n", body, self.folds, lanes, "  ")
                 if lanes
-                else simd_loop("j", "0", "n", body, self.folds, "      ")
+                else simd_loop("j", "0", "n", body, self.folds, "  ")
             ),
-            *(f"      add(&g{f.reduction.node}, {f.result()});" for f in self.folds),
-            *(f"      {line}" for line in self.tails),
-            *(f"      {line}" for line in self.passed),
-            *(f"      {line}" for line in (_KEEP if asked else ())),
-            "    }",
+            *(f"  {whole.collect()}" for whole in wholes),
+            *(f"  {line}" for line in self.tails),
+            *(f"  {line}" for line in self.passed),
+            *(f"  {line}" for line in (_KEEP if asked else ())),
+            "}",
         ]
-        for fold in self.folds:
-            offset = next(p.offset for p in self.parts if p.node == fold.reduction.node)
-            lines.append(f"    sums[{offset}] = value(g{fold.reduction.node});")
-        return [*lines, "  }", "}"]
+        for whole in wholes:
+            offset = next(p.offset for p in self.parts if p.node == whole.fold.reduction.node)
+            inside.append(f"sums[{offset}] = {whole.value};")
+        return [*lines, *over_chunks("last", inside), "}"]
 
     # ---- operands
     def _type(self, node_id: int) -> str:

@@ -30,9 +30,11 @@ from typing import Any
 import numpy as np
 
 from ....catalog.operators.terms import Apply, Read, Term
+from ... import codegen
+from ...codegen.compiler import FLAGS, CompilerError, find_compiler, library
+from ...codegen.expressions import LoweringError, Reduction
 from ..program.dag import Node, Program
-from .compiler import FLAGS, CompilerError, find_compiler, library
-from .statements import LoweringError, Reduction, kernel_dtype
+from .statements import kernel_dtype
 
 # More than there are ever threads wanted; they start when there is something to do for them.
 _MOST = 256
@@ -76,7 +78,7 @@ def _native() -> Callable[[int, int, int], object] | None:
     compiler = find_compiler()
     if compiler is None or os.name == "nt":
         return None
-    text = resources.files(__package__).joinpath("pool.h").read_text(encoding="utf-8")
+    text = resources.files(codegen).joinpath("pool.h").read_text(encoding="utf-8")
     try:
         found = library(text, compiler, (*FLAGS, "-pthread")).together
     except (CompilerError, OSError):

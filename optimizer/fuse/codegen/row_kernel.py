@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...codegen.expressions import LoweringError
 from ..planning.plan import FusedOperator
 from ..program import memory_pool
 from ..program.dag import Node, Program
@@ -38,7 +39,7 @@ from .launch import (
 )
 from .row_state import Operand, Part, schedule
 from .row_text import RowText
-from .statements import LoweringError, kernel_dtype
+from .statements import kernel_dtype
 
 # Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
 # that its rows are still in the first cache when they are read again, beside those fetched ahead.

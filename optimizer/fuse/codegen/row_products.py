@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ...codegen.expressions import SUFFIXES, LoweringError
 from ..program.dag import Node
 from .axes import contracted
 from .row_state import RowState
-from .statements import SUFFIXES, LoweringError
 
 # Elements of the longest vectors.
 _LANES = {"64": 8, "32": 16}

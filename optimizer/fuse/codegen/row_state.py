@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...codegen.expressions import C_TYPES, LoweringError, Reduction
 from ..program.dag import Node, Program, is_elementwise
 from .axes import Partition
-from .statements import C_TYPES, MOVES, LoweringError, Reduction, kernel_dtype, reduction
+from .statements import MOVES, kernel_dtype, reduction
 
 
 def width(program: Program, part: Partition, node_id: int) -> int:

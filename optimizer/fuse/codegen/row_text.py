@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...codegen.expressions import LoweringError
+from ...codegen.vector_loops import IDENTITY, Fold, OverTiles, combine, over_chunks, simd_loop
 from ..planning.work import work
 from ..program.dag import Node
 from .launch import HEADER, VIEW
-from .loops import IDENTITY, Fold, combine, simd_loop
 from .row_products import RowProducts
 from .row_state import Group
-from .statements import LoweringError, load, reduction, statement
+from .statements import load, reduction, statement
 
 # Rows shorter than this that don't fill vectors: what they are reduced to is added up one by one.
 SHORT = 16
@@ -90,26 +91,22 @@ class RowText(RowProducts):
         for buffer, kind, _ in self.scratch:
             lines.append(f"  {kind} *const {buffer} = ({kind} *)(aligned + at_{buffer});")
         lines += [f"  {line}" for line in self.before]
-        lines += [
-            "  for (;;) {",
-            "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
-            "    if (chunk >= a[1]) break;",
-            "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
-            "    double *const sums = (double *)a[5] + chunk * a[6];",
-            *(f"    {line}" for line in self.opens),
-            "    i64 filled = 0;",
-            "    for (i64 r0 = chunk * a[2]; r0 < end; r0 += n0) {",
-            "      const i64 R = LEAST(n0, end - r0);",
-            *(f"      {line}" for line in self.block),
+        inside = [
+            "double *const sums = (double *)a[5] + chunk * a[6];",
+            *self.opens,
+            "i64 filled = 0;",
+            "for (i64 r0 = chunk * a[2]; r0 < end; r0 += n0) {",
+            "  const i64 R = LEAST(n0, end - r0);",
+            *(f"  {line}" for line in self.block),
         ]
         if self.flushes:
-            lines += [
-                "      if (++filled < n1 && r0 + n0 < end) continue;",
-                "      filled = 0;",
-                *(f"      {line}" for line in self.flushes),
+            inside += [
+                "  if (++filled < n1 && r0 + n0 < end) continue;",
+                "  filled = 0;",
+                *(f"  {line}" for line in self.flushes),
             ]
-        lines += ["    }", *(f"    {line}" for line in self.closes), "  }", "  free(memory);", "}"]
-        return lines
+        inside += ["}", *self.closes]
+        return [*lines, *over_chunks("end", inside, "break"), "  free(memory);", "}"]
 
     # ---- a loop over cells
     def _group(self, group: Group) -> None:
@@ -144,18 +141,18 @@ class RowText(RowProducts):
         self.block.append("for (i64 r = 0; r < R; r++) {")
         self.block += [f"  {line}" for line in heads]
         if tiled:
-            self.block += [f"  {_whole(fold, 'q')}" for fold in rows]
+            self.block += [f"  {OverTiles(fold, 'q').declare()}" for fold in rows]
             self._tiles("j", end, body, full, rows)
         else:
             self.block += [f"  {fold.declare()}" for fold in rows]
             self.block += simd_loop("j", "0", end, body, [*full, *rows], "  ")
         for fold in rows:
-            whole = _collected(fold, "q") if tiled else fold.result()
+            whole = OverTiles(fold, "q").value if tiled else fold.result()
             kind = self.c_type(fold.reduction.node)
             value = fold.reduction.finish(f"(({kind}){whole})")
             self.block.append(f"  t{fold.reduction.node}[r] = {value};")
         self.block.append("}")
-        self.block += [] if tiled else [_collect(fold, "g") for fold in full]
+        self.block += [] if tiled else [OverTiles(fold, "g").collect() for fold in full]
 
     def _short(
         self,
@@ -196,7 +193,7 @@ class RowText(RowProducts):
         self.block.append("}")
         self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
         for fold in full:
-            self.block += [*fold.gather_lanes(wide), _collect(fold, "g")]
+            self.block += [*fold.gather_lanes(wide), OverTiles(fold, "g").collect()]
 
     def _operands(self, group: Group) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a row, and what reads its elements."""
@@ -238,16 +235,17 @@ class RowText(RowProducts):
             f"    const i64 to = LEAST(from + TILE, {end});",
             *(f"    {fold.declare()}" for fold in folds),
             *simd_loop(index, "from", "to", body, folds, "    "),
-            *(f"    {_collect(fold, 'g')}" for fold in full),
-            *(f"    {_collect(fold, 'q')}" for fold in rows),
+            *(f"    {OverTiles(fold, 'g').collect()}" for fold in full),
+            *(f"    {OverTiles(fold, 'q').collect()}" for fold in rows),
             "  }",
         ]
 
     def _full(self, node: Node) -> Fold:
         fold = Fold(reduction(self.program, node, self.plan.alias))
+        whole = OverTiles(fold, "g")
         place = self._part(node.id, fold.reduction.kind, (1,), False)
-        self.opens.append(_whole(fold, "g"))
-        self.closes.append(f"*({place}) = {_collected(fold, 'g')};")
+        self.opens.append(whole.declare())
+        self.closes.append(f"*({place}) = {whole.value};")
         return fold
 
     def _column_sums(self, group: Group) -> list[str]:
@@ -273,24 +271,3 @@ def _renamed(line: str, sums: Sequence[str]) -> str:
     for name in sums:
         line = line.replace(f"{name}[j]", f"k{name}[j]")
     return line
-
-
-def _whole(fold: Fold, prefix: str) -> str:
-    """Declare what tiles are reduced to."""
-    one = fold.reduction
-    if one.kind == "sum":
-        return f"total {prefix}{one.node} = {{0, 0}};"
-    return f"double {prefix}{one.node} = {IDENTITY[one.kind]};"
-
-
-def _collect(fold: Fold, prefix: str) -> str:
-    """Reduce a tile's value into what tiles are reduced to."""
-    one, name = fold.reduction, f"{prefix}{fold.reduction.node}"
-    if one.kind == "sum":
-        return f"add(&{name}, {fold.result()});"
-    return f"{name} = {combine(one.kind, 'float64', name, fold.result())};"
-
-
-def _collected(fold: Fold, prefix: str) -> str:
-    name = f"{prefix}{fold.reduction.node}"
-    return f"value({name})" if fold.reduction.kind == "sum" else name

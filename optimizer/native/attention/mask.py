@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....catalog.operators.terms import Apply, Read, Select, Term
-from ...fuse.codegen.statements import LoweringError, expression
+from ...codegen.expressions import LoweringError, expression
 from ..loops.cells import Cells
 
 # Functions of a number that are never further from 0 than it is.

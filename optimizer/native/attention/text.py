@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..loops.affine import Affine, Extent, Map, Ranges
 from ..loops.cells import Access, Cells
 from ..loops.kernel_region import Meanings, Region

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ....profiles.machine import cache_bytes
-from ...fuse.codegen.unit import native_level
+from ...codegen.unit import native_level
 
 # Vector registers and float32 numbers of each, by level of instructions. "plain" is what x86-64 has
 # at least; of other processors, some have more.

@@ -15,7 +15,7 @@ from math import ceil, prod
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import TensorType
 from ...layouts.runtime import NCHWC, block_size
 from ..configurations.convolution_configuration import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError, expression
+from ...codegen.expressions import LoweringError, expression
 from ..loops.kernel_region import Meanings
 
 # Nodes of an end, and other tensors that it reads, at most.

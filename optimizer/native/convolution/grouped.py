@@ -17,7 +17,7 @@ from math import ceil
 
 import numpy as np
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from .epilogue import literal
 from .text import told_more
 

@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
 from ..grow import Found
 from ..loops.affine import Affine, Extent

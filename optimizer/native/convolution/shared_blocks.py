@@ -14,7 +14,7 @@ from math import ceil, lcm
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
 from ..grow import Found
 from ..loops.kernel_region import Meanings

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..grow import MOST_NODES, Found
 from ..loops.affine import Affine, Extent, Map, Ranges, loop
 from ..loops.cells import Access, Cells

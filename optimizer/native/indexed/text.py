@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...fuse.codegen.loops import simd_loop
-from ...fuse.codegen.statements import expression, literal
+from ...codegen.expressions import expression, literal
+from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
 from ..loops.cells import Cells
 from ..loops.elements import C_TYPES

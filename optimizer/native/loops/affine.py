@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....catalog.operators.terms import Apply, Symbol, Term, Variable
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 
 Extent = int | str
 """How often a loop runs: a number, or the name of a dimension."""

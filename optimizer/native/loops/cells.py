@@ -21,7 +21,7 @@ from ....catalog.operators.terms import (
     Variable,
     is_integer,
 )
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from .affine import Affine, Map, Ranges, index_of, loop
 from .kernel_region import Meanings, Region
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...fuse.codegen.loops import IDENTITY, combine, simd_loop
-from ...fuse.codegen.statements import expression
+from ...codegen.expressions import expression
+from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from .cells import SLOW_COST, Cells
 from .elements import C_TYPES, stored
 from .row_text import Writer, local_type

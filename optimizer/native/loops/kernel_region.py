@@ -12,7 +12,7 @@ from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.expand import Expansion
 from ....catalog.operators.terms import Apply
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from .affine import Extent
 from .elements import C_TYPES, FULL, as_numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from .affine import Extent, Map
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import TensorType
 from ..configurations.attention_configuration import ChosenAttention
 from ..configurations.convolution_configuration import ChosenConvolution

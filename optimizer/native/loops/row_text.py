@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....catalog.operators.terms import Read
-from ...fuse.codegen import statements
-from ...fuse.codegen.loops import IDENTITY, Fold, combine, simd_loop
-from ...fuse.codegen.statements import LoweringError, expression
+from ...codegen.expressions import LoweringError, Reduction, expression
+from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
 from ..configurations.row_configuration import RowConfiguration
 from .affine import Extent
 from .cells import SLOW_COST, Access, Cells
@@ -274,7 +273,7 @@ class Writer:
             folds = []
             for number, reduction in enumerate(cells.reductions):
                 if cells.cells[reduction.body].level == stage:
-                    part = statements.Reduction(
+                    part = Reduction(
                         number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
                     )
                     folds.append(Fold(part))

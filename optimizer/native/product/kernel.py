@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..configurations.product_configuration import Chosen, ProductConfiguration

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..attention.text import Between
 from ..grow import Found

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, Node
 
 INTEGERS = frozenset({"int8", "uint8"})

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....catalog.operators.derive import integer_range
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from ..grow import Found
 from ..loops.affine import Affine, Extent

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..grow import Found
 from ..loops.affine import Affine
 from ..loops.kernel_region import Meanings, Region, read_by

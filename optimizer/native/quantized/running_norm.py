@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ....profiles.sessions.session import open_session
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..grow import Found
 from ..loops.affine import Affine

@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from ....catalog.operators.derive import integer_range
 from ....profiles.kernel import element_type, numpy_dtype
 from ....profiles.sessions.session import open_session
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from .groups import QUANTIZE, Group, Numbers, dequantized, quantized, sole_user
 

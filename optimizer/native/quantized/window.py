@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..convolution.blocked import pads_of
 from ..embed import channels_last
 from ..loops.affine import Extent

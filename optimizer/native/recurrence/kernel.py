@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..grow import MOST_NODES, Found
 from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access

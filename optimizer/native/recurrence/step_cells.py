@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ....catalog.operators.terms import Term
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ..loops.affine import Affine, Extent, Map, Ranges
 from ..loops.cells import Cells
 from ..loops.kernel_region import Meanings, Region

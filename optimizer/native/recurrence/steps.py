@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, Node
 from ..loops.affine import Extent
 

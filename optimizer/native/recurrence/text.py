@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...fuse.codegen.statements import literal
+from ...codegen.expressions import literal
 from ..loops.row_text import Writer
 from .step_cells import TIME
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....catalog.operators.expand import Expansion
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
 from ....rules import ABSENT
-from ...fuse.codegen.statements import LoweringError, expression
+from ...codegen.expressions import LoweringError, expression
 from ...graph.graph import Graph
 from ..loops.affine import Extent
 from ..loops.cells import SLOW

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.axes import from_the_front
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types

@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.fuse.codegen import find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import FLAGS
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.graph.widen import widen

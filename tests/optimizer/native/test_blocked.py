@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out
 from tensolog.optimizer.native.convolution.blocked import convolutions

@@ -7,10 +7,10 @@ from importlib import resources
 import numpy as np
 import pytest
 from tensolog.optimizer import native as kernels
-from tensolog.optimizer.fuse.codegen import find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import library
+from tensolog.optimizer.codegen.unit import unit
 from tensolog.optimizer.fuse.codegen.launch import address, exported
-from tensolog.optimizer.fuse.codegen.unit import unit
 
 from tests.campaigns import ALL
 from tests.optimizer.fuse.codegen.build import reachable

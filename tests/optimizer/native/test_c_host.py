@@ -8,7 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper
-from tensolog.optimizer.fuse.codegen import find_compiler
+from tensolog.optimizer.codegen import find_compiler
 
 from .build import fused, model, needs_compiler, opened
 

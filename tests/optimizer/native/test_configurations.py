@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.layouts.runtime import block_size

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.native.convolution import blocked as convolution

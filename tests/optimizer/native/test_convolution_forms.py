@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer import setting
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.native import kernel_plans as candidates
 from tensolog.optimizer.native import kernel_selection as plan_kernels
 from tensolog.optimizer.native import region_kind_race as kind_race

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.plans import lay_out

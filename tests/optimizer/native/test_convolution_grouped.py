@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.fuse.codegen.compiler import FLAGS
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.codegen.compiler import FLAGS
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense, outer

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size

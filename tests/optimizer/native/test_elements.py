@@ -7,10 +7,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer import native as kernels
-from tensolog.optimizer.fuse.codegen import find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import library
+from tensolog.optimizer.codegen.unit import unit
 from tensolog.optimizer.fuse.codegen.launch import address, exported
-from tensolog.optimizer.fuse.codegen.unit import unit
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.embed import embed, place

@@ -8,9 +8,9 @@ import pytest
 from onnx import helper
 from tensolog.catalog.errors import ModelError
 from tensolog.optimizer import setting
+from tensolog.optimizer.codegen import CompilerError
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.deadline import OutOfTimeError
-from tensolog.optimizer.fuse.codegen import CompilerError
-from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.native import find_region_kinds as find_kinds
 from tensolog.optimizer.native import kernel_selection as plan_kernels

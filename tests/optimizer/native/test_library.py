@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.fuse.codegen import CompilerError, compiler
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.codegen import CompilerError, compiler
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native import library as libraries
 
 from .build import check, fused, kernels_of, model, needs_compiler, opened

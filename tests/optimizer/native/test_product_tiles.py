@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.fuse.codegen import unit
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.codegen import unit
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native.product.panels import PANEL
 from tensolog.optimizer.native.product.text import EACH, TILES
 

@@ -1,8 +1,8 @@
 """Programs of one fused operator, and what they must compute."""
 
 import numpy as np
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.fuse.codegen import compile_plan
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.fuse.planning.plan import FusedOperator, FusionPlan
 from tensolog.optimizer.fuse.program.dag import Node, Program
 from tensolog.optimizer.fuse.program.evaluate import run

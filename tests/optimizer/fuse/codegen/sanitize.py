@@ -15,8 +15,9 @@ from unittest import mock
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.fuse.codegen import compiled, find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import FLAGS
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS
+from tensolog.optimizer.fuse.codegen import compiled
 from tensolog.optimizer.fuse.planning import planner
 from tensolog.optimizer.fuse.tracing import prepare
 

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.fuse.codegen import CompilerError, compiler, find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import (
+from tensolog.optimizer.codegen import CompilerError, compiler, find_compiler
+from tensolog.optimizer.codegen.compiler import (
     FLAGS,
     CacheError,
     absence,
@@ -58,7 +58,7 @@ def test_compiled_once(own_cache, monkeypatch):
 def test_damaged_entries_are_built_anew(own_cache, damage):
     # built by another process: this one must not have the library mapped
     code = (
-        "from tensolog.optimizer.fuse.codegen.compiler import *; import sys;"
+        "from tensolog.optimizer.codegen.compiler import *; import sys;"
         "print(library(sys.argv[1], find_compiler()).answer())"
     )
 
@@ -164,7 +164,7 @@ def test_a_library_is_the_same_with_and_without_the_header(own_cache, much):
 @needs_compiler
 def test_processes_that_race_all_get_theirs(own_cache):
     code = (
-        "from tensolog.optimizer.fuse.codegen.compiler import *; import sys;"
+        "from tensolog.optimizer.codegen.compiler import *; import sys;"
         "assert library(sys.argv[1], find_compiler()).answer() == 42"
     )
     command = [sys.executable, "-c", code, SOURCE]

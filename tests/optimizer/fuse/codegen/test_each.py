@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.codegen import find_compiler, loops
+from tensolog.optimizer.codegen import find_compiler, vector_loops
 
 from .build import Builder, check, reachable
 
@@ -11,7 +11,7 @@ compiled = pytest.mark.skipif(find_compiler() is None, reason="there is no C com
 
 def test_a_body_without_such_a_function_stays():
     body = ["const double v1 = x0[j];", "const double v2 = exp_64(v1);", "y2[j] = v2;"]
-    assert loops.split("j", "a", "b", body) == ([], body)
+    assert vector_loops.split("j", "a", "b", body) == ([], body)
 
 
 def test_each_argument_is_computed_once():
@@ -21,7 +21,7 @@ def test_each_argument_is_computed_once():
         "const float v3 = (v2 * cos_32(v1));",
         "y3[j] = v3;",
     ]
-    before, rest = loops.split("j", "a", "b", body)
+    before, rest = vector_loops.split("j", "a", "b", body)
     assert sum(line.startswith("for ") for line in before) == 1
     calls = [line.partition("(")[0] for line in before if line.startswith("each_")]
     assert calls == ["each_sin_32", "each_cos_32"]

@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.codegen import find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import library
+from tensolog.optimizer.codegen.unit import LEVELS, unit
 from tensolog.optimizer.fuse.codegen.launch import address, exported
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, unit
 
 from .build import reachable
 

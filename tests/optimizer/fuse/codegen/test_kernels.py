@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tensolog.optimizer.fuse.codegen import find_compiler
+from tensolog.optimizer.codegen import find_compiler
 
 from tests.campaigns import examples
 

@@ -6,8 +6,9 @@ import sys
 import threading
 
 import pytest
-from tensolog.optimizer.fuse.codegen import find_compiler, launch
-from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import library
+from tensolog.optimizer.fuse.codegen import launch
 from tensolog.optimizer.fuse.codegen.launch import exported, start
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")

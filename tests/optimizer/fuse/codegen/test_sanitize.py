@@ -26,8 +26,8 @@ def test_random_regions_are_clean():
 
 WRITES_BEHIND = """
 import ctypes
-from tensolog.optimizer.fuse.codegen import find_compiler
-from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import library
 from tests.optimizer.fuse.codegen.sanitize import SANITIZED
 import numpy as np
 source = '__attribute__((visibility("default"))) void bad(double *x) { x[1000] = 1; }'

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tensolog.catalog.operators import specified
-from tensolog.optimizer.fuse.codegen import find_compiler
+from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.fuse.program.dag import Node
 from tensolog.optimizer.fuse.program.evaluate import evaluate
 from tensolog.optimizer.fuse.program.operators import FUNCTIONS, meaning

@@ -5,9 +5,9 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from tensolog.optimizer.codegen.compiler import FLAGS, Compiler, words
+from tensolog.optimizer.codegen.unit import LEVELS, unit
 from tensolog.optimizer.fuse.codegen.compiled import lower
-from tensolog.optimizer.fuse.codegen.compiler import FLAGS, Compiler, words
-from tensolog.optimizer.fuse.codegen.unit import LEVELS, unit
 from tensolog.optimizer.fuse.planning import Machine, plan
 from tensolog.optimizer.fuse.planning.plan import FusedOperator
 

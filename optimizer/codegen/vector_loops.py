@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .statements import C_TYPES, SUFFIXES, Reduction
+from .expressions import C_TYPES, SUFFIXES, Reduction
 
 # Elements at a time: what a call costs is little beside them, and a thread's stack has room.
 MOST = 256
@@ -189,6 +189,59 @@ def combine(kind: str, dtype: str, one: str, other: str) -> str:
     if kind in ("max", "min"):
         return f"{kind}_{SUFFIXES[dtype]}({one}, {other})"
     return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+
+
+@dataclass(frozen=True)
+class OverTiles:
+    """What the tiles of a loop are reduced to: the variable `prefix` with the reduction's number.
+
+    Sums are compensated (`total` of common.h), other results doubles.
+    """
+
+    fold: Fold
+    prefix: str
+
+    @property
+    def name(self) -> str:
+        """The variable."""
+        return f"{self.prefix}{self.fold.reduction.node}"
+
+    @property
+    def _is_sum(self) -> bool:
+        return self.fold.reduction.kind == "sum"
+
+    def declare(self) -> str:
+        """Return the declaration, at the identity."""
+        if self._is_sum:
+            return f"total {self.name} = {{0, 0}};"
+        return f"double {self.name} = {IDENTITY[self.fold.reduction.kind]};"
+
+    def collect(self) -> str:
+        """Return the statement that takes a tile's result into it."""
+        if self._is_sum:
+            return f"add(&{self.name}, {self.fold.result()});"
+        kind = self.fold.reduction.kind
+        return f"{self.name} = {combine(kind, 'float64', self.name, self.fold.result())};"
+
+    @property
+    def value(self) -> str:
+        """Its value, a double."""
+        return f"value({self.name})" if self._is_sum else self.name
+
+
+def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[str]:
+    """Return the loop in which a thread takes one chunk after the other (launch.py), up to `end`.
+
+    `inside` is computed for each, `done` said after the last.
+    """
+    return [
+        "  for (;;) {",
+        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
+        f"    if (chunk >= a[1]) {done};",
+        f"    const i64 {end} = LEAST((chunk + 1) * a[2], a[3]);",
+        *(f"    {line}" for line in inside),
+        "  }",
+    ]
 
 
 def simd_loop(
