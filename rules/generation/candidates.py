@@ -16,12 +16,25 @@ from .choices import sort_made
 from .fingerprint import (
     Programs,
     Vectors,
+    alike,
     constant_vectors,
     digests,
     input_vectors,
     sort_of_term,
 )
-from .terms import Apply, Number, Sort, Term, Variable, operators, parts, renamed, variables
+from .ordered_field import OrderedField
+from .terms import (
+    Apply,
+    Number,
+    Sort,
+    Term,
+    Variable,
+    operators,
+    parts,
+    renamed,
+    variables,
+    written,
+)
 
 # A variable that occurs more often, on both sides together, is left as it is.
 _MOST_OCCURRENCES = 8
@@ -122,14 +135,45 @@ def candidate_of(one: Term, other: Term, pool: Sequence[Variable]) -> Candidate 
 
 
 def _named(left: Term, right: Term, pool: Sequence[Variable]) -> tuple[Term, Term]:
-    """Variables renamed in the order in which they occur on the left."""
+    """Variables renamed in the order in which they occur on the left.
+
+    They have the names of the pool; where it has too few of a sort, others.
+    """
     free: dict[object, list[Variable]] = {}
     for variable in pool:
         free.setdefault(variable.sort, []).append(variable)
+    others = (f"X{number}" for number in range(1, 1000))
+    taken = {variable.name for variable in pool}
     names: dict[Variable, Term] = {}
     for variable in variables(left):
-        names[variable] = free[variable.sort].pop(0)
+        if free.get(variable.sort):
+            names[variable] = free[variable.sort].pop(0)
+        else:
+            name = next(name for name in others if name not in taken)
+            names[variable] = Variable(name, variable.sort)
     return renamed(left, names), renamed(right, names)
+
+
+def structure(candidate: Candidate) -> str:
+    """What a candidate says apart from the sorts of variables, attributes and lists."""
+    return _text_without_sorts(candidate, stated=False)
+
+
+def _text_without_sorts(candidate: Candidate, *, stated: bool) -> str:
+    """The text of a candidate, with variables numbered whatever their sorts are."""
+    numbers: dict[Variable, int] = {}
+
+    def text(term: Term) -> str:
+        if isinstance(term, Variable):
+            return f"v{numbers.setdefault(term, len(numbers))}"
+        if isinstance(term, Number):
+            return str(term)
+        operands = [text(operand) for operand in term.operands]
+        if stated:
+            return written(term.operation, operands)
+        return f"{term.operation.op_type}({', '.join(operands)})"
+
+    return BESIDE.join(f"{text(left)} = {text(right)}" for left, right in candidate.sides)
 
 
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -163,12 +207,18 @@ class Instances:
 
     def general(self, candidate: Candidate) -> Candidate | None:
         """The first equality taken that a candidate is an instance of, sorts aside."""
+        found = self.instance(candidate)
+        return None if found is None else found[0]
+
+    def instance(self, candidate: Candidate) -> tuple[Candidate, Mapping[Term, Term]] | None:
+        """The same, with the terms for its variables."""
         pairs = ((candidate.left, candidate.right), (candidate.right, candidate.left))
         for known in self._known.get(_root(candidate.left), ()):
             for one, other in pairs:
-                for names in _matches(known.left, one, {}):
-                    if next(_matches(known.right, other, names), None) is not None:
-                        return known
+                for some in _matches(known.left, one, {}):
+                    names = next(_matches(known.right, other, some), None)
+                    if names is not None:
+                        return known, names
         return None
 
 
@@ -211,21 +261,41 @@ def _all_match(
 
 
 class Generalising:
-    """Tells variables apart in candidates of a run; numbers are drawn by the run's seed."""
+    """Tells variables apart in candidates of a run; numbers are drawn by the run's seed.
 
-    def __init__(self, pool: Sequence[Variable], seed: int, *, places: bool = False) -> None:
+    What was asked of variables of some sorts is not asked again of others.
+    """
+
+    def __init__(
+        self,
+        pool: Sequence[Variable],
+        seed: int,
+        arithmetic: OrderedField,
+        *,
+        places: bool = False,
+    ) -> None:
         self.pool, self.seed, self.places = tuple(pool), seed, places
-        self._programs = Programs()
+        self.arithmetic = arithmetic
+        self._programs = Programs(arithmetic)
         self._names = {variable.name for variable in pool}
+        # By the text of a candidate without sorts: the first one of it, if it holds.
+        self._answers: dict[str, Candidate | None] = {}
 
     def general(self, candidate: Candidate) -> Candidate:
         """The candidate with as many variables as it holds for; itself if there is none."""
         found = candidate
         while True:
-            other = next((one for one in self._split(found) if self._holds(one)), None)
+            other = next(filter(None, map(self._answer, self._split(found))), None)
             if other is None:
                 return found
             found = other
+
+    def _answer(self, candidate: Candidate) -> Candidate | None:
+        """A candidate of this text that holds on numbers."""
+        text = _text_without_sorts(candidate, stated=True)
+        if text not in self._answers:
+            self._answers[text] = candidate if self._holds(candidate) else None
+        return self._answers[text]
 
     def _split(self, candidate: Candidate) -> Iterator[Candidate]:
         """Candidates in which some occurrences of one variable are another one."""
@@ -261,13 +331,14 @@ class Generalising:
     def _holds(self, candidate: Candidate) -> bool:
         """Whether both sides have one value on numbers."""
         given = variables(candidate.left)
-        drawn = input_vectors(given, self.seed + 1, places=self.places)
+        drawn = input_vectors(given, self.seed + 1, self.arithmetic, places=self.places)
         values = dict(zip(given, drawn, strict=True))
         one = self._value(candidate.left, values)
         other = self._value(candidate.right, values)
         if one is None or other is None or one[0] != other[0]:
             return False
-        return list(digests(one[1])) == list(digests(other[1]))
+        sides = (digests(values, self.arithmetic) for _, values in (one, other))
+        return all(alike(*both) for both in zip(*sides, strict=True))
 
     def _value(self, term: Term, values: Mapping[Variable, Vectors]) -> tuple[Sort, Vectors] | None:
         if isinstance(term, Variable):

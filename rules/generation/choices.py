@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, combinations, islice, permutations, product
 
@@ -197,7 +197,35 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
 
     Of those that state the same things without need, axes aside, one says as much as all.
     """
-    found: list[tuple[Operation, Sort]] = []
+    return tuple(each_operation_on(op_type, sorts))
+
+
+def each_operation_on(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation, Sort]]:
+    """The same, one after the other: what is not asked for is not tried."""
+    known = _drawn(op_type, sorts)
+    for at in range(MOST_CHOICES):
+        if at == len(known.seen):
+            found = next(known.others, None)
+            if found is None:
+                return
+            known.seen.append(found)
+        yield known.seen[at]
+
+
+@dataclass
+class _Drawn:
+    """The operations on operands of some sorts: those that were asked for, and the others."""
+
+    others: Iterator[tuple[Operation, Sort]]
+    seen: list[tuple[Operation, Sort]] = field(default_factory=list)
+
+
+@cache
+def _drawn(op_type: str, sorts: tuple[Sort, ...]) -> _Drawn:
+    return _Drawn(_fitting(op_type, sorts))
+
+
+def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation, Sort]]:
     for slots in slots_of(op_type):
         if not _fit(op_type, slots, sorts):
             continue
@@ -220,11 +248,8 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
             meanings.add(meaning)
             made = _made(op_type, operation, sorts, expansions)
             if made is not None:
-                found.append((operation, made))
                 stated[kind] += 1
-            if len(found) == MOST_CHOICES:
-                break
-    return tuple(found)
+                yield operation, made
 
 
 def _without_need(operation: Operation) -> object:
@@ -241,14 +266,43 @@ def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansio
         return None
     found = []
     for assignment in range(ASSIGNMENTS):
-        shapes = [sort.shapes[assignment] for sort in sorts]
-        expansion = _expanded(operation, shapes, operation.lists(assignment))
+        expansion = _expansion(operation, sorts, assignment)
         if expansion is None or expansion.requirements:
             return None
         if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[operation.output].shape):
             return None
         found.append(expansion)
     return tuple(found)
+
+
+def _expansion(operation: Operation, sorts: Sequence[Sort], assignment: int) -> Expansion | None:
+    """The operation's meaning under an assignment: that for unknown sizes with sizes put in.
+
+    To read a specification takes ten times as long, and is done where unknown sizes don't suffice.
+    """
+    general = _general(operation, tuple(sort.rank for sort in sorts))
+    if general is not None:
+        try:
+            expansion = general.at(_named_sizes(operation, sorts, assignment))
+        except TensologError:
+            return None
+        if all(isinstance(d, int) for d in expansion.outputs[operation.output].shape):
+            return expansion
+    shapes = [sort.shapes[assignment] for sort in sorts]
+    return _expanded(operation, shapes, operation.lists(assignment))
+
+
+def _named_sizes(operation: Operation, sorts: Sequence[Sort], assignment: int) -> dict[str, int]:
+    """The sizes that the names in `_general` stand for."""
+    sizes = {
+        f"{slot}.{axis}": size
+        for slot, sort in enumerate(sorts)
+        for axis, size in enumerate(sort.shapes[assignment])
+    }
+    for _, value in operation.known:
+        if isinstance(value, tuple):
+            sizes |= {str(o): o.values[assignment] for o in value if isinstance(o, Size)}
+    return sizes
 
 
 def _may_fit(operation: Operation, sorts: Sequence[Sort]) -> bool:
@@ -260,15 +314,9 @@ def _may_fit(operation: Operation, sorts: Sequence[Sort]) -> bool:
     required = _required(operation, ranks)
     if required is None:
         return True
-    known = [item for _, value in operation.known if isinstance(value, tuple) for item in value]
     for assignment in range(ASSIGNMENTS):
-        sizes = {
-            f"{slot}.{axis}": size
-            for slot, sort in enumerate(sorts)
-            for axis, size in enumerate(sort.shapes[assignment])
-        }
-        sizes |= {str(item): item.values[assignment] for item in known if isinstance(item, Size)}
         try:
+            sizes = _named_sizes(operation, sorts, assignment)
             if not all(number(condition, sizes) for condition in required):
                 return False
         except NoValueError:
@@ -284,15 +332,9 @@ _ALL_ALIKE = (12, 1)
 @cache
 def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] | None:
     """The conditions on sizes of operands of some ranks; None where they must be known for it."""
-    unknown = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
-    lists = {
-        position: [Symbol(str(item)) if isinstance(item, Size) else item for item in value]
-        if isinstance(value, tuple)
-        else value
-        for position, value in operation.known
-    }
-    expansion = _expanded(operation, unknown, lists)
+    expansion = _general(operation, ranks)
     if expansion is None:
+        lists = _general_lists(operation)
         if any(isinstance(item, Symbol) for one in lists.values() for item in _items(one)):
             return None
         alike = ([(size,) * n for n in ranks] for size in _ALL_ALIKE)
@@ -300,6 +342,22 @@ def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] 
         return None if any(fits) else (False,)
     fit = tuple(condition for condition, _ in expansion.requirements)
     return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[operation.output].shape))
+
+
+@cache
+def _general(operation: Operation, ranks: tuple[int, ...]) -> Expansion | None:
+    """The operation's meaning for unknown sizes; None where they must be known for it."""
+    unknown = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
+    return _expanded(operation, unknown, _general_lists(operation))
+
+
+def _general_lists(operation: Operation) -> dict[int, object]:
+    return {
+        position: [Symbol(str(item)) if isinstance(item, Size) else item for item in value]
+        if isinstance(value, tuple)
+        else value
+        for position, value in operation.known
+    }
 
 
 def _items(value: object) -> Sequence[object]:
@@ -610,8 +668,8 @@ def _words(block: s.Operator, name: str) -> set[str]:
             for part in node:
                 visit(part)
         elif hasattr(node, "__dataclass_fields__"):
-            for field in node.__dataclass_fields__:
-                visit(getattr(node, field))
+            for part in node.__dataclass_fields__:
+                visit(getattr(node, part))
 
     visit((block.lets, block.requires, block.values))
     return found

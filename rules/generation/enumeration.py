@@ -6,6 +6,7 @@ class and is built upon no further; that it equals the representative is a candi
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,14 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from .choices import expansions_of, operations_on, slots_of
+from ...catalog.operators.expand import Expansion
+from .choices import MOST_CHOICES, each_operation_on, expansions_of, operations_on, slots_of
 from .fingerprint import (
+    Digests,
     Programs,
     Vectors,
+    alike,
+    arithmetic_of,
     constant_vectors,
     digests,
     input_vectors,
@@ -29,6 +34,9 @@ from .terms import Apply, Operation, Sort, Term, Variable
 # Terms computed at once, and elements that a tensor may have beyond those of the largest variable.
 _BATCH = 1 << 13
 _GROWTH = 4
+
+# Kinds of operands on which an operation is tried to see that it adds nothing.
+_WITNESSES = 2
 
 # Bits of an int64 that tell operators and variables apart.
 _BITS = 62
@@ -44,8 +52,9 @@ class Workload:
     Laws are stated with few operators, of which few repeat a variable: at most so many different
     `operators`, so many `repeats` of variables, and so much `said` that may be left out, each
     counted as an operator. Of what an operator leaves to choose on the same operands, the first
-    `choices` stand for all: attributes stay open in rules. Constants stand in terms of up to
-    `constant` operators, once in each.
+    `choices` stand for all in terms of two operators, and half as many in those of each operator
+    more, whatever these are made of: attributes stay open in rules. Constants stand in terms of up
+    to `constant` operators, once in each.
     """
 
     operators: int = 3
@@ -54,6 +63,10 @@ class Workload:
     choices: int = 4
     free: int = 2
     constant: int = 1
+
+    def most_choices(self, nodes: int) -> int:
+        """How many of an operator's choices stand for all in terms of so many operators."""
+        return MOST_CHOICES if nodes < 2 else max(1, self.choices >> (nodes - 2))
 
 
 @dataclass(frozen=True)
@@ -76,16 +89,36 @@ class Level:
     complete: bool = True
 
 
+@dataclass(frozen=True)
+class _Applied:
+    """An operation on operands of some sorts; `choice` counts those that these leave, from 1."""
+
+    operation: Operation
+    sorts: tuple[Sort, ...]
+    made: Sort
+    choice: int
+
+
 @dataclass
 class _Known:
-    """The classes of one sort: their vectors, and their numbers by size."""
+    """The classes of one sort: their vectors, and their numbers."""
 
     sort: Sort
     vectors: list[Vectors] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     rows: dict[int, int] = field(default_factory=dict)
-    by_size: dict[int, list[int]] = field(default_factory=dict)
+    # Numbers by size, and the largest of the choices that their terms are made with.
+    by_choice: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _joined: tuple[int, Vectors] | None = None
+
+    def pool(self, nodes: int, most_choices: int) -> list[int]:
+        """The classes of so many operators, of which each is one of the first choices."""
+        return [
+            number
+            for (size, choice), numbers in self.by_choice.items()
+            if size == nodes and choice <= most_choices
+            for number in numbers
+        ]
 
     def take(self, classes: npt.NDArray[np.int64], assignment: int) -> npt.NDArray[np.generic]:
         """The values of classes under an assignment."""
@@ -105,6 +138,7 @@ class _Traits:
         self.operators, self.variables = array("q"), array("q")
         self.leaves, self.options = array("q"), array("q")
         self.constants = array("q")
+        self.choices = array("q")
 
     def add_leaf(self, variable: int) -> None:
         self.operators.append(0)
@@ -112,8 +146,9 @@ class _Traits:
         self.leaves.append(int(variable != 0))
         self.options.append(0)
         self.constants.append(int(variable == 0))
+        self.choices.append(0)
 
-    def add(self, operands: Sequence[int], operation: Operation) -> None:
+    def add(self, operands: Sequence[int], operation: Operation, choice: int) -> None:
         operators, variables = self._bit(operation.op_type), 0
         for operand in operands:
             operators |= self.operators[operand]
@@ -123,6 +158,7 @@ class _Traits:
         self.leaves.append(sum(self.leaves[operand] for operand in operands))
         self.options.append(operation.options + sum(self.options[o] for o in operands))
         self.constants.append(sum(self.constants[operand] for operand in operands))
+        self.choices.append(max([choice, *(self.choices[operand] for operand in operands)]))
 
     def worth(
         self,
@@ -189,18 +225,23 @@ class Enumeration:
         self.sorts: list[Sort] = []
         self._numbers: dict[Operation, int] = {}
         self._known: dict[Sort, _Known] = {}
-        self._class_of: dict[tuple[Sort, bytes], int] = {}
-        self._programs = Programs()
+        # By the place of a hash among those of a term, and the hash.
+        self._class_of: dict[tuple[Sort, int, bytes], int] = {}
+        expansions = list(self._expansions())
+        self.places = any(map(reads_by_element, expansions))
+        self.arithmetic = arithmetic_of(expansions)
+        self._programs = Programs(self.arithmetic)
         self._built: dict[int, Term] = {}
         self._seed = seed
-        self._redundant: dict[tuple[Operation, tuple[Sort, ...]], bool] = {}
-        self._meanings: dict[tuple[Sort, ...], set[tuple[Sort, bytes]]] = {}
+        self._redundant: dict[
+            tuple[Operation, tuple[_Kind, ...]], dict[tuple[Sort, ...], bool]
+        ] = {}
+        self._meanings: dict[tuple[Sort, ...], list[tuple[Sort, Digests]]] = {}
         self._first_size: dict[tuple[Operation, tuple[_Kind, ...]], int] = {}
         self._largest = _GROWTH * max(
-            int(np.prod(shape)) for one in inputs for shape in one.sort.shapes
+            math.prod(shape) for one in inputs for shape in one.sort.shapes
         )
-        places = self.places = self.reads_places()
-        given = input_vectors(self.inputs, seed, places=places)
+        given = self._drawn(self.inputs, seed)
         for number, (variable, vectors) in enumerate(zip(self.inputs, given, strict=True)):
             self._found(variable.sort, variable, vectors, 1 << number % _BITS)
         for constant in constants:
@@ -230,30 +271,31 @@ class Enumeration:
         for op_type in self.operators:
             for slots in slots_of(op_type):
                 for sizes in _compositions(nodes - 1, len(slots)):
-                    for operation, sorts, made in self._fitting(op_type, sizes, nodes):
-                        if not self._apply(level, operation, sorts, made, sizes, last):
+                    for applied in self._fitting(op_type, sizes, nodes):
+                        if not self._apply(level, applied, sizes, last):
                             level.complete = False
                             return level
         return level
 
-    def _fitting(
-        self, op_type: str, sizes: tuple[int, ...], nodes: int
-    ) -> Iterator[tuple[Operation, tuple[Sort, ...], Sort]]:
-        options = [[s for s, k in self._known.items() if k.by_size.get(n)] for n in sizes]
-        is_large = self.workload is not None and nodes > self.workload.free
+    def _fitting(self, op_type: str, sizes: tuple[int, ...], nodes: int) -> Iterator[_Applied]:
+        most = self._most_choices(nodes)
+        options = [[s for s, k in self._known.items() if k.pool(n, most)] for n in sizes]
         for sorts in [*product(*options)]:
             count = 0
-            for operation, made in operations_on(op_type, sorts):
+            for operation, made in each_operation_on(op_type, sorts):
                 if operation.commutative and not _ordered(sorts, sizes, self._order):
                     continue
-                if max(int(np.prod(shape)) for shape in made.shapes) > self._largest:
+                if max(map(math.prod, made.shapes)) > self._largest:
                     continue
                 if self._was_seen_redundant(operation, sorts, made, nodes):
                     continue
-                if self.workload is not None and is_large and count == self.workload.choices:
-                    break
                 count += 1
-                yield operation, sorts, made
+                if count > most:
+                    break
+                yield _Applied(operation, sorts, made, count)
+
+    def _most_choices(self, nodes: int) -> int:
+        return MOST_CHOICES if self.workload is None else self.workload.most_choices(nodes)
 
     def _was_seen_redundant(
         self, operation: Operation, sorts: tuple[Sort, ...], made: Sort, nodes: int
@@ -261,53 +303,50 @@ class Enumeration:
         """Whether smaller terms showed that an operation adds nothing on any such operands.
 
         It gives an operand, as a Transpose that permutes nothing, or what an earlier operation
-        gives. That is seen on the smallest operands of the kind; all others are instances of it.
+        gives. That is seen on the smallest operands of the kind, twice; all others are instances.
         """
-        kinds = tuple(_kind(sort) for sort in sorts)
-        if self._first_size.setdefault((operation, kinds), nodes) == nodes:
-            self._is_redundant(operation, sorts, made)
-            return False
-        return self._is_redundant(operation, sorts, made)
+        key = (operation, tuple(_kind(sort) for sort in sorts))
+        first = self._first_size.setdefault(key, nodes) == nodes
+        seen = self._redundant.setdefault(key, {})
+        if sorts not in seen and len(seen) < _WITNESSES:
+            seen[sorts] = self._is_redundant(operation, sorts, made)
+        return not first and all(seen.values())
 
     def _is_redundant(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> bool:
-        key = (operation, sorts)
-        if key not in self._redundant:
-            anything = [Variable(f"any{slot}", sort) for slot, sort in enumerate(sorts)]
-            given = input_vectors(anything, self._seed + 1, places=self.places)
-            meanings = self._meanings.setdefault(
-                sorts,
-                {(s, *digests(v)) for s, v in zip(sorts, given, strict=True)},  # type: ignore[misc]
-            )
-            programs = self._programs.of(operation, sorts, made)
-            results = [
-                program.run([vectors[at] for vectors in given])
-                for at, program in enumerate(programs)
+        anything = [Variable(f"any{slot}", sort) for slot, sort in enumerate(sorts)]
+        given = self._drawn(anything, self._seed + 1)
+        if sorts not in self._meanings:
+            self._meanings[sorts] = [
+                (sort, digest)
+                for sort, vectors in zip(sorts, given, strict=True)
+                for digest in digests(vectors, self.arithmetic)
             ]
-            (digest,) = digests(tuple(values for values, _ in results))
-            is_defined = all(defined.all() for _, defined in results)
-            self._redundant[key] = is_defined and (made, digest) in meanings
-            meanings.add((made, digest))
-        return self._redundant[key]
+        meanings = self._meanings[sorts]
+        programs = self._programs.of(operation, sorts, made)
+        results = [
+            program.run([vectors[at] for vectors in given]) for at, program in enumerate(programs)
+        ]
+        (digest,) = digests(tuple(values for values, _ in results), self.arithmetic)
+        is_defined = all(defined.all() for _, defined in results)
+        is_redundant = is_defined and any(
+            sort == made and alike(digest, other) for sort, other in meanings
+        )
+        meanings.append((made, digest))
+        return is_redundant
 
     def _order(self, sort: Sort) -> int:
         return list(self._known).index(sort)
 
-    def _apply(
-        self,
-        level: Level,
-        operation: Operation,
-        sorts: tuple[Sort, ...],
-        made: Sort,
-        sizes: tuple[int, ...],
-        last: bool,
-    ) -> bool:
+    def _apply(self, level: Level, applied: _Applied, sizes: tuple[int, ...], last: bool) -> bool:
         """Compute an operation on all classes of some sorts and sizes; False: asked to stop."""
+        operation, sorts, made = applied.operation, applied.sorts, applied.made
+        most = self._most_choices(level.nodes)
         programs = self._programs.of(operation, sorts, made)
         number = self._numbers.setdefault(operation, len(self.operations))
         if number == len(self.operations):
             self.operations.append(operation)
         pools = [
-            np.array(self._known[sort].by_size[size], np.int64)
+            np.array(self._known[sort].pool(size, most), np.int64)
             for sort, size in zip(sorts, sizes, strict=True)
         ]
         alike = operation.commutative and len(set(zip(sorts, sizes, strict=True))) == 1
@@ -328,7 +367,7 @@ class Enumeration:
                 defined &= whole
             level.terms += len(chosen)
             level.undefined += int((~defined).sum())
-            self._sorted_out(level, number, chosen, tuple(vectors), defined, made, last)
+            self._sorted_out(level, number, chosen, tuple(vectors), defined, applied, last)
         return True
 
     def _sorted_out(
@@ -338,26 +377,27 @@ class Enumeration:
         chosen: npt.NDArray[np.int64],
         vectors: Vectors,
         defined: npt.NDArray[np.bool_],
-        made: Sort,
+        applied: _Applied,
         last: bool,
     ) -> None:
+        made = applied.made
         fresh: list[int] = []
         rows = chosen.tolist()
-        for row, digest in enumerate(digests(vectors)):
+        for row, digest in enumerate(digests(vectors, self.arithmetic)):
             if not defined[row]:
                 continue
             one: Made = (number, tuple(rows[row]))
-            known = self._class_of.get((made, digest))
+            known = self._class_with(made, digest)
             if known is not None:
                 level.equalities.append(Equality(one, known))
                 continue
-            self._class_of[made, digest] = len(self.terms)
+            self._register(made, digest)
             fresh.append(row)
             self.terms.append(one)
             self.sizes.append(level.nodes)
-            self.digests.append(digest)
+            self.digests.append(digest[0])
             self.sorts.append(made)
-            self._traits.add(one[1], self.operations[number])
+            self._traits.add(one[1], self.operations[number], applied.choice)
         level.classes += len(fresh)
         if fresh and not last:
             first = len(self.terms) - len(fresh)
@@ -368,15 +408,25 @@ class Enumeration:
                 tuple(values[fresh] for values in vectors),
             )
 
+    def _class_with(self, sort: Sort, digest: Digests) -> int | None:
+        """The class that has one of a term's hashes."""
+        found = (self._class_of.get((sort, at, one)) for at, one in enumerate(digest))
+        return next((number for number in found if number is not None), None)
+
+    def _register(self, sort: Sort, digest: Digests) -> None:
+        """Let the next term found a class."""
+        for at, one in enumerate(digest):
+            self._class_of[sort, at, one] = len(self.terms)
+
     def _found(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
         """Take a leaf: a variable with its bit, or a constant, unless it equals an earlier one."""
-        (digest,) = digests(vectors)
-        if (sort, digest) in self._class_of:
+        (digest,) = digests(vectors, self.arithmetic)
+        if self._class_with(sort, digest) is not None:
             return
-        self._class_of[sort, digest] = len(self.terms)
+        self._register(sort, digest)
         self.terms.append(leaf)
         self.sizes.append(0)
-        self.digests.append(digest)
+        self.digests.append(digest[0])
         self.sorts.append(sort)
         self._traits.add_leaf(variable)
         self._keep(sort, range(len(self.terms) - 1, len(self.terms)), 0, vectors)
@@ -386,21 +436,22 @@ class Enumeration:
         for number in classes:
             known.rows[number] = len(known.ids)
             known.ids.append(number)
-        known.by_size.setdefault(nodes, []).extend(classes)
+            choice = self._traits.choices[number]
+            known.by_choice.setdefault((nodes, choice), []).append(number)
         known.vectors.append(vectors)
         self.bytes += sum(values.nbytes for values in vectors)
 
-    def reads_places(self) -> bool:
-        """Whether some operator reads at places that an operand says."""
+    def _drawn(self, variables: Sequence[Variable], seed: int) -> list[Vectors]:
+        return input_vectors(variables, seed, self.arithmetic, places=self.places)
+
+    def _expansions(self) -> Iterator[Expansion]:
+        """What the operators compute: the first that fits operands of each of the sorts."""
         sorts = list(dict.fromkeys(one.sort for one in self.inputs))
         for op_type in self.operators:
             for slots in slots_of(op_type):
                 for chosen in product(sorts, repeat=len(slots)):
                     for operation, _ in operations_on(op_type, chosen)[:1]:
-                        expansions = expansions_of(operation, chosen)
-                        if expansions and reads_by_element(expansions[0]):
-                            return True
-        return False
+                        yield from expansions_of(operation, chosen) or ()
 
 
 # What matters of a sort where sizes don't: its type, its rank, and where it has one element.
@@ -431,7 +482,7 @@ def _tuples(
     pools: Sequence[npt.NDArray[np.int64]], *, ordered: bool
 ) -> Iterator[npt.NDArray[np.int64]]:
     """All combinations of classes in batches; of classes that may be permuted, sorted ones."""
-    total = int(np.prod([len(pool) for pool in pools]))
+    total = math.prod(map(len, pools))
     for start in range(0, total, _BATCH):
         rest = np.arange(start, min(total, start + _BATCH))
         columns = []

@@ -11,24 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...catalog.operators.derive import saturated
-from ...catalog.operators.evaluate import PRIMITIVE
 from ...catalog.operators.expand import Definition, Expansion
 from ...catalog.operators.terms import Apply as Primitive
 from ...catalog.operators.terms import Read, Reduce, Select, Variable
 from ...catalog.operators.terms import Term as Element
 from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
-from ..gate.evaluation.field import PRIME, Field
 from ..language.conditions import INTEGERS
 from .choices import expansions_of, sort_made
+from .exponentials import EXPONENTIAL, ExponentialRing
+from .ordered_field import OrderedField
 from .terms import Apply, Number, Operation, Sort, Term
 from .terms import Variable as Input
 
@@ -36,78 +35,10 @@ Vectors = tuple[Array, ...]
 """The values of terms of one sort: for each assignment an array over terms, samples, indices."""
 
 _TERM = Variable("term", 0)
-# Operands are halves: products of up to six are integers times this.
-_SCALE = 1 << 6
-# Residues this close to 0 stand for fractions; those of quotients and functions hardly ever are.
-_SMALL = 1 << 28
 # Elements of a grid that is computed at once.
 _GRID = 1 << 20
 _LARGEST_INPUT = 20
 _SMALL_SAMPLES = 12
-_ROUNDING = {"round": np.rint, "floor": np.floor, "ceil": np.ceil}
-
-
-class OrderedField(Field):
-    """The field, in which small fractions of a power of two have the order of numbers.
-
-    Times `_SCALE` they are small integers, as residues around 0; what is none, the quotient of two
-    operands or a random function of them, has an order too, which means nothing.
-    """
-
-    largest = 1 << 62
-
-    def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
-        """A primitive; a function that is not rational is a random one, exp a positive one."""
-        a = np.asarray(arguments[0])
-        if function in ("max", "min"):
-            first = np.greater_equal if function == "max" else np.less_equal
-            return np.where(first(_scaled(a), _scaled(arguments[1])), a, arguments[1]), True
-        if function == "abs":
-            return np.where(_scaled(a) < 0, -a % PRIME, a), True
-        if function == "sign":
-            return np.sign(_scaled(a)) % PRIME, True
-        values, defined = super().apply(function, arguments)
-        if function in _ROUNDING:
-            scaled = _scaled(a)
-            whole = np.asarray(_ROUNDING[function](scaled / _SCALE)).astype(np.int64) % PRIME
-            values = np.where(np.abs(scaled) < _SMALL, whole, values)
-        elif function == "exp":
-            values = _of_scaled(values % (PRIME // 2) + 1)
-        return values, defined
-
-    def compare(self, relation: str, left: Array, right: Array) -> Array:
-        """Truth values, as of numbers."""
-        return np.asarray(PRIMITIVE[relation](_scaled(left), _scaled(right)))
-
-    def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
-        """A reduction of what isn't empty."""
-        if kind in ("max", "min"):
-            pick = np.max if kind == "max" else np.min
-            return _of_scaled(np.asarray(pick(_scaled(body), axis=axes)))
-        return super().reduce(kind, body, axes)
-
-    def neutral(self, kind: str) -> Any:
-        """What changes no reduction."""
-        if kind in ("max", "min"):
-            return int(_of_scaled(np.asarray(-(PRIME // 2) if kind == "max" else PRIME // 2)))
-        return super().neutral(kind)
-
-    def truncate(self, array: Array) -> npt.NDArray[np.int64]:
-        """Small fractions are rounded towards 0."""
-        return np.trunc(_scaled(array) / _SCALE).astype(np.int64)
-
-
-def _scaled(array: Any) -> Array:
-    """Residues times the common denominator, as integers around 0."""
-    times = np.asarray(array) * _SCALE % PRIME
-    return np.asarray(np.where(times > PRIME // 2, times - PRIME, times))
-
-
-def _of_scaled(array: Array) -> Array:
-    return np.asarray(array % PRIME * pow(_SCALE, -1, PRIME) % PRIME)
-
-
-_ARITHMETIC = OrderedField()
 
 
 @dataclass(frozen=True)
@@ -120,6 +51,7 @@ class Program:
     output: str
     dtype: str
     volume: float
+    arithmetic: OrderedField
 
     def run(self, operands: Sequence[Array]) -> tuple[Array, npt.NDArray[np.bool_]]:
         """What it gives, and for each term whether all of it has a value.
@@ -158,7 +90,7 @@ class Program:
         return made.values, whole
 
     def _defined(self, definition: Definition, count: int, tensors: Mapping[str, Tensor]) -> Tensor:
-        grid = Grid(tensors, {}, _ARITHMETIC)
+        grid = Grid(tensors, {}, self.arithmetic)
         grid.bind(_TERM, count)
         shape = (count, *(int(d) for d in definition.shape))  # type: ignore[arg-type]
         for variable, extent in zip(definition.indices, shape[1:], strict=True):
@@ -166,7 +98,7 @@ class Program:
         element = grid.element(definition.value)
         kind = self.kinds.get(definition.name, element.kind)
         with np.errstate(all="ignore"):
-            found = converted(element, kind, _ARITHMETIC)
+            found = converted(element, kind, self.arithmetic)
         order = range(len(shape))[::-1]
         values = np.broadcast_to(np.asarray(found.values), shape[::-1]).transpose(order)
         defined = np.broadcast_to(np.asarray(found.defined), shape[::-1]).transpose(order)
@@ -176,9 +108,10 @@ class Program:
 
 
 class Programs:
-    """Operations prepared for operands of some sorts, each once."""
+    """Operations prepared for operands of some sorts, each once, and the arithmetic they are in."""
 
-    def __init__(self) -> None:
+    def __init__(self, arithmetic: OrderedField) -> None:
+        self.arithmetic = arithmetic
         self._known: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
 
     def of(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> tuple[Program, ...]:
@@ -188,12 +121,15 @@ class Programs:
             expansions = expansions_of(operation, sorts)
             assert expansions is not None, "it was seen to fit"
             self._known[key] = tuple(
-                _program(one, sorts, made.dtype, operation.output) for one in expansions
+                _program(one, sorts, made.dtype, operation.output, self.arithmetic)
+                for one in expansions
             )
         return self._known[key]
 
 
-def _program(expansion: Expansion, sorts: Sequence[Sort], dtype: str, number: int) -> Program:
+def _program(
+    expansion: Expansion, sorts: Sequence[Sort], dtype: str, number: int, arithmetic: OrderedField
+) -> Program:
     """Prepare an operation's meaning under one assignment, for operands of some sorts."""
     names = expansion.names
     kinds = {name: kind_of(sort.dtype) for name, sort in zip(names, sorts, strict=True)}
@@ -202,7 +138,7 @@ def _program(expansion: Expansion, sorts: Sequence[Sort], dtype: str, number: in
     meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
     definitions = tuple(_numbered(one) for one in (*expansion.locals, meant))
     volume = max(_product(one.shape) * _volume(one.value) for one in definitions)
-    return Program(definitions, kinds, names, output.name, dtype, volume)
+    return Program(definitions, kinds, names, output.name, dtype, volume, arithmetic)
 
 
 def kind_of(dtype: str) -> Kind:
@@ -250,6 +186,31 @@ def _volume(element: Element) -> float:
             return 1.0
 
 
+def arithmetic_of(expansions: Iterable[Expansion]) -> OrderedField:
+    """The arithmetic for what operators compute: exp and log are random functions without need."""
+    is_exponential = any(
+        EXPONENTIAL & _functions(one.value)
+        for expansion in expansions
+        for one in (*expansion.locals, *expansion.outputs)
+    )
+    return ExponentialRing() if is_exponential else OrderedField()
+
+
+def _functions(element: Element) -> set[str]:
+    """The primitives of an element."""
+    match element:
+        case Primitive(function, arguments):
+            return {function}.union(*map(_functions, arguments))
+        case Select(condition, then, otherwise):
+            return set().union(*map(_functions, (condition, then, otherwise)))
+        case Read(_, indices):
+            return set().union(*map(_functions, indices))
+        case Reduce(_, _, _, condition, body):
+            return _functions(condition) | _functions(body)
+        case _:
+            return set()
+
+
 def reads_by_element(expansion: Expansion) -> bool:
     """Whether elements of an operand say where another one is read."""
 
@@ -269,7 +230,9 @@ def reads_by_element(expansion: Expansion) -> bool:
     return any(within(one.value, False) for one in (*expansion.locals, *expansion.outputs))
 
 
-def input_vectors(inputs: Sequence[Input], seed: int, *, places: bool) -> list[Vectors]:
+def input_vectors(
+    inputs: Sequence[Input], seed: int, arithmetic: OrderedField, *, places: bool
+) -> list[Vectors]:
     """Random elements for each variable; with `places` its integers are indices of any axis."""
     found = []
     # Truth values and places tell little: as many samples as make a hundred of them.
@@ -289,7 +252,8 @@ def input_vectors(inputs: Sequence[Input], seed: int, *, places: bool) -> list[V
                 high = 2 if places else _LARGEST_INPUT
                 arrays.append(rng.integers(low, high, (1, *shape)))
             else:
-                arrays.append(_halves(rng, shape) * pow(2, -1, PRIME) % PRIME)
+                modulus = arithmetic.modulus
+                arrays.append(_halves(rng, shape) * pow(2, -1, modulus) % modulus)
         found.append(tuple(arrays))
     return found
 
@@ -333,9 +297,23 @@ def sort_of_term(term: Term) -> Sort:
     return term.sort
 
 
-def digests(vectors: Vectors) -> Iterable[bytes]:
-    """A hash of each term's values."""
+Digests = tuple[bytes, ...]
+"""Hashes of a term's values; terms that have one in common, at its place, are taken for equal."""
+
+
+def digests(vectors: Vectors, arithmetic: OrderedField) -> Iterable[Digests]:
+    """Hashes of each term's values."""
+    views = zip(*(arithmetic.views(one) for one in vectors), strict=True)
+    return zip(*map(_hashes, views), strict=True)
+
+
+def _hashes(vectors: Vectors) -> Iterator[bytes]:
     flat = [np.ascontiguousarray(one.reshape(len(one), -1)) for one in vectors]
     views = [one.view(np.uint8).reshape(len(one), -1) for one in flat]
     joined = np.concatenate(views, axis=1)
     return (hashlib.blake2b(row.tobytes(), digest_size=12).digest() for row in joined)
+
+
+def alike(some: Digests, others: Digests) -> bool:
+    """Whether two terms are taken for equal."""
+    return any(one == other for one, other in zip(some, others, strict=True))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar
 
 from ..gate.inference.condition_candidates import with_conditions
 from ..gate.parallel import Provers
@@ -20,12 +24,14 @@ SOURCE = "generated"
 PROVED = ("proved", "bounded")
 # What the gate may take for one spelling of one candidate, in seconds of work. What is proved is so
 # within a tenth of it, mostly; what isn't has other spellings, of which each may take as long.
-TIMEOUT_S, SEARCH_S = 3.0, 0.3
-# The same in a second attempt, which what was not decided in the first one gets in the end.
-PATIENT_S = 20.0
+TIMEOUT_S, SEARCH_S = 1.0, 0.3
+# The same in further attempts, which what was not decided before gets in the end.
+PATIENT_S = (4.0, 20.0)
 # The same where conditions are looked for, and the share of that.
 INFERRING_S, INFER_S = 5.0, 2.0
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 Proved = tuple[Rule, Verdict]
 
 
@@ -93,9 +99,42 @@ class Attempt:
         return "it can't be said as a rule" if self.general is None else self.general.reason
 
 
+class ProverPool:
+    """Provers of one process each, so that no candidate waits for what another one still asks."""
+
+    def __init__(self, workers: int) -> None:
+        self._provers = [Provers(1) for _ in range(workers)]
+        self._threads = ThreadPoolExecutor(workers)
+        self._close = ExitStack()
+
+    def __enter__(self) -> Self:
+        for one in self._provers:
+            self._close.enter_context(one)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close.close()
+        self._threads.shutdown()
+
+    def each(self, work: Callable[[_T, Provers], _R], items: Sequence[_T]) -> list[_R]:
+        """What `work` gives for each item, with provers that nobody else asks meanwhile."""
+        free: queue.SimpleQueue[Provers] = queue.SimpleQueue()
+        for one in self._provers:
+            free.put(one)
+
+        def done(item: _T) -> _R:
+            provers = free.get()
+            try:
+                return work(item, provers)
+            finally:
+                free.put(provers)
+
+        return list(self._threads.map(done, items))
+
+
 def prove_candidates(
     candidates: Sequence[Candidate],
-    provers: Provers,
+    pool: ProverPool,
     stop: Callable[[], bool] = lambda: False,
     timeout: float = TIMEOUT_S,
 ) -> list[Attempt]:
@@ -104,6 +143,13 @@ def prove_candidates(
     `timeout` is for one spelling, in seconds of work.
     """
     attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
+    pool.each(lambda one, provers: _prove([one], provers, stop, timeout), attempts)
+    return attempts
+
+
+def _prove(
+    attempts: Sequence[Attempt], provers: Provers, stop: Callable[[], bool], timeout: float
+) -> None:
     while (waiting := [one for one in attempts if not one.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
         for one in waiting:
@@ -121,7 +167,6 @@ def prove_candidates(
         for one, _, _ in failed:
             one.end()
     _reverse(attempts, provers, timeout)
-    return attempts
 
 
 def _judge(
@@ -228,12 +273,16 @@ class Measured:
     verdict: Verdict
 
 
-def polish(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
+def polish(rules: Sequence[Rule], pool: ProverPool) -> list[Measured]:
     """Say of proved rules what they promise in floating point, and drop types they don't need.
 
     To measure takes ten times as long as to prove, so that what a proof decides comes first. What
     loses accuracy under every class is no rule any more: the verdict has the gate's reason.
     """
+    return pool.each(lambda rule, provers: _polished([rule], provers)[0], rules)
+
+
+def _polished(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
     rules = _if_proved(rules, _for_any_type, provers)
     known = _measured(rules, provers)
     finite = {at: _finite(rules[at]) for at, one in enumerate(known) if one.rule is None}

@@ -11,20 +11,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ..gate.ledger.fingerprints import library, normaliser
-from ..gate.parallel import Provers
 from ..gate.verdict import Verdict
 from ..language.canonical_text import format_rules
 from ..language.syntax import Rule
 from ..load import load_rules
-from .candidates import Candidate, Generalising, Instances, candidate_of, in_order
+from .candidates import Candidate, Generalising, Instances, candidate_of, in_order, structure
 from .choices import named_operators
 from .constants import constants_of
 from .enumeration import Enumeration, Level, Workload
+from .fingerprint import sort_of_term
 from .inputs import choose_inputs
 from .pairing import with_two_outputs
-from .proving import PATIENT_S, TIMEOUT_S, Attempt, most_general, polish, prove_candidates
+from .proving import (
+    PATIENT_S,
+    TIMEOUT_S,
+    Attempt,
+    ProverPool,
+    most_general,
+    polish,
+    prove_candidates,
+)
 from .rows import Journal, Judgement, Judgements
-from .terms import Apply, Term, model_of, parts
+from .terms import Apply, Term, Variable, model_of, parts
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +41,7 @@ Report = Callable[[str, int, int, str], None]
 Pair = tuple[str, str]
 
 # Candidates looked at together, for each worker: what they make derivable is seen after each chunk.
-_CHUNK = 8
+_CHUNK = 4
 # Equalities put into one e-graph: together they share rounds, and budget.
 _BATCH = 200
 # The share of the budget after which nothing more is proved: what was is looked at once more.
@@ -41,8 +49,6 @@ _PROVING = 0.7
 _BESIDE = "only in an e-graph with terms of other candidates"
 # The share after which no more is derived: what is left is for floating point.
 _DERIVING = 0.8
-# Candidates with repeated variables of which a general one is looked for, the first in order.
-_MOST_GENERALISED = 6_000
 # The share of what is left of the budget that enumerating one size may take, and that of all of it
 # after which no general candidates are looked for.
 _ENUMERATING, _GENERALISING = 0.3, 0.5
@@ -213,7 +219,7 @@ def generate(
     text = json.dumps([*settings, library(), normaliser()])
     run_hash = hashlib.sha256(text.encode()).hexdigest()
     result = Generation(names, nodes, inputs, seed, not given, constants, run_hash)
-    with Provers(workers) as provers:
+    with ProverPool(workers) as provers:
         run = _Run(
             result,
             saturation,
@@ -243,7 +249,7 @@ class _Run:
     result: Generation
     saturation: Saturation
     known: list[Rule]
-    provers: Provers
+    provers: ProverPool
     workers: int
     progress: Report
     began: float
@@ -258,8 +264,8 @@ class _Run:
     holding: Instances = field(default_factory=Instances)
     instances: dict[int, Candidate] = field(default_factory=dict)
     known_as: dict[Candidate, Finding] = field(default_factory=dict)
-    # Positions of findings that got a second attempt.
-    patient: set[int] = field(default_factory=set)
+    # The time, in seconds of work, of the last attempt of findings that got another one.
+    patience: dict[int, float] = field(default_factory=dict)
 
     def late(self, share: float = 1.0) -> bool:
         return time.monotonic() > self.began + share * self.budget
@@ -283,7 +289,9 @@ class _Run:
             workload=Workload(said=result.nodes + 1 + result.constants) if is_large else None,
             stop=self.enumerated_enough,
         )
-        self.generalising = Generalising(pool, result.seed, places=enumeration.places)
+        self.generalising = Generalising(
+            pool, result.seed, enumeration.arithmetic, places=enumeration.places
+        )
         for nodes in range(1, result.nodes + 1):
             self.progress("enumerating", nodes, result.nodes, f"{len(enumeration.terms)} classes")
             now = time.monotonic()
@@ -336,16 +344,15 @@ class _Run:
         What the general one derives needs no rule; where it is not proved, its instances follow.
         """
         self.known_as = {one.candidate: one for one in self.result.findings}
-        repeating = [
+        seen = [
             one
             for one in self.result.findings
             if one.candidate.repeats and one.status != "elsewhere"
         ]
-        repeating = sorted(repeating, key=lambda one: one.candidate.rank)[:_MOST_GENERALISED]
         new: list[Finding] = []
-        for at, one in enumerate(repeating):
+        for at, one in enumerate(sorted(seen, key=lambda one: one.candidate.rank)):
             if at % _BATCH == 0:
-                self.told("generalising", at, len(repeating))
+                self.told("generalising", at, len(seen))
                 if self.late(_GENERALISING):
                     break
             candidate = self.generalising.general(one.candidate)
@@ -380,47 +387,90 @@ class _Run:
         """Keep what is proved and not derived, the general ones first."""
         for one in self.result.findings:
             self.note(one)
-        waiting = list(reversed(findings))
+        waiting, others = list(reversed(findings)), []
+        structures: set[str] = set()
         while waiting and not self.proved_enough():
-            chunk: list[Finding] = []
-            while waiting and len(chunk) < _CHUNK * self.workers:
-                one = waiting.pop()
-                if not self.is_instance(one):
-                    chunk.append(one)
+            chunk, later = self.next_chunk(waiting, structures)
+            others += later
             chunk = self.without_derived(chunk)
-            self.told("proving", len(findings) - len(waiting), len(findings))
+            self.told("proving", len(findings) - len(waiting) - len(others), len(findings))
             self.prove(chunk)
             waiting += [one for one in reversed(chunk) if one.status == "open"]
             if not waiting:
+                waiting, others = others[::-1], []
+                structures.clear()
+            if not waiting:
                 waiting = list(reversed(self.derive_instances()))
         self.derive_instances()
-        self.prove_patiently(findings)
+        for timeout in PATIENT_S:
+            self.prove_patiently(findings, timeout)
 
-    def prove_patiently(self, findings: Sequence[Finding]) -> None:
+    def next_chunk(
+        self, waiting: list[Finding], structures: set[str]
+    ) -> tuple[list[Finding], list[Finding]]:
+        """Take candidates off the end of a list that are no instances, of other structures.
+
+        A rule for one often derives those of the same structure, whose attributes and ranks differ:
+        these are returned as well, and looked at when there is one of each.
+        """
+        chunk: list[Finding] = []
+        later: list[Finding] = []
+        derived: list[Finding] = []
+        while waiting and len(chunk) < _CHUNK * self.workers:
+            one = waiting.pop()
+            if self.is_instance(one):
+                derived += [one] if one.status == "derived" else []
+            elif (kind := structure(one.candidate)) in structures:
+                later.append(one)
+            else:
+                structures.add(kind)
+                chunk.append(one)
+        self.store(derived)
+        return chunk, later
+
+    def prove_patiently(self, findings: Sequence[Finding], timeout: float) -> None:
         """Give what was not decided another attempt, with more time, in their order."""
-        for one in findings:
+        waiting = [
+            one
+            for one in findings
+            if one.status == "unknown" and self.patience.get(one.position, 0.0) < timeout
+        ]
+        for start in range(0, len(waiting), self.workers):
             if self.proved_enough():
                 return
-            if one.status == "unknown" and one.position not in self.patient:
-                self.patient.add(one.position)
+            some = waiting[start : start + self.workers]
+            for one in some:
+                self.patience[one.position] = timeout
                 one.status = "open"
-                if self.without_derived([one]):
-                    self.told("proving", len(self.patient), len(findings))
-                    self.prove([one], PATIENT_S)
+            self.told("proving", start, len(waiting))
+            self.prove(self.without_derived(some), timeout)
+            for one in some:
                 if one.status == "open":  # the budget ended
                     one.status = "unknown"
 
     def note(self, finding: Finding) -> None:
         """Remember what holds, so that its instances wait."""
-        if finding.status in ("kept", "proved", "derived"):
+        is_known = finding.status in ("kept", "proved", "derived")
+        if is_known and finding.position not in self.instances:
             self.holding.add(finding.candidate)
 
     def is_instance(self, finding: Finding) -> bool:
-        """Whether it says no more than what is known to hold, which is seen to in the end."""
-        general = self.holding.general(finding.candidate)
-        if general is None or finding.position in self.instances:
+        """Whether it says no more than what is known to hold.
+
+        A rule without declared shapes and conditions derives its instances. Of the others that is
+        seen to in the end.
+        """
+        if finding.position in self.instances:
             return False
+        found = self.holding.instance(finding.candidate)
+        if found is None:
+            return False
+        general, operands = found
         self.instances[finding.position] = general
+        for rule in self.known_as[general].rules:
+            if _fits_all(rule, operands):
+                finding.status, finding.derived_by = "derived", (rule.name,)
+                break
         return True
 
     def derive_instances(self) -> list[Finding]:
@@ -613,6 +663,24 @@ def _reads(term: Term) -> set[tuple[str, str]]:
         for operand in part.operands
         if isinstance(operand, Apply) and not operand.is_constant
     }
+
+
+def _fits_all(rule: Rule, operands: Mapping[Term, Term]) -> bool:
+    """Whether a rule holds for these operands of its candidate, as for any of their types.
+
+    It declares no shapes, but for numbers, which are numbers then, and no conditions.
+    """
+    declared = [one.shape for one in rule.operands]
+    return (
+        not rule.given
+        and all(shape is None or not shape for shape in declared)
+        and all(
+            sort_of_term(one).dtype == variable.sort.dtype
+            and (variable.sort.rank > 0 or not sort_of_term(one).rank)
+            for variable, one in operands.items()
+            if isinstance(variable, Variable)
+        )
+    )
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:

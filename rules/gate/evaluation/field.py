@@ -21,32 +21,28 @@ from .arithmetic import Array, NoValueError
 PRIME = 2**31 - 1
 
 
-def residue(value: Any) -> int:
-    """A rational number in the field."""
+def residue(value: Any, modulus: int = PRIME) -> int:
+    """A rational number in the field, or modulo something else that its denominator has."""
     if isinstance(value, float) and not math.isfinite(value):
         raise NoValueError(f"{value} is no real number")
     fraction = Fraction(str(value)) if isinstance(value, float) else Fraction(value)
-    if fraction.denominator % PRIME == 0:
+    if math.gcd(fraction.denominator, modulus) > 1:
         raise NoValueError(f"{value} is not in the field")
-    return fraction.numerator * pow(fraction.denominator, -1, PRIME) % PRIME
+    return fraction.numerator * pow(fraction.denominator, -1, modulus) % modulus
 
 
-def _power(base: Array, exponent: int) -> Array:
+def power(base: Array, exponent: int, modulus: int) -> Array:
+    """Residues to a power."""
     result, square = np.ones_like(base), base
     while exponent:
         if exponent & 1:
-            result = result * square % PRIME
-        square = square * square % PRIME
+            result = result * square % modulus
+        square = square * square % modulus
         exponent >>= 1
     return result
 
 
-def _centred(array: Array) -> Array:
-    """Residues as integers around 0, so that small integers keep their order."""
-    return np.where(array > PRIME // 2, array - PRIME, array)
-
-
-def _random(function: str, arguments: Sequence[Array]) -> Array:
+def random_residues(function: str, arguments: Sequence[Array], modulus: int) -> Array:
     """A fixed random function of residues (the mixing steps of splitmix64)."""
     seed = int.from_bytes(function.encode()[:7], "little")
     state: Any = np.uint64(seed * 0x9E3779B97F4A7C15 % 2**64)
@@ -56,7 +52,7 @@ def _random(function: str, arguments: Sequence[Array]) -> Array:
         state = state ^ (state >> np.uint64(27))
         state = state * np.uint64(0x94D049BB133111EB)
         state = state ^ (state >> np.uint64(31))
-    return np.asarray(state % np.uint64(PRIME)).astype(np.int64)
+    return np.asarray(state % np.uint64(modulus)).astype(np.int64)
 
 
 class Field:
@@ -64,13 +60,14 @@ class Field:
 
     name = "prime field"
     largest = 1 << 21
+    modulus = PRIME
 
     def real(self, array: Any) -> Array:
         """Known numbers as residues."""
         given = np.asarray(array)
         if given.dtype.kind in "iub":
-            return np.asarray(given.astype(np.int64) % PRIME)
-        found = [residue(value) for value in given.reshape(-1).tolist()]
+            return np.asarray(given.astype(np.int64) % self.modulus)
+        found = [residue(value, self.modulus) for value in given.reshape(-1).tolist()]
         return np.asarray(found, np.int64).reshape(given.shape)
 
     def pi(self) -> Array:
@@ -82,62 +79,68 @@ class Field:
         a = np.asarray(arguments[0])
         match function:
             case "+":
-                return (a + arguments[1]) % PRIME, True
+                return (a + arguments[1]) % self.modulus, True
             case "-":
-                return (a - arguments[1]) % PRIME, True
+                return (a - arguments[1]) % self.modulus, True
             case "*":
-                return a * arguments[1] % PRIME, True
+                return a * arguments[1] % self.modulus, True
             case "neg":
-                return -a % PRIME, True
+                return -a % self.modulus, True
             case "/":
-                return a * _power(np.asarray(arguments[1]), PRIME - 2) % PRIME, arguments[1] != 0
+                return a * power(
+                    np.asarray(arguments[1]), PRIME - 2, PRIME
+                ) % self.modulus, arguments[1] != 0
             case "max" | "min":
                 pick = np.maximum if function == "max" else np.minimum
-                return pick(_centred(a), _centred(arguments[1])) % PRIME, True
+                return pick(self._centred(a), self._centred(arguments[1])) % self.modulus, True
             case "abs":
-                return np.abs(_centred(a)), True
+                return np.abs(self._centred(a)), True
             case "sign":
-                return np.sign(_centred(a)) % PRIME, True
+                return np.sign(self._centred(a)) % self.modulus, True
             case "sqrt":
                 # p is 3 mod 4: multiplicative, and a root of every square
-                return _power(a, (PRIME + 1) // 4), True
+                return power(a, (PRIME + 1) // 4, PRIME), True
             case "pow":
                 return self._pow(a, np.asarray(arguments[1]))
             case _:
-                return _random(function, arguments), True
+                return random_residues(function, arguments, self.modulus), True
 
     def _pow(self, a: Array, b: Array) -> tuple[Array, Any]:
-        exponents = _centred(b)
+        exponents = self._centred(b)
         if exponents.size == 1 and 0 <= int(exponents.reshape(-1)[0]) <= 64:
-            return _power(a, int(exponents.reshape(-1)[0])), True
-        return _random("pow", (a, b)), True
+            return power(a, int(exponents.reshape(-1)[0]), self.modulus), True
+        return random_residues("pow", (a, b), self.modulus), True
 
     def compare(self, relation: str, left: Array, right: Array) -> Array:
         """Truth values, as of small integers."""
-        a, b = _centred(left), _centred(right)
+        a, b = self._centred(left), self._centred(right)
         return np.asarray(_COMPARE[relation](a, b))
 
     def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
         """A reduction of what isn't empty."""
         if kind == "sum":
-            return np.asarray(np.sum(body, axis=axes) % PRIME)
+            return np.asarray(np.sum(body, axis=axes) % self.modulus)
         if kind in ("max", "min"):
             pick = np.max if kind == "max" else np.min
-            return np.asarray(pick(_centred(body), axis=axes) % PRIME)
+            return np.asarray(pick(self._centred(body), axis=axes) % self.modulus)
         flat = np.moveaxis(body, axes, range(len(axes)))
         flat = flat.reshape((-1, *flat.shape[len(axes) :]))
         result = flat[0]
         for row in flat[1:]:
-            result = result * row % PRIME
+            result = result * row % self.modulus
         return np.asarray(result)
 
     def neutral(self, kind: str) -> Any:
         """What changes no reduction."""
-        return {"sum": 0, "prod": 1, "max": PRIME // 2 + 1, "min": PRIME // 2}[kind]
+        return {"sum": 0, "prod": 1, "max": self.modulus // 2 + 1, "min": self.modulus // 2}[kind]
 
     def truncate(self, array: Array) -> npt.NDArray[np.int64]:
         """Residues are integers."""
-        return np.asarray(_centred(array))
+        return np.asarray(self._centred(array))
+
+    def _centred(self, array: Array) -> Array:
+        """Residues as integers around 0, so that small integers keep their order."""
+        return np.where(array > self.modulus // 2, array - self.modulus, array)
 
 
 _COMPARE: Mapping[str, Callable[..., Any]] = {

@@ -15,7 +15,7 @@ X, Y, Z = choose_inputs(("Add",), 3)[:3]
 def general_candidates(operators, nodes):
     pool = choose_inputs(operators, 1)
     enumeration = Enumeration(operators, pool)
-    generalising = Generalising(pool, 0)
+    generalising = Generalising(pool, 0, enumeration.arithmetic)
     for size in range(1, nodes + 1):
         for one in enumeration.grow(size, last=size == nodes).equalities:
             made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
