@@ -25,7 +25,7 @@ from tensolog.optimizer.native.configurations.legal import legal_convolutions
 from tensolog.optimizer.native.configurations.processor import processor
 from tensolog.optimizer.native.configurations.timed import beside
 from tensolog.optimizer.native.convolution.blocked import convolutions, is_laid_out
-from tensolog.optimizer.native.grow import Found
+from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -71,7 +71,7 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
     library = build(kernels, levels=[native_level()])
     supply(graph, kernels)
 
-    def race(ones: Sequence[Found], seconds: float) -> list[Any]:
+    def race(ones: Sequence[RegionKernel], seconds: float) -> list[Any]:
         own = [one.kernel for one in ones]
         laps = measured_forms(
             graph, found[0].region, own, library, graph.types, threads=1, budget_s=seconds

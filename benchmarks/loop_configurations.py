@@ -34,7 +34,7 @@ from tensolog.optimizer.native.configurations.row_configuration import ChosenRow
 from tensolog.optimizer.native.configurations.timed import Timed, beside
 from tensolog.optimizer.native.configured_kinds import MOST_OF_ONE, digest_of, in_order_of_trial
 from tensolog.optimizer.native.fuse_graph import regions
-from tensolog.optimizer.native.grow import Found
+from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -144,7 +144,7 @@ def _model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def configurations(meanings: Meanings, found: Found) -> tuple[str, list[Found]]:
+def configurations(meanings: Meanings, found: RegionKernel) -> tuple[str, list[RegionKernel]]:
     """Return what a kernel computes, for people, and its other configurations, first to try first.
 
     Those that make no difference are left out.
@@ -167,7 +167,7 @@ def configurations(meanings: Meanings, found: Found) -> tuple[str, list[Found]]:
 
 
 def race(
-    meanings: Meanings, found: Found, others: Sequence[Found], budget_s: float
+    meanings: Meanings, found: RegionKernel, others: Sequence[RegionKernel], budget_s: float
 ) -> list[Timed] | None:
     """Return the times of configurations over that of the default, in one race."""
     kernels = [one.kernel for one in (found, *others)]

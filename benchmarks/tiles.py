@@ -37,7 +37,7 @@ from tensolog.optimizer.native.configurations.product_configuration import (
 )
 from tensolog.optimizer.native.configurations.ranking import Sample, predicted_ratios
 from tensolog.optimizer.native.configurations.timed import beside
-from tensolog.optimizer.native.grow import Found
+from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -85,7 +85,7 @@ def pool(here: Processor, count: int, seed: int) -> set[ProductConfiguration]:
 # ------------------------------------------------------------------------------------ measuring
 
 
-def product(sizes: ProductSizes) -> tuple[Meanings, Found]:
+def product(sizes: ProductSizes) -> tuple[Meanings, RegionKernel]:
     """Return a product with a constant matrix, a bias and an activation, as it is found."""
     random = np.random.default_rng(0)
     arrays = {"w": (sizes.depth, sizes.columns), "b": (sizes.columns,)}
@@ -171,7 +171,7 @@ def confirm(
         best = tried[one.ratios[tried].argmin()]
         gains = best > 0 and one.highs[best] < 1.0
         chosen.append((one, one.configurations[best] if gains else None))
-    kernels: dict[ProductSizes, tuple[Meanings, list[Found]]] = {}
+    kernels: dict[ProductSizes, tuple[Meanings, list[RegionKernel]]] = {}
     for one, configuration in chosen:
         if configuration is not None:
             meanings, found = product(one.sizes)

@@ -281,7 +281,7 @@ class _Planner:
         own = simulation.memory_bytes()
         held = dict(own)
         for instance in instances[1:]:
-            held |= self.held(instance, instances[0], own)
+            held |= self.bytes_by_device(instance, instances[0], own)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
         found = ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
         return replace(found, rules=self.rules(found))
@@ -361,7 +361,7 @@ class _Planner:
     def instance(simulation: Simulation) -> Instance:
         return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
 
-    def held(
+    def bytes_by_device(
         self, instance: Instance, first: Instance, own: Mapping[int, int]
     ) -> Mapping[int, int]:
         """Return what devices hold for an instance; `own` is that of the first one."""

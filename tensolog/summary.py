@@ -24,7 +24,7 @@ def summary_text(summary: Summary, source: str, target: str) -> str:
     parts = [
         _headline(summary, source, target),
         _applied(summary.get("steps", [])),
-        _left(summary.get("steps", [])),
+        _weighed_rules(summary.get("steps", [])),
         _operators(summary),
         _deviations(summary.get("deviations", []), summary["chosen"]),
         _candidates(summary.get("candidates", [])),
@@ -146,7 +146,7 @@ def _promise(step: Step) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _left(steps: Sequence[Step]) -> str:
+def _weighed_rules(steps: Sequence[Step]) -> str:
     """One line per rule that was weighed and would cost more, the closest first."""
     least: dict[str, float] = {}
     for step in steps:

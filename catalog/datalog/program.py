@@ -147,7 +147,7 @@ def build(block: Block, path: str) -> Program:
         clauses, unfolded = inline(clauses, block.subsumptions, declarations, used)
     except DatalogError as error:
         # Nothing below speaks of a program that can't be unfolded.
-        errors.found.append(error)
+        errors.reported.append(error)
         errors.check()
     clauses.extend(_equivalences(clauses, relations))
     resolved = []
@@ -243,7 +243,7 @@ def _functors(
         if functor.name in out:
             reason = f"the functor {functor.name} is declared twice"
         if reason:
-            errors.found.append(DatalogError.at(functor.position, reason))
+            errors.reported.append(DatalogError.at(functor.position, reason))
             continue
         parameters = tuple(types.kinds[name] for name in functor.parameters)
         result = types.kinds[functor.result]
@@ -321,7 +321,7 @@ def _check_keys(
                 "choose in a relation that reads it"
             )
         for reason in reasons:
-            errors.found.append(DatalogError.at(declaration.position, reason))
+            errors.reported.append(DatalogError.at(declaration.position, reason))
 
 
 def _check_counters(clause: Clause) -> None:
@@ -346,7 +346,7 @@ def _check_recursive_counters(
             ):
                 for node in counters(rule.clause):
                     reason = "autoinc() ($) in a recursive clause: number the finished relation"
-                    errors.found.append(DatalogError.at(node.position, reason))
+                    errors.reported.append(DatalogError.at(node.position, reason))
 
 
 def _letter(kind: str) -> str:
@@ -360,7 +360,7 @@ def _declared(declarations: Iterable[Declaration], errors: Errors) -> dict[str, 
         if first is not declaration:
             reason = f"relation {declaration.name} is declared twice"
             line = first.position.line
-            errors.found.append(
+            errors.reported.append(
                 DatalogError.at(declaration.position, f"{reason} (first in line {line})")
             )
     return out
@@ -375,7 +375,7 @@ def _check_qualifiers(
         declaration = declarations[name]
         if "eqrel" in declaration.qualifiers and (len(kinds) != 2 or kinds[0] != kinds[1]):
             reason = f"eqrel relation {name} needs two columns of one type"
-            errors.found.append(DatalogError.at(declaration.position, reason))
+            errors.reported.append(DatalogError.at(declaration.position, reason))
 
 
 def _check_subsumption(subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]]) -> None:
@@ -416,7 +416,7 @@ def _directives(
     for directive in directives:
         if directive.relation not in declarations:
             reason = f"relation {directive.relation} is not declared"
-            errors.found.append(DatalogError.at(directive.position, reason))
+            errors.reported.append(DatalogError.at(directive.position, reason))
             continue
         if directive.action == "input":
             inputs.setdefault(directive.relation, []).append(directive)

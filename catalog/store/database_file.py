@@ -76,9 +76,9 @@ def open_file(
             connection.close()
             raise
         if read_only:
-            return connection, _held(real, opening)
+            return connection, _registered(real, opening)
         connection.close()
-    return _connect(path, real, opening, patience_s), _held(real, opening)
+    return _connect(path, real, opening, patience_s), _registered(real, opening)
 
 
 def make_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
@@ -91,7 +91,7 @@ def make_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
         connection = duckdb.connect(real, config=dict(SANDBOX))
     except duckdb.Error as error:
         raise damaged(path, error) from error
-    return connection, _held(real, Opening(threading.get_ident(), False, False))
+    return connection, _registered(real, Opening(threading.get_ident(), False, False))
 
 
 def connect_memory(*, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
@@ -110,7 +110,7 @@ def release(path: str, opening: Opening) -> None:
             _open_here.pop(real, None)
 
 
-def _held(real: str, opening: Opening) -> Opening:
+def _registered(real: str, opening: Opening) -> Opening:
     with _guard:
         _open_here.setdefault(real, []).append(opening)
     return opening

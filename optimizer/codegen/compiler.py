@@ -111,11 +111,11 @@ def find_compiler(wanted: str | None = None) -> Compiler | None:
 
     $TENSOLOG_CC counts where `wanted` is None. Each is asked once in a process.
     """
-    return _found(wanted or os.environ.get("TENSOLOG_CC", ""))
+    return _compiler_named(wanted or os.environ.get("TENSOLOG_CC", ""))
 
 
 @cache
-def _found(wanted: str) -> Compiler | None:
+def _compiler_named(wanted: str) -> Compiler | None:
     if wanted == "none":
         return None
     for command in [words(wanted)] if wanted else _candidates():

@@ -66,8 +66,8 @@ class Asker:
         self.egraph, self.applications, self.costs = egraph, applications, costs
         self.price = costs if price is None else price
         self.problem = problem_of(egraph, self.price)
-        self.own = original_selection(egraph, self.problem)
-        self.first = self.own if first is None else first(self.problem)
+        self.original = original_selection(egraph, self.problem)
+        self.first = self.original if first is None else first(self.problem)
         self.best = extract(self.problem, self.first)
         self.taken = {choice.node for choice in self.best.selection.values()}
         self.asked: dict[tuple[int, int], float | None] = {}
@@ -81,7 +81,7 @@ class Asker:
             self._matches(node),
             any(class_ in self.best.selection for class_ in names),
             self.best.cost,
-            cost_of(self.own, self.own),
+            cost_of(self.original, self.original),
         )
 
     def named(self, number: int) -> tuple[int, dict[int, str]]:
@@ -202,7 +202,7 @@ class Asker:
         The model's own choice stays, at a price that nothing else comes near: some plan to start
         from is needed.
         """
-        price = 10 * (self.best.cost + cost_of(self.own, self.own) + choice.cost + 1.0)
+        price = 10 * (self.best.cost + cost_of(self.original, self.original) + choice.cost + 1.0)
         problem, own = self.problem, dict(self.first)
         choices: dict[int, tuple[Choice, ...]] = dict(problem.choices)
         choices[class_] = (choice,)

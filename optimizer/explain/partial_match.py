@@ -66,13 +66,13 @@ class _Search:
     """Parts of one pattern, grown node by node; the best of them all is kept."""
 
     def __init__(self, rule: Rule, graph: Graph) -> None:
-        self.rule, self.graph, self.left = rule, graph, MOST_TRIED
+        self.rule, self.graph, self.remaining_tries = rule, graph, MOST_TRIED
         self.best: tuple[tuple[int, int], Part, str] | None = None
         self.seen: set[tuple[tuple[str, int], ...]] = set()
 
     def run(self, node: PatternNode, start: int) -> None:
         """Grow parts from a node of the graph in the place of one of the pattern's."""
-        self.left = MOST_TRIED
+        self.remaining_tries = MOST_TRIED
         for part in self._placed(Part(), node, start):
             self._grow(part)
 
@@ -92,8 +92,8 @@ class _Search:
         node = next((node for node in open_ if _touches(node, part)), open_[0])
         found = False
         for number in self._candidates(part, node):
-            self.left -= 1
-            for larger in self._placed(part, node, number) if self.left > 0 else ():
+            self.remaining_tries -= 1
+            for larger in self._placed(part, node, number) if self.remaining_tries > 0 else ():
                 found = True
                 self._grow(larger)
         if not found:

@@ -22,7 +22,7 @@ from ..codegen.expressions import LoweringError
 from ..graph.convert import model_around, node_proto
 from ..graph.graph import Graph, TensorType
 from ..graph.simplify import is_pure
-from .grow import MOST_NODES, Found
+from .grow import MOST_NODES, RegionKernel
 from .loops.affine import Affine, loop
 from .loops.elements import C_TYPES
 from .loops.kernel_region import Meanings, Region, read_by
@@ -51,7 +51,7 @@ class Table:
 
 def lookups(
     meanings: Meanings, allowed: Collection[int], groups: Collection[frozenset[int]] = ()
-) -> list[Found]:
+) -> list[RegionKernel]:
     """Find what is a function of one 8-bit tensor, no two of which have a node in common.
 
     Of each of some `groups` they have all nodes or none.
@@ -59,7 +59,7 @@ def lookups(
     graph = meanings.graph
     order = graph.order()
     position = {number: at for at, number in enumerate(order)}
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     taken: set[int] = set()
     starts = dict.fromkeys(
         value
@@ -142,7 +142,7 @@ def _is_of_elements(meanings: Meanings, number: int, value: int, known: Collecti
     )
 
 
-def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> Found:
+def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKernel:
     graph = meanings.graph
     shape = meanings.shape(value)
     axes = [axis for axis, size in enumerate(shape) if size != 1]
@@ -185,7 +185,7 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> Found:
         packed=((laid, source, table),),
     )
     region = Region(nodes, read_by(graph, nodes), (output,), shape)
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
 def _text(given: str, made: str) -> str:

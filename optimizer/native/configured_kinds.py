@@ -40,7 +40,7 @@ from .configurations.row_configuration import ChosenRows, RowConfiguration, RowS
 from .configurations.timed import TimedConfigurations, beside
 from .convolution.blocked import Choose, is_laid_out
 from .fuse_graph import by_kernel
-from .grow import Found
+from .grow import RegionKernel
 from .kernel_trial import KERNEL
 from .loops.kernel_region import Meanings
 from .loops.lower import extents_under
@@ -63,11 +63,13 @@ MOST_PRODUCTS, MOST_OF_ONE = 4, 4
 CELL_WORTH = 8
 
 
-def reconfigured(meanings: Meanings, found: Sequence[Found], chosen: Sequence[Kind]) -> list[Found]:
+def reconfigured(
+    meanings: Meanings, found: Sequence[RegionKernel], chosen: Sequence[Kind]
+) -> list[RegionKernel]:
     """Return kernels of another graph in the configurations that were chosen for equal ones."""
-    made: list[Found] = []
+    made: list[RegionKernel] = []
     for kind in chosen:
-        own = kind.found[0].kernel.configuration
+        own = kind.regions[0].kernel.configuration
         for one in found if own is not None else ():
             if isinstance(own, Chosen):
                 made += configured(meanings, one, [own.configuration], own.level)
@@ -78,17 +80,17 @@ def reconfigured(meanings: Meanings, found: Sequence[Found], chosen: Sequence[Ki
     return made
 
 
-def is_attention(one: Found) -> bool:
+def is_attention(one: RegionKernel) -> bool:
     """Tell whether a region is an attention."""
     return one.kernel.arrange.startswith("arrange_attention")
 
 
-def is_over_rows(one: Found) -> bool:
+def is_over_rows(one: RegionKernel) -> bool:
     """Tell whether a kernel reduces along rows."""
     return bool(one.region.reduced) and not one.kernel.arrange and not one.kernel.columns
 
 
-def digest_of(one: Found) -> int:
+def digest_of(one: RegionKernel) -> int:
     """Return what tells a kernel from others, as its name does."""
     return int(one.kernel.name.rsplit("_", 1)[1], 16)
 
@@ -111,7 +113,7 @@ class ConfiguredKinds:
     def kinds(
         self,
         meanings: Meanings,
-        found: Sequence[Found],
+        found: Sequence[RegionKernel],
         types: Mapping[int, TensorType],
         sort: int,
         budget_s: float,
@@ -158,9 +160,9 @@ class ConfiguredKinds:
         sized = [
             (kind, sizes)
             for kind in kinds
-            if (sizes := self._sizes_of_other(kind.found[0], types)) is not None
+            if (sizes := self._sizes_of_other(kind.regions[0], types)) is not None
         ]
-        sized.sort(key=lambda one: -len(one[0].found) * _work(one[1]))
+        sized.sort(key=lambda one: -len(one[0].regions) * _work(one[1]))
         made: list[Kind] = []
         for kind, sizes in sized:
             chosen: list[ChosenAttention | ChosenRows]
@@ -180,7 +182,7 @@ class ConfiguredKinds:
                     configured_attention(each, one)
                     if isinstance(one, ChosenAttention)
                     else replace(each, kernel=row_kernel(meanings, each.region, one))
-                    for each in kind.found
+                    for each in kind.regions
                 ]
                 name = again[0].kernel.name
                 if name not in names:  # it makes a difference
@@ -190,7 +192,7 @@ class ConfiguredKinds:
         return made
 
     def _sizes_of_other(
-        self, one: Found, types: Mapping[int, TensorType]
+        self, one: RegionKernel, types: Mapping[int, TensorType]
     ) -> AttentionSizes | RowSizes | None:
         """Return the sizes of an attention or a kernel over rows; None of others, or not known."""
         if not is_attention(one) and not is_over_rows(one):
@@ -229,7 +231,7 @@ class ConfiguredKinds:
 
         return choose
 
-    def sizes_of(self, one: Found, types: Mapping[int, TensorType]) -> ProductSizes | None:
+    def sizes_of(self, one: RegionKernel, types: Mapping[int, TensorType]) -> ProductSizes | None:
         """Return the sizes of a product, None where they are not known."""
         rows = types.get(one.kernel.inputs[0])
         columns = one.kernel.shapes.extents[-2]
@@ -243,12 +245,12 @@ class ConfiguredKinds:
     def note(self, kinds: Sequence[Kind], types: Mapping[int, TensorType]) -> None:
         """Put into the catalog what configurations were measured to take beside the default."""
         defaults = {
-            (kind.found[0].region.nodes, kind.form): kind.alone[KERNEL]
+            (kind.regions[0].region.nodes, kind.form): kind.alone[KERNEL]
             for kind in kinds
             if kind.configuration is None and kind.alone is not None
         }
         for kind in kinds:
-            one = kind.found[0]
+            one = kind.regions[0]
             default, chosen = defaults.get((one.region.nodes, kind.form)), one.kernel.configuration
             if chosen is None or kind.alone is None or default is None:
                 continue

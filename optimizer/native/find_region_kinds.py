@@ -13,7 +13,7 @@ from .convolution.blocked import convolutions, no_others
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
-from .grow import Found, Grower
+from .grow import Grower, RegionKernel
 from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed
@@ -63,7 +63,7 @@ def kinds_of(
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)
     others = regions(meanings, alike, multiplies=False)
-    left = [] if in_blocks else _left(meanings, alike & left_alone(graph, optimized))
+    left = [] if in_blocks else _unfused_by_runtime(meanings, alike & left_alone(graph, optimized))
     kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
     for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
         for name, found in by_kernel(grown).items():
@@ -81,7 +81,7 @@ def kinds_of(
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 
-def _left(meanings: Meanings, left: set[int]) -> list[Found]:
+def _unfused_by_runtime(meanings: Meanings, left: set[int]) -> list[RegionKernel]:
     """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
     return Grower(meanings, outside(groups_of(meanings.graph), left)).regions()
 
@@ -93,7 +93,7 @@ def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:
     return {number for number, node in graph.nodes.items() if node.operator not in EXTREMES}
 
 
-def _forms(convolved: Sequence[Found]) -> list[Kind]:
+def _forms(convolved: Sequence[RegionKernel]) -> list[Kind]:
     """Sort convolutions by their kernels; those of one node come with what rounds least first."""
     ranks: dict[tuple[int, ...], dict[str, int]] = {}
     kinds: dict[str, Kind] = {}
@@ -102,7 +102,7 @@ def _forms(convolved: Sequence[Found]) -> list[Kind]:
         rank = of.setdefault(one.kernel.form, len(of) + 1)
         sorts = {LEFT, OTHERS, EVERYTHING}
         kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
-        kind.found.append(one)
+        kind.regions.append(one)
     return list(kinds.values())
 
 
@@ -113,12 +113,12 @@ def compiled(kinds: Sequence[Kind], levels: Sequence[str] | None) -> Library:
     refuses all.
     """
     try:
-        kernels = {kind.name: kind.found[0].kernel for kind in kinds}
+        kernels = {kind.name: kind.regions[0].kernel for kind in kinds}
         return build([kernels[name] for name in sorted(kernels)], levels=levels)
     except CompilerError:
         for kind in kinds:
             kind.is_refused = not _compiles(kind, levels)
-        accepted = [kind.found[0].kernel for kind in kinds if not kind.is_refused]
+        accepted = [kind.regions[0].kernel for kind in kinds if not kind.is_refused]
         if not accepted:
             raise
         return build(accepted, levels=levels)
@@ -126,7 +126,7 @@ def compiled(kinds: Sequence[Kind], levels: Sequence[str] | None) -> Library:
 
 def _compiles(kind: Kind, levels: Sequence[str] | None) -> bool:
     try:
-        build([kind.found[0].kernel], levels=levels)
+        build([kind.regions[0].kernel], levels=levels)
     except CompilerError:
         return False
     return True

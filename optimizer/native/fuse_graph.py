@@ -11,7 +11,7 @@ from ..graph.graph import Graph
 from .attention.kernel import attentions
 from .byte_tables import lookups
 from .embed import embed, place
-from .grow import Found, Grower
+from .grow import Grower, RegionKernel
 from .indexed.kernel import scattered_rows
 from .indexed.rows import separate_indices
 from .library import Library, build
@@ -31,7 +31,7 @@ from .shapes.constant_shapes import resolve_shapes
 
 def regions(
     meanings: Meanings, allowed: Collection[int], *, multiplies: bool = True
-) -> list[Found]:
+) -> list[RegionKernel]:
     """Find regions of all sorts, no two of which have a node in common.
 
     Functions of one 8-bit number come first, of any operators; where `multiplies`, products of
@@ -63,7 +63,7 @@ def regions(
     return [*found, *Grower(meanings, left).regions()]
 
 
-def _covered(found: Sequence[Found]) -> set[int]:
+def _covered(found: Sequence[RegionKernel]) -> set[int]:
     return {number for one in found for number in one.region.nodes}
 
 
@@ -98,9 +98,9 @@ def fused_graph(
     return embed(fused, library.domain), library
 
 
-def by_kernel(found: Sequence[Found]) -> dict[str, list[Found]]:
+def by_kernel(found: Sequence[RegionKernel]) -> dict[str, list[RegionKernel]]:
     """Sort regions by their kernels' names."""
-    of: dict[str, list[Found]] = {}
+    of: dict[str, list[RegionKernel]] = {}
     for one in found:
         of.setdefault(one.kernel.name, []).append(one)
     return of

@@ -23,7 +23,7 @@ MOST_NODES = 48
 
 
 @dataclass(frozen=True)
-class Found:
+class RegionKernel:
     """A region and its kernel."""
 
     region: Region
@@ -41,7 +41,7 @@ class Grower:
         self.position = {number: at for at, number in enumerate(self.graph.order())}
         self.gone = set(self.graph.nodes).difference(allowed)
 
-    def regions(self) -> list[Found]:
+    def regions(self) -> list[RegionKernel]:
         """Return disjoint regions with their kernels, in order of the graph."""
         chosen = []
         for sink in self._latest_first(self.candidates.begins):
@@ -53,7 +53,7 @@ class Grower:
                 chosen.append(grown)
         return chosen[::-1]
 
-    def _grow(self, sink: int) -> Found | None:
+    def _grow(self, sink: int) -> RegionKernel | None:
         """Return the region of a sink: over what is reduced last, if it can be, or over cells."""
         for candidate in sorted(self.candidates.of(sink), key=self._latest_reduction, reverse=True):
             grown = self._lowered(candidate)
@@ -68,7 +68,7 @@ class Grower:
         reducing = candidate.nodes & self.candidates.reducing
         return max((self.position[number] for number in reducing), default=-1)
 
-    def _lowered(self, candidate: Candidate) -> Found | None:
+    def _lowered(self, candidate: Candidate) -> RegionKernel | None:
         """Return what is left of a candidate, with its kernel; None where there is none."""
         refused: set[int] = set()
         while True:
@@ -101,7 +101,7 @@ class Grower:
         users = (self.graph.users.get(value, ()) for value in self.graph.nodes[number].outputs)
         return {user for several in users for user in several}
 
-    def _attempt(self, nodes: Sequence[int], candidate: Candidate) -> Found | None:
+    def _attempt(self, nodes: Sequence[int], candidate: Candidate) -> RegionKernel | None:
         inside = set(nodes)
         ordered = tuple(nodes[::-1])
         outputs = tuple(
@@ -113,7 +113,7 @@ class Grower:
         reduced, read = candidate.reduced, read_by(self.graph, ordered)
         region = Region(ordered, read, outputs, candidate.space, reduced.reduced, reduced.behind)
         try:
-            return Found(region, lower_region(self.meanings, region))
+            return RegionKernel(region, lower_region(self.meanings, region))
         except LoweringError:
             return None
 

@@ -28,7 +28,7 @@ from .configured_kinds import reconfigured
 from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
 from .fuse_graph import by_kernel, regions
-from .grow import Found
+from .grow import RegionKernel
 from .indexed.rows import separate_indices
 from .library import Library
 from .loops.kernel_region import Meanings
@@ -208,7 +208,7 @@ class Fusing:
             others = [*formed(meanings, found, forms), *reconfigured(meanings, found, self.chosen)]
             of = by_kernel([*found, *others])
             other.kinds = [
-                replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
+                replace(kind, regions=of[kind.name]) for kind in self.chosen if kind.name in of
             ]
             expected_ns = self._expected_ns(plan, other.kinds)
             if other.kinds and expected_ns is not None and expected_ns < least_ns:
@@ -233,8 +233,8 @@ class Fusing:
     def _adjoins(self, kind: Kind, operators: Collection[str]) -> bool:
         """Tell whether what a kind computes comes from some operators, or goes to them."""
         graph = self.graph
-        read = {value for one in kind.found for value in one.region.inputs}
-        made = {value for one in kind.found for value in one.region.outputs}
+        read = {value for one in kind.regions for value in one.region.inputs}
+        made = {value for one in kind.regions for value in one.region.outputs}
         beside = {graph.producer[value] for value in read if value in graph.producer}
         beside |= {user for value in made for user in graph.users.get(value, ())}
         return any(graph.nodes[number].operator in operators for number in beside - kind.nodes)
@@ -264,11 +264,11 @@ class Fusing:
         """
         assert self.library is not None
         library, kinds = self.library, [kind for kind in kinds if not kind.is_refused]
-        supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
+        supply(self.graph, [one.kernel for kind in kinds for one in kind.regions])
         graph = self.graph.copy()
         steps = []
         for kind in kinds:
-            for one in kind.found:
+            for one in kind.regions:
                 step = self._step(kind, one)
                 if place(graph, one.region.nodes, one.kernel):
                     steps.append(step)
@@ -293,11 +293,11 @@ class Fusing:
         for kind in self.kinds:
             if kind not in chosen:
                 reason = kind.refusal(chosen)
-                for one in kind.found if kind.convolves else kind.found[:1]:
+                for one in kind.regions if kind.convolves else kind.regions[:1]:
                     found.append(replace(self._step(kind, one), accepted=False, reason=reason))
         return found
 
-    def _step(self, kind: Kind, one: Found) -> Step:
+    def _step(self, kind: Kind, one: RegionKernel) -> Step:
         """Describe a region fused; a convolution in blocks by the model's own nodes."""
         names = [
             name

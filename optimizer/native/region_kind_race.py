@@ -43,13 +43,13 @@ class Alone:
         groups = self._groups(kinds)
         types = types_under(graph, self.contest.sizes)
         for at, group in enumerate(groups):
-            kernels = [kind.found[0].kernel for kind in group]
+            kernels = [kind.regions[0].kernel for kind in group]
             self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
             with self.phases("measuring kernels", kernels[0].name):
                 supply(graph, kernels)
                 laps = measured_forms(
                     graph,
-                    group[0].found[0].region,
+                    group[0].regions[0].region,
                     kernels,
                     library,
                     types,
@@ -66,10 +66,10 @@ class Alone:
     def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
         """Put together what is raced together, without what was raced before."""
         groups: dict[object, list[Kind]] = {}
-        chosen = {k.found[0].region.nodes for k in kinds if k.configuration is not None}
+        chosen = {k.regions[0].region.nodes for k in kinds if k.configuration is not None}
         for name, kind in {kind.name: kind for kind in kinds}.items():
             if name not in self._laps:
-                nodes = kind.found[0].region.nodes
+                nodes = kind.regions[0].region.nodes
                 key = nodes if kind.form or nodes in chosen else name
                 groups.setdefault(key, []).append(kind)
         return list(groups.values())

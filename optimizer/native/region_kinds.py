@@ -13,7 +13,7 @@ from .configurations.product_configuration import ProductConfiguration
 from .configurations.row_configuration import RowConfiguration
 from .configurations.timed import Timed
 from .embed import RULE
-from .grow import Found
+from .grow import RegionKernel
 from .kernel_trial import KERNEL, OPERATORS
 from .product.text import EACH
 from .quantized.kernel import INTEGERS
@@ -42,7 +42,7 @@ class Kind:
     of which the one of the lowest `rank` rounds least. The compiler may have refused one.
     """
 
-    found: list[Found]
+    regions: list[RegionKernel]
     sorts: set[int] = field(default_factory=set)
     alone: dict[str, Lap] | None = None
     whole: Lap | None = None
@@ -55,12 +55,12 @@ class Kind:
     @property
     def name(self) -> str:
         """The kernel's name."""
-        return self.found[0].kernel.name
+        return self.regions[0].kernel.name
 
     @property
     def nodes(self) -> set[int]:
         """All nodes that the regions cover."""
-        return {number for one in self.found for number in one.region.nodes}
+        return {number for one in self.regions for number in one.region.nodes}
 
     @property
     def gain_ns(self) -> float:
@@ -70,7 +70,7 @@ class Kind:
         before, after = self.alone[OPERATORS].median_ns, self.alone[KERNEL].median_ns
         if self.may_skip:
             after *= MASKED_SHARE
-        return (before - after) * len(self.found)
+        return (before - after) * len(self.regions)
 
     @property
     def times(self) -> str:
@@ -104,7 +104,7 @@ class Kind:
     @property
     def form(self) -> str:
         """Which of several ways to compute the same it is."""
-        return self.found[0].kernel.form
+        return self.regions[0].kernel.form
 
     @property
     def configuration(
@@ -117,7 +117,7 @@ class Kind:
         | None
     ):
         """How its loops are tiled, None by default."""
-        chosen = self.found[0].kernel.configuration
+        chosen = self.regions[0].kernel.configuration
         return None if chosen is None else chosen.configuration
 
     @property
@@ -133,12 +133,12 @@ class Kind:
     @property
     def may_skip(self) -> bool:
         """Tell whether the kernel leaves out what a mask makes nothing."""
-        return self.found[0].kernel.skips
+        return self.regions[0].kernel.skips
 
     @property
     def multiplies(self) -> bool:
         """Tell whether the kernel has a product with a constant matrix in it."""
-        return bool(self.found[0].kernel.packed and self.form) and not self.convolves
+        return bool(self.regions[0].kernel.packed and self.form) and not self.convolves
 
     @property
     def goes_along(self) -> bool:
@@ -147,7 +147,7 @@ class Kind:
         Images have their channels last between kernels of integers, and blocks between convolutions
         in these; alone, each would be turned before and behind.
         """
-        return self.convolves or self.form == INTEGERS or bool(self.found[0].kernel.turned)
+        return self.convolves or self.form == INTEGERS or bool(self.regions[0].kernel.turned)
 
     @property
     def is_promising(self) -> bool:
@@ -157,7 +157,7 @@ class Kind:
         limit = PROMISING_MASKED if self.may_skip else PROMISING
         if self.multiplies:
             limit = PROMISING_PRODUCT
-        if self.found[0].kernel.turned:
+        if self.regions[0].kernel.turned:
             limit = PROMISING_TURNED
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 
@@ -187,7 +187,7 @@ def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
     return kept
 
 
-def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
+def step_of(kind: Kind, one: RegionKernel, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
     how = f"{kind.way}, {kind.times}, kernel" if kind.convolves else "one kernel,"

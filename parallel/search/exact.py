@@ -19,7 +19,7 @@ MOST_STEPS = 3_000
 
 
 @dataclass
-class Found:
+class BestPlan:
     """The best plan seen, and whether it is known to be the best of all."""
 
     plan: Plan
@@ -35,11 +35,11 @@ def best_of_all(
     goal: Goal,
     start: Simulation,
     steps: int = MOST_STEPS,
-) -> Found:
+) -> BestPlan:
     """Return the best plan, or the best one seen within so many steps, from one to begin with."""
     search = _Search(problem, configs, goal, start, steps)
     search.descend([])
-    return search.found
+    return search.best
 
 
 class _Search:
@@ -55,7 +55,7 @@ class _Search:
         self.configs = configs
         self.goal = goal
         self.steps = steps
-        self.found = Found(start.plan, start, score(start, goal), True, 0)
+        self.best = BestPlan(start.plan, start, score(start, goal), True, 0)
         count = len(configs)
         self.cheapest = [
             [self._longest(number, one) for one in own] for number, own in enumerate(configs)
@@ -78,25 +78,25 @@ class _Search:
         )
 
     def descend(self, chosen: list[Config]) -> None:
-        if self.found.steps >= self.steps:
-            self.found.exact = False
+        if self.best.steps >= self.steps:
+            self.best.exact = False
             return
-        self.found.steps += 1
+        self.best.steps += 1
         number = len(chosen)
         if number == len(self.configs):
             simulation = Simulation(self.problem, tuple(chosen))
             rank = score(simulation, self.goal)
-            if rank < self.found.score:
-                self.found.plan, self.found.simulation = tuple(chosen), simulation
-                self.found.score = rank
+            if rank < self.best.score:
+                self.best.plan, self.best.simulation = tuple(chosen), simulation
+                self.best.score = rank
             return
         ranked = []
         for place, config in enumerate(self.configs[number]):
             bound = self.bound([*chosen, config])
-            if bound < self.found.score.goal or self.found.score.excess_bytes:
+            if bound < self.best.score.goal or self.best.score.excess_bytes:
                 ranked.append((bound, place, config))
         for bound, _, config in sorted(ranked, key=lambda one: one[:2]):
-            if bound < self.found.score.goal or self.found.score.excess_bytes:
+            if bound < self.best.score.goal or self.best.score.excess_bytes:
                 self.descend([*chosen, config])
 
     def bound(self, chosen: list[Config]) -> float:

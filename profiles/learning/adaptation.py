@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 # What parts of the variance and what lengths are tried where they are fitted.
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 _LENGTHS = (1.0, 3.0, 10.0)
-_LEAST_OWN = 0.02
+_LEAST_UNSHARED = 0.02
 # Of more errors only so many, drawn at random, tell the parts: the work grows with their cube.
 _MOST_ERRORS = 400
 
@@ -42,9 +42,9 @@ class Spread:
     length: float
 
     @property
-    def own(self) -> float:
+    def unshared(self) -> float:
         """The part that is shared with nothing."""
-        return max(1.0 - self.machine - self.family - self.near, _LEAST_OWN)
+        return max(1.0 - self.machine - self.family - self.near, _LEAST_UNSHARED)
 
     def covariance(
         self, families: Array, places: Array, others: Array, other_places: Array
@@ -73,7 +73,7 @@ class Adaptation:
         spread = self.spread
         self._families, self._places = families, np.asarray(places, np.float64)
         among = spread.covariance(families, self._places, families, self._places)
-        among += spread.variance * spread.own * np.eye(len(families))
+        among += spread.variance * spread.unshared * np.eye(len(families))
         self._among = np.linalg.inv(among) if len(families) else among
         self._weights = self._among @ errors
 
@@ -87,7 +87,7 @@ class Adaptation:
         places = np.asarray(places, np.float64)
         across = self.spread.covariance(families, places, self._families, self._places)
         known = np.einsum("nm,mk,nk->n", across, self._among, across) / self.spread.variance
-        return across @ self._weights, np.sqrt(np.clip(1.0 - known, _LEAST_OWN, 1.0))
+        return across @ self._weights, np.sqrt(np.clip(1.0 - known, _LEAST_UNSHARED, 1.0))
 
 
 def fit_spread(groups: Sequence[tuple[Array, Array, Array]], *, seed: int = 0) -> Spread:
@@ -115,7 +115,7 @@ def fit_spread(groups: Sequence[tuple[Array, Array, Array]], *, seed: int = 0) -
 def _likelihood(spread: Spread, families: Array, places: Array, errors: Array) -> float:
     """Return the logarithm of a group's likelihood, but for a constant."""
     among = spread.covariance(families, places, families, places)
-    among += spread.variance * spread.own * np.eye(len(errors))
+    among += spread.variance * spread.unshared * np.eye(len(errors))
     factor = np.linalg.cholesky(among + 1e-9 * np.eye(len(errors)))
     solved = np.linalg.solve(factor, errors)
     return float(-0.5 * solved @ solved) - sum(math.log(value) for value in np.diag(factor))

@@ -44,12 +44,12 @@ def file(_: click.Context, __: click.Parameter, incomplete: str) -> list[Complet
 def rule_names(*, rejected: bool = True) -> list[str]:
     """Name the shipped rules, and those that were refused unless they are left out."""
     files = sorted([*_folder("rules").glob("*.rules"), *_folder("rules").glob("found/*.rules")])
-    return _found(r"^rule (\w+)", (file for file in files if rejected or file.name != REJECTED))
+    return _names_in(r"^rule (\w+)", (file for file in files if rejected or file.name != REJECTED))
 
 
 def table_names() -> list[str]:
     """Name the tables that a catalog has."""
-    return _found(r"^CREATE TABLE (\w+)", [_folder("catalog") / "store" / "schema.sql"])
+    return _names_in(r"^CREATE TABLE (\w+)", [_folder("catalog") / "store" / "schema.sql"])
 
 
 def named(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -68,7 +68,7 @@ def _folder(name: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _found(pattern: str, files: Iterable[Path]) -> list[str]:
+def _names_in(pattern: str, files: Iterable[Path]) -> list[str]:
     return [
         name
         for file in files

@@ -92,7 +92,7 @@ def stratify(
         if component_of[head] == component_of[use.relation]:
             cycle = " <- ".join(_cycle(graph, head, use.relation))
             reason = f"can't be stratified: {use.how} of {use.relation} in the cycle {cycle}"
-            errors.found.append(DatalogError.at(use.position, reason))
+            errors.reported.append(DatalogError.at(use.position, reason))
     errors.check()
     return tuple(strata)
 

@@ -80,7 +80,7 @@ class Subtypes:
                 if before and not types[name]:
                     names = " and ".join(sorted(before | {wanted}))
                     reason = f"variable {shown(argument.name)} would have to be both {names}"
-                    errors.found.append(DatalogError.at(argument.position, reason))
+                    errors.reported.append(DatalogError.at(argument.position, reason))
         for argument, wanted in _typed(clause.head, declarations):
             if isinstance(argument, Variable):
                 have = types.get(same.get(argument.name, argument.name), frozenset())
@@ -91,7 +91,7 @@ class Subtypes:
                 continue
             if not all(self.within(name, wanted) for name in have):
                 reason = f"{what} is {' or '.join(sorted(have))}, which is no subtype of {wanted}"
-                errors.found.append(DatalogError.at(argument.position, reason))
+                errors.reported.append(DatalogError.at(argument.position, reason))
         errors.check()
 
 

@@ -427,10 +427,10 @@ def column_kinds(
             if attribute.type_name not in types.kinds:
                 unknown = True
                 reason = f"type {attribute.type_name} is not defined"
-                errors.found.append(DatalogError.at(attribute.position, reason))
+                errors.reported.append(DatalogError.at(attribute.position, reason))
             if attribute.name in seen:
                 reason = f"relation {declaration.name} has two columns named {attribute.name}"
-                errors.found.append(DatalogError.at(attribute.position, reason))
+                errors.reported.append(DatalogError.at(attribute.position, reason))
             seen.add(attribute.name)
         if unknown:
             continue

@@ -102,10 +102,10 @@ def _tree(text: str, source: Source, errors: Errors) -> Tree[Token]:
         except UnexpectedInput as error:
             at = error.pos_in_stream
             # What closes a component is left over where its beginning was the error.
-            if not errors.found or text[at or 0 : (at or 0) + 1] != "}":
-                errors.found.append(_syntax_error(error, source))
+            if not errors.reported or text[at or 0 : (at or 0) + 1] != "}":
+                errors.reported.append(_syntax_error(error, source))
             shorter = None if at is None else _without_statement(text, at)
-            if shorter is None or len(errors.found) >= MAX_SYNTAX_ERRORS:
+            if shorter is None or len(errors.reported) >= MAX_SYNTAX_ERRORS:
                 return Tree("program", [])
             text = shorter
 
@@ -254,7 +254,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         except VisitError as error:
             if not isinstance(error.orig_exc, DatalogError):
                 raise
-            self.errors.found.extend(error.orig_exc.errors)
+            self.errors.reported.extend(error.orig_exc.errors)
             return _BROKEN
 
     def at(self, token: Token) -> Position:

@@ -44,7 +44,7 @@ class Errors:
     """The errors found so far, so that a program's are told all at once."""
 
     def __init__(self) -> None:
-        self.found: list[DatalogError] = []
+        self.reported: list[DatalogError] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
@@ -52,11 +52,11 @@ class Errors:
         try:
             yield
         except DatalogError as error:
-            self.found.extend(error.errors)
+            self.reported.extend(error.errors)
 
     def check(self) -> None:
         """Raise what was found, in the order of places; nothing where nothing was."""
-        places = {(e.path, e.line, e.column): e for e in reversed(self.found)}
+        places = {(e.path, e.line, e.column): e for e in reversed(self.reported)}
         if places:
             first, *others = (places[place] for place in sorted(places))
             raise DatalogError(first.path, first.line, first.column, first.reason, others)

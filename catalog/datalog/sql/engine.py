@@ -192,7 +192,7 @@ class _Run:
     ) -> None:
         self.program = program
         self.connection = connection
-        self.left = left
+        self.row_counts = left
         self.ordinals = ordinals
         self.limits = limits
         self.until = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -324,7 +324,7 @@ class _Run:
         alive = [part.sql for part in step.parts if self.liveness.alive(part.needs)]
         if not alive:
             for name, statement in zip(step.relations, step.empty, strict=True):
-                if self.left.get(self.program.relations[name].table) != 0:
+                if self.row_counts.get(self.program.relations[name].table) != 0:
                     self.connection.execute(statement).fetchall()
                 self.liveness.rows[name] = 0
             return

@@ -70,7 +70,7 @@ class Liveness:
         self._connection = connection
         self._tables = tables
         self._asked = asked
-        self._held: dict[Place, frozenset[Value]] = {}
+        self._needed: dict[Place, frozenset[Value]] = {}
         self.rows: dict[str, int] = {}
 
     def alive(self, demand: Iterable[Need]) -> bool:
@@ -86,12 +86,12 @@ class Liveness:
         )
 
     def _holds(self, place: Place) -> frozenset[Value]:
-        if place not in self._held:
+        if place not in self._needed:
             relation, column = place
             values = self._asked[place]
             kind = "symbol" if isinstance(next(iter(values)), str) else "number"
             spelled = ", ".join(constant(value, kind) for value in values)
             query = f"SELECT DISTINCT c{column} FROM {self._tables[relation]} "
             rows = self._connection.execute(f"{query} WHERE c{column} IN ({spelled})").fetchall()
-            self._held[place] = frozenset(value for (value,) in rows)
-        return self._held[place]
+            self._needed[place] = frozenset(value for (value,) in rows)
+        return self._needed[place]

@@ -74,7 +74,7 @@ class _Search:
         for offered in region.choices.values():
             for choice in offered:
                 gives[choice.node] = gives.get(choice.node, 0) + 1
-        self.own = {
+        self.cost_share = {
             (class_, choice.node): choice.cost / gives[choice.node]
             for class_, offered in region.choices.items()
             for choice in offered
@@ -84,7 +84,7 @@ class _Search:
         self.offers = {
             class_: [
                 (
-                    self.own[class_, choice.node],
+                    self.cost_share[class_, choice.node],
                     choice.node,
                     tuple(need for need in dict.fromkeys(choice.needs) if need in region.choices),
                 )
@@ -224,7 +224,7 @@ class _Search:
         if self._closes_cycle(class_, choice):
             return False
         self.chosen[class_] = choice
-        self.shares += self.own[class_, choice.node]
+        self.shares += self.cost_share[class_, choice.node]
         if choice.node not in self.paid:
             self.cost += choice.cost
         self.paid[choice.node] = self.paid.get(choice.node, 0) + 1
@@ -234,7 +234,7 @@ class _Search:
         choice = self.chosen.pop(class_, None)
         if choice is None:
             return
-        self.shares -= self.own[class_, choice.node]
+        self.shares -= self.cost_share[class_, choice.node]
         self.paid[choice.node] -= 1
         if not self.paid[choice.node]:
             del self.paid[choice.node]

@@ -32,7 +32,7 @@ class Costs:
         self.egraph, self.prices = egraph, prices
         self._measuring_is_over = False
         self._withheld: set[int] = set()
-        self._found: dict[int, float] = {}
+        self._known_ns: dict[int, float] = {}
         self._kernels: dict[int, Kernel] = {}
 
     @property
@@ -43,12 +43,12 @@ class Costs:
     def end_measuring(self) -> None:
         """Leave out from now on what nobody measured."""
         self._measuring_is_over = True
-        self._found = {}
+        self._known_ns = {}
 
     def withhold(self, nodes: Iterable[int]) -> None:
         """Leave some e-nodes out from now on, whatever they cost."""
         self._withheld.update(nodes)
-        self._found = {}
+        self._known_ns = {}
 
     def kernel(self, node: int) -> Kernel | None:
         """What an e-node is measured as; None where a size is not known."""
@@ -61,9 +61,9 @@ class Costs:
 
     def __call__(self, node: int) -> float:
         """The cost of an e-node in nanoseconds; infinite where it can't be used."""
-        if node not in self._found:
-            self._found[node] = self._cost(node)
-        return self._found[node]
+        if node not in self._known_ns:
+            self._known_ns[node] = self._cost(node)
+        return self._known_ns[node]
 
     def _cost(self, node: int) -> float:
         if node in self._withheld:
@@ -132,7 +132,7 @@ class Costs:
         if not kernels or self.prices.remaining_s <= 0:
             return False
         self.prices.measure(kernels, progress)
-        self._found = {}
+        self._known_ns = {}
         return True
 
     def measure_within(

@@ -88,7 +88,7 @@ class EMatcher:
         self._failed: set[tuple[str, Row]] = set()
         self._asked: dict[str, int] = {rule.name: ANY for rule in rules}
         self._capped: dict[str, None] = {}
-        self.found = 0
+        self.match_count = 0
 
     @property
     def capped(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class EMatcher:
             found += self._rationed(rule, rows, view, round_)
             if is_over():
                 break
-        self.found += len(found)
+        self.match_count += len(found)
         return found
 
     def _due(self, round_: int) -> dict[Rule, int]:

@@ -81,13 +81,13 @@ class LazySparse(LazySparseBase):
 
     def __pow__(self, exponent: Any) -> Any:
         if self._is_matrix:
-            return self._left("__pow__", (exponent,), {}, "a power of a matrix")
+            return self._by_scipy("__pow__", (exponent,), {}, "a power of a matrix")
         return self.power(exponent)
 
     def power(self, exponent: Any, dtype: Any = None) -> Any:
         """Raise the elements to a power."""
         if dtype is not None:
-            return self._left("power", (exponent, dtype), {}, "dtype=")
+            return self._by_scipy("power", (exponent, dtype), {}, "dtype=")
         return self._or_left("power", traced.power, exponent)
 
     def __neg__(self) -> Any:
@@ -99,13 +99,13 @@ class LazySparse(LazySparseBase):
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Add up."""
         if dtype is not None or out is not None:
-            return self._left("sum", (axis, dtype, out), {}, "dtype= or out=")
+            return self._by_scipy("sum", (axis, dtype, out), {}, "dtype= or out=")
         return self._or_left("sum", traced.total, axis)
 
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
         """Return a copy in another type."""
         if casting != "unsafe" or not copy:
-            return self._left("astype", (dtype, casting, copy), {}, "casting= or copy=")
+            return self._by_scipy("astype", (dtype, casting, copy), {}, "casting= or copy=")
         return self._or_left("astype", traced.converted, dtype)
 
     def copy(self) -> Any:
@@ -120,20 +120,20 @@ class LazySparse(LazySparseBase):
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
         """Return the transpose."""
         if axes is not None or copy:
-            return self._left("transpose", (axes, copy), {}, "axes= or copy=")
+            return self._by_scipy("transpose", (axes, copy), {}, "axes= or copy=")
         return self._or_left("transpose", traced.turned)
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """Return it as an ndarray."""
         if order is not None or out is not None:
-            return self._left("toarray", (order, out), {}, "order= or out=")
+            return self._by_scipy("toarray", (order, out), {}, "order= or out=")
         return self._or_left("toarray", traced.spread)
 
     def tocsr(self, copy: bool = False) -> Any:
         """Return it in CSR format."""
         if self._format == "csr" and not copy:
             return self
-        return self._left("tocsr", (copy,), {}, "another format")
+        return self._by_scipy("tocsr", (copy,), {}, "another format")
 
     # -- left to SciPy ---------------------------------------------------------------------------
 
@@ -145,9 +145,9 @@ class LazySparse(LazySparseBase):
                 self._trace.step()
             return attempt(self, *arguments)
         except (UnsupportedError, ValueError) as refusal:
-            return self._left(name, arguments if left is None else left, {}, str(refusal))
+            return self._by_scipy(name, arguments if left is None else left, {}, str(refusal))
 
-    def _left(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
+    def _by_scipy(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
         self._trace.runner.note(f"sparse.{name}: by SciPy at once: {why}")
         self._trace.flush("a function left to SciPy")
         value = self._tensolog_real()
@@ -179,7 +179,7 @@ class LazySparse(LazySparseBase):
     def __getitem__(self, key: Any) -> Any:
         if not hasattr(self.__class__, "__getitem__"):
             raise TypeError(f"'{self.__class__.__name__}' object is not subscriptable")
-        return self._left("__getitem__", (key,), {}, "an index")
+        return self._by_scipy("__getitem__", (key,), {}, "an index")
 
     def __iter__(self) -> Any:
         return (self._adopted(row) for row in self._tensolog_real())
@@ -191,7 +191,7 @@ class LazySparse(LazySparseBase):
         return eager.real(item) in self._tensolog_real()
 
     def __round__(self, digits: int = 0) -> Any:
-        return self._left("__round__", (digits,), {}, "not traced")
+        return self._by_scipy("__round__", (digits,), {}, "not traced")
 
     def __copy__(self) -> Any:
         return self._adopted(copy.copy(self._tensolog_real()))
@@ -214,7 +214,9 @@ class LazySparse(LazySparseBase):
         if callable(found):
             if name in _WRITING:
                 self._given_away(f".{name}()")
-            return lambda *arguments, **options: self._left(name, arguments, options, "not traced")
+            return lambda *arguments, **options: self._by_scipy(
+                name, arguments, options, "not traced"
+            )
         if isinstance(found, np.ndarray):
             self._given_away(f".{name}")
         return found
@@ -283,7 +285,7 @@ for _name in _LEFT:
         if _name in traced.COMPARISONS and type(other) in (int, float):
             return self._or_left(_name, lambda x: traced.compared(x, _name, other), left=(other,))
         if hasattr(self.__class__, _name):
-            return self._left(_name, (other,), {}, "not traced")
+            return self._by_scipy(_name, (other,), {}, "not traced")
         self._trace.flush("an operator that SciPy doesn't have")
         pair = (self._tensolog_real(), eager.real(other))
         return self._adopted(_without_method(_name, *pair))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..configurations.attention_configuration import ChosenAttention
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -47,23 +47,23 @@ class Match:
     behind: frozenset[int] = frozenset()
 
 
-def attentions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find attentions that one kernel computes, in order of the graph."""
     whole = spelled(meanings, allowed)
     if not whole.parts:
-        return _found(meanings, allowed)
+        return _matched(meanings, allowed)
     value_count = len(meanings.graph.names)
-    found: list[Found] = []
-    for one in _found(Meanings(whole.graph), {*allowed, *whole.parts}):
+    found: list[RegionKernel] = []
+    for one in _matched(Meanings(whole.graph), {*allowed, *whole.parts}):
         nodes = whole.model_nodes(one.region.nodes)
         if nodes is not None and all(value < value_count for value in one.kernel.inputs):
             read = read_by(meanings.graph, nodes)
-            found.append(Found(replace(one.region, nodes=nodes, inputs=read), one.kernel))
+            found.append(RegionKernel(replace(one.region, nodes=nodes, inputs=read), one.kernel))
     return found
 
 
-def _found(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    found: list[Found] = []
+def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
+    found: list[RegionKernel] = []
     for number in meanings.graph.order():
         match = _match(meanings, number, allowed)
         if match is not None:
@@ -162,7 +162,7 @@ class _Operand:
     split: int | None = None
 
 
-def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Found:
+def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> RegionKernel:
     graph = meanings.graph
     first, second = graph.nodes[match.scores], graph.nodes[match.product]
     scores = meanings.shape(first.outputs[0])
@@ -221,17 +221,17 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         skips=written.is_masked,
         flushes=flushes(meanings, chain),
     )
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
-def configured(one: Found, chosen: ChosenAttention) -> Found:
+def configured(one: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
     """Return an attention that was found by default in another configuration."""
     kernel, block = one.kernel, chosen.configuration.block
     text = chosen.specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"))
     again = replace(kernel, name="", text=text, configuration=chosen)
     if block:
         again = replace(again, arrange="arrange_attention_by", columns=(block,))
-    return Found(one.region, named(again))
+    return RegionKernel(one.region, named(again))
 
 
 def _unscaled(

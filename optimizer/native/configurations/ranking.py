@@ -70,7 +70,7 @@ def predicted_ratios(
     """
     if not samples:
         return np.ones(len(configurations))
-    near = sorted(samples, key=lambda one: _apart(one.sizes, sizes))[:_MOST]
+    near = sorted(samples, key=lambda one: _log_distance(one.sizes, sizes))[:_MOST]
     known = np.array([_place(one.sizes, one.configuration, here) for one in near])
     asked = np.array([_place(sizes, one, here) for one in configurations])
     targets = np.clip(np.log([one.ratio for one in near]), -_CUT, _CUT)
@@ -110,7 +110,7 @@ def promising(
     ][:count]
 
 
-def _apart(one: ProductSizes, other: ProductSizes) -> float:
+def _log_distance(one: ProductSizes, other: ProductSizes) -> float:
     return sum(
         abs(math.log(a / b))
         for a, b in zip(astuple(one), astuple(other), strict=True)  # all are above 0

@@ -24,7 +24,7 @@ from ..configurations.convolution_configuration import (
     ConvolutionConfiguration,
     ConvolutionSizes,
 )
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -119,13 +119,13 @@ def no_others(sizes: ConvolutionSizes) -> Sequence[ConvolutionConfiguration]:
 
 def convolutions(
     meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
-) -> list[Found]:
+) -> list[RegionKernel]:
     """Find the convolutions that kernels can compute, each in all forms that there are.
 
     The forms of one convolution, and the configurations of a form that `choose` names, have its
     node in common: they are alternatives.
     """
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number not in allowed or node.domain != NCHWC or node.op_type != "Conv":
@@ -138,7 +138,7 @@ def convolutions(
     return found
 
 
-def forms(meanings: Meanings, one: Convolution, choose: Choose = no_others) -> list[Found]:
+def forms(meanings: Meanings, one: Convolution, choose: Choose = no_others) -> list[RegionKernel]:
     """Return the kernels of a convolution, for tiles of each size, and of groups multiplied out."""
     found = [_sliding(meanings, one)] if one.own[0] < int(one.image[1]) else []
     made = [*filter(None, found)]
@@ -150,7 +150,7 @@ def forms(meanings: Meanings, one: Convolution, choose: Choose = no_others) -> l
                 _lowered(meanings, one, tile, ChosenConvolution(configuration, sizes))
                 for configuration in choose(sizes)
             ]
-    distinct: dict[str, Found] = {}
+    distinct: dict[str, RegionKernel] = {}
     for each in made:
         distinct.setdefault(each.kernel.name, each)
     return list(distinct.values())
@@ -273,7 +273,7 @@ def _lowered(
     one: Convolution,
     tile: tuple[int, int],
     chosen: ChosenConvolution | None = None,
-) -> Found:
+) -> RegionKernel:
     configuration = DEFAULT if chosen is None else chosen.configuration
     rows, columns = map(filtering, tile, one.taps)
     depth, width = int(one.image[1]), int(one.result[1])
@@ -307,7 +307,7 @@ def _lowered(
         Affine(),
         *(Affine(((at, 1),)) if at else Affine() for at in sides_at),
     )
-    return _found(
+    return _region_kernel(
         meanings,
         one,
         (inputs, packed),
@@ -322,7 +322,7 @@ def _lowered(
     )
 
 
-def _sliding(meanings: Meanings, one: Convolution) -> Found | None:
+def _sliding(meanings: Meanings, one: Convolution) -> RegionKernel | None:
     """Return the kernel that multiplies groups out; None where blocks or sizes don't allow it."""
     image, result = one.image, one.result
     if not all(isinstance(size, int) for size in (*image[1:], *result[1:])):
@@ -341,7 +341,7 @@ def _sliding(meanings: Meanings, one: Convolution) -> Found | None:
     more = range(len(inputs) - len(one.reads), len(inputs))
     text = sliding_text(plan, added[0], added[1], one.bounds, one.end, more)
     place = (Affine(((0, 1),)), Affine(), Affine(), Affine())
-    return _found(
+    return _region_kernel(
         meanings,
         one,
         (inputs, packed),
@@ -390,7 +390,7 @@ def _operands(
     return [*inputs, *one.reads], packed, added
 
 
-def _found(
+def _region_kernel(
     meanings: Meanings,
     one: Convolution,
     operands: tuple[Sequence[int], Sequence[tuple[int, int, Laying]]],
@@ -403,7 +403,7 @@ def _found(
     support: str,
     form: str,
     chosen: ChosenConvolution | None = None,
-) -> Found:
+) -> RegionKernel:
     """Return a convolution with a kernel of one form, which loops over `extents`.
 
     `operands` are its inputs, and those that are laid out; `place` is where its result goes.
@@ -435,7 +435,7 @@ def _found(
         configuration=chosen,
     )
     read = read_by(graph, one.nodes)
-    return Found(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
+    return RegionKernel(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
 
 
 def is_laid_out(size_bytes: int, tiles: int | None) -> bool:

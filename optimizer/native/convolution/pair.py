@@ -20,7 +20,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -70,9 +70,9 @@ class Pair:
         return int(self.made[1])
 
 
-def pairs(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find the pairs of convolutions that one kernel can compute, no two with a common node."""
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
@@ -138,7 +138,7 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
 # ------------------------------------------------------------------------------------ lowering
 
 
-def _lowered(meanings: Meanings, one: Pair) -> Found:
+def _lowered(meanings: Meanings, one: Pair) -> RegionKernel:
     graph = meanings.graph
     nodes = [graph.nodes[number] for number in (one.first, one.second)]
     inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
@@ -184,7 +184,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     )
     every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
     region = Region(every, read_by(graph, every), (output,), one.made, 0)
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
 def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:

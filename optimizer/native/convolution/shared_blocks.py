@@ -16,7 +16,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.kernel_region import Meanings
 from .blocked import (
     Choose,
@@ -37,9 +37,9 @@ ENDS = frozenset(name for name, parameters in ACTIVATIONS.items() if not paramet
 
 def narrow_convolutions(
     meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
-) -> list[Found]:
+) -> list[RegionKernel]:
     """Find the convolutions in narrow groups that kernels can compute, each in all its forms."""
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.operator == f"{NCHWC}:ReorderInput":

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ...codegen.expressions import LoweringError
-from ..grow import MOST_NODES, Found
+from ..grow import MOST_NODES, RegionKernel
 from ..loops.affine import Affine, Extent, Map, Ranges, loop
 from ..loops.cells import Access, Cells
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -37,11 +37,11 @@ GRAIN = 16384
 VIEWS = frozenset({"Unsqueeze", "Expand", "Identity"})
 
 
-def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find scatters of rows with what is computed for them alone, no two with a common node."""
     graph = meanings.graph
     left = set(allowed)
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     for number in reversed(graph.order()):
         if number not in left:
             continue
@@ -57,7 +57,7 @@ def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found[::-1]
 
 
-def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> Found:
+def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKernel:
     """Return the region of a scatter and of what updates are made of, as far as it is a row's."""
     graph = meanings.graph
     best = _lowered(meanings, scatter, (), ())
@@ -107,7 +107,7 @@ def _refuse_unless_elementwise(meanings: Meanings, number: int) -> None:
 
 def _lowered(
     meanings: Meanings, scatter: Scatter, computed: Iterable[int], gathers: Iterable[Gather]
-) -> Found:
+) -> RegionKernel:
     graph = meanings.graph
     order = {number: at for at, number in enumerate(graph.order())}
     gathered = {graph.nodes[one.node].outputs[0]: one for one in gathers}
@@ -212,4 +212,4 @@ def _lowered(
         drawn=tuple(drawn),
     )
     region = Region(ordered, read_by(graph, ordered), outputs, target)
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))

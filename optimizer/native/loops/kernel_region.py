@@ -87,16 +87,16 @@ class Meanings:
     graph: Graph
     optimized: Mapping[str, onnx.NodeProto] | None = None
     packed: dict[tuple[int, Hashable], int] = field(default_factory=dict)
-    _found: dict[int, Expansion | str] = field(default_factory=dict)
+    _expanded: dict[int, Expansion | str] = field(default_factory=dict)
 
     def of(self, number: int) -> Expansion:
         """Expand a node's specification; raise LoweringError where no kernel can mean it."""
-        if number not in self._found:
+        if number not in self._expanded:
             try:
-                self._found[number] = self._expand(number)
+                self._expanded[number] = self._expand(number)
             except (LoweringError, ShapeError) as error:
-                self._found[number] = str(error)
-        found = self._found[number]
+                self._expanded[number] = str(error)
+        found = self._expanded[number]
         if isinstance(found, str):
             raise LoweringError(found)
         return found

@@ -16,7 +16,7 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..configurations.product_configuration import Chosen, ProductConfiguration
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -71,9 +71,9 @@ class Matrix:
     nodes: frozenset[int] = frozenset()
 
 
-def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find products that one kernel computes with what follows, no two with a common node."""
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     taken: set[int] = set()
     position = {number: at for at, number in enumerate(meanings.graph.order())}
     for number in position:
@@ -93,11 +93,13 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found
 
 
-def formed(meanings: Meanings, found: Iterable[Found], forms: Iterable[str]) -> list[Found]:
+def formed(
+    meanings: Meanings, found: Iterable[RegionKernel], forms: Iterable[str]
+) -> list[RegionKernel]:
     """Return kernels of other forms, of those in RANKS, for products that were found."""
     graph, forms = meanings.graph, tuple(forms)
     position = {number: at for at, number in enumerate(graph.order())}
-    made: list[Found] = []
+    made: list[RegionKernel] = []
     for one in found:
         if one.kernel.form != EACH:
             continue
@@ -111,8 +113,11 @@ def formed(meanings: Meanings, found: Iterable[Found], forms: Iterable[str]) -> 
 
 
 def configured(
-    meanings: Meanings, one: Found, configurations: Iterable[ProductConfiguration], level: str
-) -> list[Found]:
+    meanings: Meanings,
+    one: RegionKernel,
+    configurations: Iterable[ProductConfiguration],
+    level: str,
+) -> list[RegionKernel]:
     """Return a product that was found in some configurations, for processors of a level.
 
     Only products that are computed product by product have any.
@@ -127,7 +132,7 @@ def configured(
     ]
 
 
-def _product_of(graph: Graph, one: Found) -> tuple[int, Matrix, frozenset[int]]:
+def _product_of(graph: Graph, one: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
     """Return the product in a region, its matrix, and the nodes behind it."""
     product, matrix = next(
         (number, matrix)
@@ -283,7 +288,7 @@ def _lowered(
     position: dict[int, int],
     form: str = EACH,
     chosen: Chosen | None = None,
-) -> Found:
+) -> RegionKernel:
     graph = meanings.graph
     node = graph.nodes[product]
     rows, out = node.inputs[0], node.outputs[0]
@@ -352,7 +357,7 @@ def _lowered(
         form=form,
         configuration=chosen,
     )
-    return Found(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
+    return RegionKernel(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
 
 
 def _check_seven(rows: tuple[Extent, ...], width: int, depth: int) -> None:

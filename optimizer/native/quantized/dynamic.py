@@ -19,7 +19,7 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..attention.text import Between
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -69,12 +69,12 @@ class Dynamic:
 
 def dynamic_products(
     meanings: Meanings, allowed: Collection[int], behind: Collection[int] = ()
-) -> list[Found]:
+) -> list[RegionKernel]:
     """Find such products, no two with a common node, of `allowed` nodes.
 
     What is elementwise and follows is computed with it, of nodes `behind`.
     """
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     taken: set[int] = set()
     position = {number: at for at, number in enumerate(meanings.graph.order())}
     for number in position:
@@ -209,7 +209,7 @@ def _lies_along(shape: tuple[int, ...], axis: int) -> bool:
 # ------------------------------------------------------------------------------------ lowering
 
 
-def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Found:
+def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> RegionKernel:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type == "ConvInteger"
     if graph.dtype(group.x) not in EIGHT_BITS or group.x in graph.constants:
@@ -281,7 +281,7 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Foun
         turned=tuple(as_read.items()) if is_image else (),
     )
     region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
 def _laid_out(

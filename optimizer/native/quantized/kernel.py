@@ -15,7 +15,7 @@ import numpy as np
 from ....catalog.operators.derive import integer_range
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -44,14 +44,14 @@ LEAST_OUTPUTS, LEAST_DEPTH = 8, 8
 
 
 def quantized_products(
-    meanings: Meanings, allowed: Collection[int], functions: Collection[Found] = ()
-) -> list[Found]:
+    meanings: Meanings, allowed: Collection[int], functions: Collection[RegionKernel] = ()
+) -> list[RegionKernel]:
     """Find products of integers that kernels compute, no two with a common node.
 
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
     graph = meanings.graph
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     taken: set[int] = set()
     looked_up = {one.kernel.inputs[0]: one for one in functions}
     for number in graph.order():
@@ -74,7 +74,9 @@ def quantized_products(
     return found
 
 
-def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Found | None) -> Found:
+def _lowered(
+    meanings: Meanings, group: Group, added: Sum | None, function: RegionKernel | None
+) -> RegionKernel:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type in ("Conv", "QLinearConv")
     if group.x.scale.size != 1 or group.x.value in graph.constants:
@@ -150,10 +152,10 @@ def _lowered(meanings: Meanings, group: Group, added: Sum | None, function: Foun
         turned=tuple(as_read.items()) if is_image else (),
     )
     region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
-def _looked_up(graph: Graph, value: int, function: Found) -> int:
+def _looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
     """Return the result of a function of a value's integers that nobody else reads."""
     (made,) = function.region.outputs
     outside = graph.users.get(value, set()) - set(function.region.nodes)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ...codegen.expressions import LoweringError
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -19,7 +19,7 @@ from .window import turned, window_of
 GRAIN = 8192
 
 
-def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
     found = []
     for number in meanings.graph.order():
@@ -39,7 +39,7 @@ def _alike(one: Numbers, other: Numbers) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def _lowered(meanings: Meanings, number: int) -> Found:
+def _lowered(meanings: Meanings, number: int) -> RegionKernel:
     graph = meanings.graph
     node = graph.nodes[number]
     x, y = node.inputs[0], node.outputs[0]
@@ -96,4 +96,6 @@ def _lowered(meanings: Meanings, number: int) -> Found:
         is_exact=True,
         turned=tuple(as_read.items()),
     )
-    return Found(Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y)), named(kernel))
+    return RegionKernel(
+        Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y)), named(kernel)
+    )

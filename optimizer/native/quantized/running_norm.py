@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 from ....profiles.sessions.session import open_session
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Affine
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -35,7 +35,7 @@ LANES, GRAIN = 32, 1 << 13
 OPSET, IR_VERSION = 17, 8
 
 
-def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find such normalizations among `allowed` nodes, no two with a common node.
 
     There are none where other normalizations may be kernels, which don't wait for each element.
@@ -44,7 +44,7 @@ def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     if not any(node.operator in RANGED for node in meanings.graph.nodes.values()):
         return []
     values = {name: value for value, name in enumerate(meanings.graph.names)}
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     free = set(allowed)
     for node in {id(node): node for node in optimized.values()}.values():
         if node.domain != DOMAIN or node.op_type not in SIMPLIFIED:
@@ -62,7 +62,7 @@ def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
 
 def _lowered(
     meanings: Meanings, node: onnx.NodeProto, values: Mapping[str, int], free: Collection[int]
-) -> Found:
+) -> RegionKernel:
     graph = meanings.graph
     simplified = SIMPLIFIED[node.op_type]
     given = [values.get(name) for name in node.input]
@@ -134,7 +134,7 @@ def _lowered(
         flushes=False,
         is_exact=True,
     )
-    return Found(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
+    return RegionKernel(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
 
 
 def _between(

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ...codegen.expressions import LoweringError
-from ..grow import MOST_NODES, Found
+from ..grow import MOST_NODES, RegionKernel
 from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -40,11 +40,11 @@ from .text import COLUMNS, State, StepWriter
 MOST_ROW, MOST_HELD = 4096, 24576
 
 
-def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find loops, written out or not, with what is computed for them alone; no two overlap."""
     graph = meanings.graph
     left = set(allowed)
-    found: list[Found] = []
+    found: list[RegionKernel] = []
     for number in graph.order():
         if number in left and graph.nodes[number].operator in LOOPS:
             try:
@@ -67,7 +67,7 @@ def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found
 
 
-def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> Found:
+def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
     """Return the region of a loop and of what is computed for all its steps beforehand."""
     graph = meanings.graph
     best = _lowered(meanings, steps, ())
@@ -110,7 +110,7 @@ def _refuse_unless_before(meanings: Meanings, number: int, inside: set[int], loo
         raise LoweringError("a slow function of single numbers")
 
 
-def _lowered(meanings: Meanings, steps: Steps, before: Collection[int]) -> Found:
+def _lowered(meanings: Meanings, steps: Steps, before: Collection[int]) -> RegionKernel:
     """Return the region with a kernel; over rows that are reduced where steps reduce some."""
     failure: LoweringError | None = None
     for reduced in (0, 1, 2):
@@ -122,7 +122,7 @@ def _lowered(meanings: Meanings, steps: Steps, before: Collection[int]) -> Found
     raise failure
 
 
-def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: int) -> Found:
+def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: int) -> RegionKernel:
     graph = meanings.graph
     made_states = [made for _, made in steps.states.values()]
     shapes = [meanings.shape(value) for value in made_states]
@@ -182,7 +182,7 @@ def _found(
     read: list[Access],
     states: list[State],
     results: list[int],
-) -> Found:
+) -> RegionKernel:
     graph = meanings.graph
     extents = cells.ranges.extents
     outputs = (*(one.result for one in steps.stacked), *results)
@@ -252,7 +252,7 @@ def _found(
         flushes=flushes(meanings, body),
     )
     region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(outputs[0]))
-    return Found(region, named(kernel))
+    return RegionKernel(region, named(kernel))
 
 
 def _whole(cells: StepCells, groups: Groups) -> int:

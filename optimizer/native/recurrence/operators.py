@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...fuse.codegen.statements import LoweringError
+from ...codegen.expressions import LoweringError
 from ...graph.branches import trips_of, write_out
 from ...graph.graph import Graph
 from ...graph.infer import infer_types
-from ..grow import Found
+from ..grow import RegionKernel
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings, Region
 from ..regions.candidates import candidates
@@ -88,7 +88,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
     return ShortLoop(number, meanings, steps, outputs)
 
 
-def of_operator(found: Found, loop: ShortLoop, graph: Graph) -> Found:
+def of_operator(found: RegionKernel, loop: ShortLoop, graph: Graph) -> RegionKernel:
     """Return the region of a loop's steps as one of the operator itself."""
     if any(value >= len(graph.names) for value in found.kernel.inputs):
         raise LoweringError("constants of a body")
@@ -100,7 +100,7 @@ def of_operator(found: Found, loop: ShortLoop, graph: Graph) -> Found:
     region = Region(
         nodes, tuple(value for value in read if value not in made), outputs, found.region.space
     )
-    return Found(region, replace(found.kernel, outputs=outputs))
+    return RegionKernel(region, replace(found.kernel, outputs=outputs))
 
 
 def _count(graph: Graph, number: int) -> Extent:

@@ -39,19 +39,19 @@ class Candidates:
         self.begins = frozenset(n for (n,) in self._derived.rows("begins"))
         self.reducing = frozenset(n for n, *_ in facts["folds"])
         self.slow = frozenset(n for (n,) in facts["slow"])
-        self._found: dict[int, list[Candidate]] = {}
+        self._by_sink: dict[int, list[Candidate]] = {}
 
     def of(self, sink: int) -> list[Candidate]:
         """Return the candidates that end in a node."""
-        if sink not in self._found:
+        if sink not in self._by_sink:
             nodes: dict[str, set[int]] = defaultdict(set)
             for _, frame, number in self._derived({"sink": [(sink,)]}, "region"):
                 nodes[frame].add(number)
-            self._found[sink] = [
+            self._by_sink[sink] = [
                 Candidate(self._frames[name].space, self._frames[name].rows, frozenset(inside))
                 for name, inside in nodes.items()
             ]
-        return self._found[sink]
+        return self._by_sink[sink]
 
 
 @cache

@@ -85,12 +85,12 @@ def _given(graph: Graph, number: int, name: str, default: int, count: int) -> tu
     return (default,) * count
 
 
-def _entered(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+def _into_blocks(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
     last = graph.attribute(number, "channels_last")
     return [given[0], None, *(given[1:3] if last else given[2:])]
 
 
-def _left(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+def _out_of_blocks(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
     last = graph.attribute(number, "channels_last")
     return [given[0], *given[2:], None] if last else [given[0], None, *given[2:]]
 
@@ -107,7 +107,7 @@ def _enlarged(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) 
 
 
 _MOVED: dict[str, Callable[[Graph, Sizes, int, Sequence[Extent]], Sides]] = {
-    "ReorderInput": _entered,
-    "ReorderOutput": _left,
+    "ReorderInput": _into_blocks,
+    "ReorderOutput": _out_of_blocks,
     "Upsample": _enlarged,
 }

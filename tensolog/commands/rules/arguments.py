@@ -35,7 +35,7 @@ def chosen(given: Sequence[str], *, everything: bool = False) -> list[Rule]:
     return list({(rule.path, rule.name): rule for rule in found}.values())
 
 
-def one(name: str) -> Rule:
+def named_rule(name: str) -> Rule:
     """Read one rule: a shipped one by name, or the only one of a file."""
     if not _is_path(name):
         return shipped(name)

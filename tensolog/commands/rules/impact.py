@@ -10,7 +10,7 @@ import click
 from ...printing import echo
 from .. import completion
 from .. import options as shared
-from .arguments import counted, one
+from .arguments import counted, named_rule
 
 if TYPE_CHECKING:
     from ...optimizer.explain.impact import Impact
@@ -55,7 +55,7 @@ def impact(
       tensolog rules impact MergeMatMulsSharingLeft bert.onnx gpt2.onnx --threads 1
       tensolog rules impact my.rules model.onnx --budget 0 --json
     """
-    chosen = one(rule)
+    chosen = named_rule(rule)
     from ...catalog.store.staging import stage
     from ...optimizer.explain.impact import impact_of
     from ...progress import Progress

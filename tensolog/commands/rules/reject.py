@@ -11,7 +11,7 @@ import click
 from ...printing import echo
 from .. import completion
 from .. import options as shared
-from .arguments import file_of, one
+from .arguments import file_of, named_rule
 
 if TYPE_CHECKING:
     from ...rules import Rule
@@ -37,7 +37,7 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
       tensolog rules reject my.rules
       tensolog rules reject MyRule --why "loses all digits where the mean is far above the spread"
     """
-    found = one(rule)
+    found = named_rule(rule)
     path = file_of(found)
     target = path.with_name("rejected.rules")
     if path.name == target.name:

@@ -9,8 +9,7 @@ import click
 from ...printing import echo
 from .. import completion
 from .. import options as shared
-from .arguments import one as named
-from .arguments import source_text
+from .arguments import named_rule, source_text
 
 if TYPE_CHECKING:
     from ...rules import Rule
@@ -43,7 +42,7 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
       tensolog rules show EliminateIdentity
       tensolog rules show my.rules --json
     """
-    rule = named(name)
+    rule = named_rule(name)
     if text_only:
         echo(source_text(rule).rstrip())
         return

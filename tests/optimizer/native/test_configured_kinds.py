@@ -180,7 +180,7 @@ def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
     (kind,) = configured.kinds(meanings, found, types, 7, budget_s=0.0)
     assert kind.configuration == one
     assert kind.sorts == {7}
-    assert [len(each.region.nodes) for each in kind.found] == [1, 1]
+    assert [len(each.region.nodes) for each in kind.regions] == [1, 1]
 
 
 def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):
@@ -200,7 +200,7 @@ def test_as_many_are_tried_as_there_is_time_to_compile(catalog, layers):
     many = configured.kinds(meanings, found, types, 7, budget_s=60.0)
     assert 0 < len(few) < len(many) <= 8
     # the two equal layers compute most
-    assert len(few[0].found) == 2
+    assert len(few[0].regions) == 2
     assert all(kind.configuration is not None for kind in many)
 
 
@@ -210,12 +210,12 @@ def test_what_was_measured_is_noted_once_and_told(catalog, layers):
     default = Kind([found[0]], alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
     kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: lap(9, 0.45)}
-    default.found = [one for one in found if one.region.nodes == kind.found[0].region.nodes]
+    default.regions = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
     for _ in range(2):
         configured.note([default, kind], types)
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(1,)]
     assert kind.beside_default == beside(kind.alone[KERNEL], default.alone[KERNEL])
-    reason = step_of(kind, kind.found[0], ("node",)).reason
+    reason = step_of(kind, kind.regions[0], ("node",)).reason
     assert kind.configuration.description in reason
     assert "(0.90 of the default's time)" in reason
 
@@ -225,7 +225,7 @@ def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
     configured = ConfiguredKinds(catalog, threads=1)
     kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: replace(lap(9, 0.45), samples=4)}
-    same = [one for one in found if one.region.nodes == kind.found[0].region.nodes]
+    same = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
     default = Kind(same, alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
     configured.note([default, kind], types)
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(0,)]

@@ -24,7 +24,7 @@ def joint(spread, families, places):
             if families[a] == families[b]:
                 distance = np.linalg.norm(places[a] - places[b])
                 shared += spread.family + spread.near * np.exp(-distance / spread.length)
-            made[a, b] = spread.variance * (shared + (spread.own if a == b else 0.0))
+            made[a, b] = spread.variance * (shared + (spread.unshared if a == b else 0.0))
     return made
 
 
