@@ -17,9 +17,9 @@ from .cuts.derivation import Cut, cuts_of
 from .devices import Cluster, Link, read_cluster
 from .rewriting.joint import Rewriting, family, rules_for
 from .search.anneal import anneal
-from .search.candidates import Candidate, candidates, fastest_first
 from .search.exact import best_of_all
 from .search.goals import Goal, PlanError, Score, check_goal, score
+from .search.plan_candidates import Candidate, candidates, fastest_first
 from .search.space import Space, Use
 from .simulation.placement import Config
 from .simulation.simulator import Simulation

@@ -19,7 +19,7 @@ from ...catalog.interruption import interruptible
 from ..graph.graph import Graph
 from ..native import regions
 from ..native.loops.kernel_region import Meanings
-from ..native.regions.candidates import program
+from ..native.regions.region_candidates import program
 from ..native.regions.region_facts import region_facts
 from ..setting import OptionError
 from .graph_relations import read_graph, seen_by_kernels

@@ -21,7 +21,7 @@ from .product.text import TILES
 from .quantized.whole import groups_of, outside
 from .region_kind_race import types_under
 from .region_kinds import Kind
-from .regions.candidates import candidates
+from .regions.region_candidates import candidates
 from .untouched import left_alone, optimized_nodes
 
 # How regions are grown: from what the runtime leaves as it is, without products, and from all.

@@ -25,7 +25,7 @@ from .quantized.pool import quantized_pools
 from .quantized.running_norm import running_norms
 from .quantized.whole import groups_of, outside
 from .recurrence.kernel import recurrences
-from .regions.candidates import candidates
+from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
 
 

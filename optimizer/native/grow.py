@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..codegen.expressions import LoweringError
 from .loops.kernel_region import Meanings, Region, read_by
 from .loops.lower import Kernel, lower_region
-from .regions.candidates import Candidate, candidates
+from .regions.region_candidates import Candidate, candidates
 from .regions.region_facts import MOVES
 
 # Nodes of a region at most; longer chains are cut there.

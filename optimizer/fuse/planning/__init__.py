@@ -5,7 +5,7 @@ execution order. Begin with planner.py. The source of all is Boehm et al., PVLDB
 
     planner         from a program to its plan
     plan            what a plan is
-    candidates      which nodes may be fused with which: templates.dl over the program as relations
+    fusion_candidates  which nodes may be fused with which: templates.dl over the program
     graph           the program as the planner reads it
     plan_space      a partition's plans: which nodes are stored, what each operator covers then
     search          the cheapest of them (MPSkipEnum, by lower bounds), or one by a heuristic

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..program.dag import Node, Program
-from .candidates import OTHER, Conditions, Edge, extent, kind, live
+from .fusion_candidates import OTHER, Conditions, Edge, extent, kind, live
 from .work import work
 
 

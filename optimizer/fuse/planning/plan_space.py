@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import permutations
 
-from .candidates import Edge
+from .fusion_candidates import Edge
 from .graph import Graph, mask, members
 from .plan import FusedOperator, PlainOperator
 from .template_costs import ROW_S, Cover, TemplateCosts

@@ -16,7 +16,7 @@ from ....catalog.errors import TensologError
 from ....profiles.machine import cores
 from ...collector_pause import seldom_collected
 from ..program.dag import Program
-from .candidates import Conditions, conditions
+from .fusion_candidates import Conditions, conditions
 from .graph import Graph, Operand, mask, members
 from .machine import Limits, Machine
 from .plan import (

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from .candidates import ADDITIVE, Edge, over
+from .fusion_candidates import ADDITIVE, Edge, over
 from .graph import Graph
 from .machine import Limits, Machine
 from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant

@@ -11,7 +11,7 @@ from ....catalog.errors import TensologError
 from ...report.notebook import Text
 from ..blocks.passes import prepared as prepared_pass
 from ..blocks.plan import BlockPlan
-from ..planning.candidates import refusal
+from ..planning.fusion_candidates import refusal
 from ..planning.plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from .prepare import Prepared

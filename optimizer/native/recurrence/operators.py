@@ -16,7 +16,7 @@ from ...graph.infer import infer_types
 from ..grow import RegionKernel
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings, Region
-from ..regions.candidates import candidates
+from ..regions.region_candidates import candidates
 from .steps import LEAST_STEPS, Moving, Steps, written_out
 
 LOOPS = frozenset({"Scan", "Loop"})

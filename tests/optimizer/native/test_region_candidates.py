@@ -11,7 +11,7 @@ from tensolog.optimizer.native import regions
 from tensolog.optimizer.native.grow import Grower
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.quantized.groups import separate
-from tensolog.optimizer.native.regions.candidates import candidates
+from tensolog.optimizer.native.regions.region_candidates import candidates
 from tensolog.optimizer.native.regions.region_facts import MOVES, region_facts
 from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 

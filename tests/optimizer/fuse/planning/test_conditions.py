@@ -10,7 +10,7 @@ from tensolog.catalog.datalog import evaluate
 from tensolog.catalog.datalog.memory import program_cache as shipped_programs
 from tensolog.catalog.datalog.memory.program_plans import database_only
 from tensolog.catalog.datalog.program_files import read_program
-from tensolog.optimizer.fuse.planning.candidates import (
+from tensolog.optimizer.fuse.planning.fusion_candidates import (
     all_conditions,
     conditions,
     facts,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
-from tensolog.optimizer.fuse.planning.candidates import all_conditions
+from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
 from tensolog.optimizer.fuse.planning.graph import Graph, mask, members
 from tensolog.optimizer.fuse.planning.planner import make_plan, regions
 from tensolog.optimizer.fuse.planning.search import Bound, fuse_all, fuse_no_redundancy, search

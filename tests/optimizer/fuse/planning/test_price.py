@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.optimizer.fuse.planning import Machine
-from tensolog.optimizer.fuse.planning.candidates import Conditions
+from tensolog.optimizer.fuse.planning.fusion_candidates import Conditions
 from tensolog.optimizer.fuse.planning.graph import Graph
 from tensolog.optimizer.fuse.planning.machine import Limits
 from tensolog.optimizer.fuse.planning.planner import plan, unfused_s

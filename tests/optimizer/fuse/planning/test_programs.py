@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
-from tensolog.optimizer.fuse.planning.candidates import all_conditions
+from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
 from tensolog.optimizer.fuse.planning.planner import FusionError, make_plan, plan
 
 from .build import Build
