@@ -20,6 +20,8 @@ from ...graph.graph import Graph, Node
 
 INTEGERS = frozenset({"int8", "uint8"})
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+# What quantizes by the range of the numbers themselves.
+RANGED = "DynamicQuantizeLinear"
 PRODUCTS = frozenset({"MatMul", "Gemm", "Conv"})
 # How far a bias may be from integers of the scale that sums have, relative to that scale.
 NEAR = 1e-4
@@ -52,10 +54,15 @@ class Group:
 
 
 def separate(graph: Graph) -> None:
-    """Give each reader of a dequantized tensor a node of its own, as the runtime does."""
+    """Give each reader of a dequantized tensor a node of its own, as the runtime does.
+
+    The same for scales of products that are quantized while the model runs.
+    """
     for number in graph.order():
         node = graph.nodes[number]
-        if node.operator != DEQUANTIZE or graph.is_pinned(node.outputs[0]):
+        if node.operator != DEQUANTIZE and not _scales(graph, node):
+            continue
+        if graph.is_pinned(node.outputs[0]):
             continue
         (value,) = node.outputs
         for user in sorted(graph.users.get(value, ()))[1:]:
@@ -65,6 +72,16 @@ def separate(graph: Graph) -> None:
             inputs = tuple(copied if one == value else one for one in reader.inputs)
             graph.remove_node(user)
             graph.put_node(user, _renamed(reader, reader.outputs, inputs))
+
+
+def _scales(graph: Graph, node: Node) -> bool:
+    """Tell whether a node multiplies the scale that a tensor is quantized with by a known one."""
+    makers = [graph.nodes[graph.producer[v]] for v in node.inputs if v in graph.producer]
+    return (
+        node.operator == "Mul"
+        and [one.operator for one in makers] == [RANGED]
+        and any(value in graph.constants for value in node.inputs)
+    )
 
 
 def _renamed(node: Node, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Node:

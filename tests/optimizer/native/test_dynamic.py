@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, compose, helper, numpy_helper
+from tensolog.optimizer.match.rewrite import clean
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
@@ -287,3 +288,33 @@ def test_what_no_integers_depend_on_may_round():
     found = candidates(Meanings(graph)).computable
     left = [graph.names[graph.nodes[n].outputs[0]] for n in found]
     assert left == ["apart"]
+
+
+def test_several_products_of_one_tensor_quantize_it_once():
+    """As queries, keys and values do, each quantized by itself in the model."""
+    parts = [compose.add_prefix(replace(MATRIX, x=(5, 36), y=(5, 70)).model(), at) for at in "abc"]
+    for part in parts:
+        for one in part.graph.node:
+            one.input[:] = [
+                "x" if name.endswith("x") and len(name) == 2 else name for name in one.input
+            ]
+    graph = helper.make_graph(
+        [one for part in parts for one in part.graph.node],
+        "several",
+        [helper.make_tensor_value_info("x", FLOAT, (5, 36))],
+        [part.graph.output[0] for part in parts],
+        [one for part in parts for one in part.graph.initializer],
+    )
+    imports = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    cleaned = load_graph(proto)
+    cleaned.types = infer_types(cleaned)
+    clean(cleaned, 1 << 20)
+    changed, library = fused(to_model(cleaned))
+    made = [node.op_type for node in changed.graph.node]
+    assert len(made) == 4
+    assert made.count("DynamicQuantizeLinear") == 1
+    feeds = MATRIX.feeds(np.random.default_rng(5), rows=5)
+    wanted = opened(proto).run(None, feeds)
+    for found, one in zip(opened(changed, library).run(None, feeds), wanted, strict=True):
+        np.testing.assert_array_equal(found, one)
