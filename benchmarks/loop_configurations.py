@@ -38,7 +38,7 @@ from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.loops.lower import reconfigured
+from tensolog.optimizer.native.loops.lower import Kernel, reconfigured
 
 from .environment import RESULTS
 from .rows import rows_file, write_rows
@@ -158,7 +158,7 @@ def configurations(meanings: Meanings, found: RegionKernel) -> tuple[str, list[R
         name = f"{heads} heads, {queries} queries, {keys} keys, {depth} wide"
     else:
         of = RowSizes(digest_of(found), extents[0], extents[1])
-        chosen = [ChosenRows(way, of) for way in in_order_of_trial(of, legal_rows(of))]
+        chosen = [ChosenRows(way, of) for way in legal_rows(of)[1:]]
         made = [replace(found, kernel=reconfigured(meanings, found.region, c)) for c in chosen]
         name = f"{found.kernel.label}, {extents[0]} x {extents[1]}"
     distinct = {one.kernel.name: one for one in reversed(made)}
@@ -171,7 +171,7 @@ def race(
 ) -> list[Timed] | None:
     """Return the times of configurations over that of the default, in one race."""
     kernels = [one.kernel for one in (found, *others)]
-    library = build(kernels, levels=[native_level()])
+    library = build([kernels[0], *sorted(kernels[1:], key=_chosen)], levels=[native_level()])
     graph = meanings.graph
     laps = measured_forms(
         graph, found.region, kernels, library, graph.types, threads=1, budget_s=budget_s
@@ -180,6 +180,11 @@ def race(
         return None
     default = laps[found.kernel.name][KERNEL]
     return [beside(laps[one.kernel.name][KERNEL], default) for one in others]
+
+
+def _chosen(kernel: Kernel) -> Any:
+    """Return what a kernel was chosen to be: libraries of equal kernels are compiled once."""
+    return None if kernel.configuration is None else kernel.configuration.configuration
 
 
 def measure(model: onnx.ModelProto, budget_s: float) -> dict[str, Any] | None:

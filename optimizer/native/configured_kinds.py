@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ...catalog import Catalog
 from ..graph.graph import TensorType
@@ -51,8 +50,8 @@ from .region_kinds import Kind
 
 # Of the time for racing kernels alone, what compiling configurations may take, and what one takes.
 COMPILING_SHARE, COMPILING_S, CONVOLUTION_S = 0.4, 0.35, 0.8
-# The share for attentions and rows, which most of the time takes less than what products do.
-OTHERS_SHARE = 0.15
+# The share for attentions and rows, which mostly take less time than products; and what rows take.
+OTHERS_SHARE, ROWS_S = 0.2, 0.15
 # Of that time, what is kept before configurations of convolutions are tried.
 SPARED_S = 6.0
 # Rounds of a race that tell something.
@@ -156,40 +155,50 @@ class ConfiguredKinds:
         Each is of the sorts of the kind that it stands beside; `types` and `budget_s` are those of
         `kinds`.
         """
-        left = int(budget_s * OTHERS_SHARE / COMPILING_S)
         sized = [
             (kind, sizes)
             for kind in kinds
             if (sizes := self._sizes_of_other(kind.regions[0], types)) is not None
         ]
         sized.sort(key=lambda one: -len(one[0].regions) * _work(one[1]))
-        made: list[Kind] = []
+        known: list[Kind] = []
+        fresh: list[tuple[int, float, Kind]] = []
         for kind, sizes in sized:
-            chosen: list[ChosenAttention | ChosenRows]
-            if isinstance(sizes, AttentionSizes):
-                chosen = [
-                    ChosenAttention(one, self.here.level, sizes)
-                    for one in _chosen(
-                        self.attentions, sizes, legal_attentions(sizes, self.here), left
-                    )
-                ]
-            else:
-                ways = _chosen(self.rows, sizes, legal_rows(sizes), left)
-                chosen = [ChosenRows(one, sizes) for one in ways]
-            names = {kind.name}
-            for one in chosen:
-                again = [
-                    configured_attention(each, one)
-                    if isinstance(one, ChosenAttention)
-                    else replace(each, kernel=row_kernel(meanings, each.region, one))
-                    for each in kind.regions
-                ]
-                name = again[0].kernel.name
-                if name not in names:  # it makes a difference
-                    names.add(name)
-                    made.append(Kind(again, set(kind.sorts)))
-                    left -= 1
-        return made
+            best, others = self._others_of(sizes)
+            known += _in_configurations(meanings, kind, best)
+            compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else ROWS_S
+            made = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
+            fresh += [(round_, compiling_s, one) for round_, one in enumerate(made)]
+        # What is most promising of each kind comes before what is less so of any.
+        left_s = budget_s * OTHERS_SHARE
+        for _, compiling_s, kind in sorted(fresh, key=lambda one: one[0]):
+            left_s -= compiling_s
+            if left_s < 0:
+                break
+            known.append(kind)
+        return known
+
+    def _others_of(
+        self, sizes: AttentionSizes | RowSizes
+    ) -> tuple[list[ChosenAttention | ChosenRows], list[ChosenAttention | ChosenRows]]:
+        """Return the configuration that is known to be the fastest, and those that nobody tried."""
+        best: list[ChosenAttention | ChosenRows]
+        others: list[ChosenAttention | ChosenRows]
+        if isinstance(sizes, AttentionSizes):
+            level, ways = self.here.level, legal_attentions(sizes, self.here)
+            faster, tried = self.attentions.best(sizes), self.attentions.timed(sizes)
+            best = [ChosenAttention(faster, level, sizes)] if faster in ways[1:] and faster else []
+            fresh = [one for one in in_order_of_trial(sizes, ways) if one not in tried]
+            others = [ChosenAttention(one, level, sizes) for one in fresh]
+        else:
+            rows, row_best, rows_tried = (
+                legal_rows(sizes),
+                self.rows.best(sizes),
+                self.rows.timed(sizes),
+            )
+            best = [ChosenRows(row_best, sizes)] if row_best in rows[1:] and row_best else []
+            others = [ChosenRows(one, sizes) for one in rows[1:] if one not in rows_tried]
+        return best, others
 
     def _sizes_of_other(
         self, one: RegionKernel, types: Mapping[int, TensorType]
@@ -291,19 +300,38 @@ def _work(sizes: AttentionSizes | RowSizes) -> int:
     return sizes.heads * sizes.queries * sizes.keys * (sizes.depth + sizes.width)
 
 
-def in_order_of_trial(sizes: AttentionSizes | RowSizes, configurations: Sequence[Any]) -> list[Any]:
-    """Return the configurations but the default, which is the first, as they are worth a trial."""
-    return list(configurations[1:])
+def _in_configurations(
+    meanings: Meanings, kind: Kind, chosen: Sequence[ChosenAttention | ChosenRows]
+) -> list[Kind]:
+    """Return a kind in configurations, without those that make no difference."""
+    made = {kind.name: kind}
+    for one in chosen:
+        again = [
+            configured_attention(each, one)
+            if isinstance(one, ChosenAttention)
+            else replace(each, kernel=row_kernel(meanings, each.region, one))
+            for each in kind.regions
+        ]
+        made.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
+    del made[kind.name]
+    return list(made.values())
 
 
-def _chosen(
-    timed: TimedConfigurations[Any, Any], sizes: Any, configurations: Sequence[Any], count: int
-) -> list[Any]:
-    """Choose what takes part: what is known to be faster, else up to `count` that nobody tried.
+def in_order_of_trial(
+    sizes: AttentionSizes, configurations: Sequence[AttentionConfiguration]
+) -> list[AttentionConfiguration]:
+    """Return the configurations but the default, which is the first, as they are worth a trial.
 
-    The first of `configurations` is the default.
+    Blocks much unlike the default's are slower nearly always; of tiles of other heights those come
+    first that are the fewest.
     """
-    best, known = timed.best(sizes), timed.timed(sizes)
-    fresh = [one for one in in_order_of_trial(sizes, configurations) if one not in known]
-    tried = fresh[: max(0, min(count, MOST_OF_ONE))]
-    return [*([best] if best in configurations[1:] else []), *tried]
+    apart: dict[int, list[tuple[float, AttentionConfiguration]]] = {}
+    for one in configurations[1:]:
+        how_far = abs(math.log(one.block / min(sizes.default_block, sizes.queries)))
+        apart.setdefault(one.tile_rows, []).append((how_far, one))
+    ranked = [
+        (rank, -(-sizes.queries // one.tile_rows), one)
+        for of_height in apart.values()
+        for rank, (_, one) in enumerate(sorted(of_height))
+    ]
+    return [one for _, _, one in sorted(ranked)]

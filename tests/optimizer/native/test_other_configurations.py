@@ -160,9 +160,10 @@ def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
     with Catalog(":memory:") as catalog:
         first = ConfiguredKinds(catalog, threads=1)
         made = first.others(meanings, [default], meanings.graph.types, budget_s=5.0)
-        assert len(made) == 2 and all(kind.sorts == {0, 2} for kind in made)
-        faster, slower = made
-        first.note(kinds_with_laps([default, *made], [1.0, 0.8, 1.2]), meanings.graph.types)
+        assert len(made) >= 2 and all(kind.sorts == {0, 2} for kind in made)
+        faster, slower = made[:2]
+        raced = kinds_with_laps([default, faster, slower], [1.0, 0.8, 1.2])
+        first.note(raced, meanings.graph.types)
         assert faster.beside_default.is_faster and not slower.beside_default.is_faster
         assert not slower.is_promising and "no faster" in slower.refusal([faster])
         again = ConfiguredKinds(catalog, threads=1)
@@ -173,6 +174,24 @@ def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
         assert only.configuration == faster.configuration
         two = ConfiguredKinds(catalog, threads=2)
         assert two.others(meanings, [default], meanings.graph.types, budget_s=0.0) == []
+
+
+def test_each_kernel_is_tried_once_before_any_is_tried_twice():
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["a"], axes=[-1]),
+        helper.make_node("LogSoftmax", ["z"], ["b"], axis=-1),
+    ]
+    given, made = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
+    graph = load_graph(model(nodes, given, made, opset=17))
+    graph.types = infer_types(graph)
+    meanings = Meanings(graph)
+    kinds = [Kind([one]) for one in regions(meanings, graph.nodes)]
+    with Catalog(":memory:") as catalog:
+        configurations = ConfiguredKinds(catalog, threads=1)
+        first, second, *_ = configurations.others(meanings, kinds, graph.types, budget_s=2.5)
+    assert {first.regions[0].region, second.regions[0].region} == {
+        k.regions[0].region for k in kinds
+    }
 
 
 def test_the_fastest_configuration_alone_is_kept():
@@ -191,7 +210,7 @@ def test_another_plan_has_the_configuration_of_the_same_kernel(proto):
     with Catalog(":memory:") as catalog:
         configurations = ConfiguredKinds(catalog, threads=1)
         types = meanings.graph.types
-        (kind,) = configurations.others(meanings, [Kind([found])], types, budget_s=2.5)
+        kind, *_ = configurations.others(meanings, [Kind([found])], types, budget_s=2.5)
     other, again = found_in(proto)
     (made,) = reconfigured(other, [again], [kind])
     assert made.kernel.name == kind.name
