@@ -11,7 +11,7 @@ from .devices import Cluster, ClusterError, Device, Link
 _DEVICES = """
     SELECT name, kind, cores, memory_bytes, flops_per_s, memory_bytes_per_s,
         coalesce(instruction_set, ''), node, launch_s, coalesce(machine, ''),
-        coalesce(stage_s, 0), coalesce(contention_s_per_byte, 0)
+        coalesce(stage_s, 0), coalesce(contention_s_per_byte, 0), coalesce(address, '')
     FROM device WHERE cluster_hash = ? ORDER BY device_id"""
 _LINKS = """
     SELECT source, target, latency_s, bytes_per_s, wire
@@ -32,6 +32,7 @@ def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
                 "cluster_hash": [cluster.hash],
                 "name": [cluster.name],
                 "devices": [len(devices)],
+                "scheduler": [cluster.scheduler or None],
                 "stored_at": [datetime.datetime.now(datetime.UTC).replace(tzinfo=None)],
             },
         )
@@ -52,6 +53,7 @@ def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
                 "machine": [device.fingerprint or None for device in devices],
                 "stage_s": [device.stage_s for device in devices],
                 "contention_s_per_byte": [device.contention_s_per_byte for device in devices],
+                "address": [device.address or None for device in devices],
             },
         )
         if links:
@@ -75,7 +77,8 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
     Raises ClusterError where the catalog has none.
     """
     rows = catalog.connection.execute(
-        "SELECT cluster_hash, name FROM cluster WHERE name = $1 OR starts_with(cluster_hash, $1)"
+        "SELECT cluster_hash, name, coalesce(scheduler, '') FROM cluster"
+        " WHERE name = $1 OR starts_with(cluster_hash, $1)"
         " ORDER BY name = $1 DESC, stored_at DESC LIMIT 1",
         [name],
     ).fetchall()
@@ -84,17 +87,19 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
             f"the catalog {catalog.path} has no cluster {name}: "
             'tensolog sql "SELECT name FROM cluster" lists them'
         )
-    ((key, own),) = rows
+    ((key, own, scheduler),) = rows
     devices = catalog.connection.execute(_DEVICES, [key]).fetchall()
     links = catalog.connection.execute(_LINKS, [key]).fetchall()
-    return Cluster(own, tuple(Device(*row) for row in devices), tuple(Link(*row) for row in links))
+    return Cluster(
+        own, tuple(Device(*row) for row in devices), tuple(Link(*row) for row in links), scheduler
+    )
 
 
 def load_measured(catalog: Catalog, fingerprint: str, cores: int) -> Cluster | None:
     """Return the newest cluster of a machine's processes that was measured for so many cores."""
     rows = catalog.connection.execute(
         "SELECT cluster_hash FROM device JOIN cluster USING (cluster_hash)"
-        " WHERE kind = 'cpu' GROUP BY cluster_hash, stored_at"
+        " WHERE kind = 'cpu' AND scheduler IS NULL GROUP BY cluster_hash, stored_at"
         " HAVING bool_and(machine = ?) AND sum(cores) = ? AND count(*) > 1"
         " ORDER BY stored_at DESC LIMIT 1",
         [fingerprint, cores],

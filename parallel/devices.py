@@ -62,7 +62,8 @@ class Device:
     `flops_per_s` counts float32 operations of the whole device, `memory_bytes_per_s` what it reads
     and writes. `launch_s` is what starting an operator takes. Devices of equal `kind` and
     `processor` run a kernel equally fast. `fingerprint` names the machine of the catalog whose
-    measured kernels hold for the device; empty: none does.
+    measured kernels hold for the device; empty: none does. `address` is that of the
+    worker of a cluster's engine; empty: the device is none.
 
     `stage_s` is what running a stage takes beside its operators. A stage is all that a device
     computes without hearing from the others, and hands over what it gives at its end. 0: operators
@@ -83,6 +84,7 @@ class Device:
     fingerprint: str = ""
     stage_s: float = 0.0
     contention_s_per_byte: float = 0.0
+    address: str = ""
 
     @property
     def model(self) -> tuple[Any, ...]:
@@ -90,7 +92,7 @@ class Device:
         return tuple(
             getattr(self, field.name)
             for field in fields(self)
-            if field.name not in ("name", "node")
+            if field.name not in ("name", "node", "address")
         )
 
 
@@ -114,11 +116,15 @@ class Link:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Devices, and for each ordered pair of them at most one link."""
+    """Devices, and for each ordered pair of them at most one link.
+
+    Where devices are workers of an engine, `scheduler` is the address at which it is asked.
+    """
 
     name: str
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
+    scheduler: str = ""
 
     def __post_init__(self) -> None:
         """Raise ClusterError unless names are distinct and links join devices that are there."""
@@ -130,6 +136,14 @@ class Cluster:
             raise ClusterError(f"two devices are named {twice}: give each a name of its own")
         for device in self.devices:
             _check_device(device)
+            if bool(device.address) != bool(self.scheduler):
+                lacks, has = (
+                    ("address", "scheduler") if self.scheduler else ("scheduler", "address")
+                )
+                raise ClusterError(
+                    f"there is no {lacks} with the {has} of {self.scheduler or device.name}: "
+                    "describe workers as tensolog devices measure --cluster ADDRESS does"
+                )
         known, seen = set(names), set()
         for link in self.links:
             for end in (link.source, link.target):
@@ -183,6 +197,7 @@ class Cluster:
             self.name,
             tuple(device for device in self.devices if device.name in kept),
             tuple(link for link in self.links if {link.source, link.target} <= kept),
+            self.scheduler,
         )
 
 
@@ -216,6 +231,8 @@ def parse_cluster(text: str, where: str = "the cluster") -> Cluster:
 def to_toml(cluster: Cluster) -> str:
     """Write a cluster as text that `parse_cluster` reads, each device and link on its own."""
     lines = [f"name = {_quoted(cluster.name)}"]
+    if cluster.scheduler:
+        lines.append(f"scheduler = {_quoted(cluster.scheduler)}")
     for device in cluster.devices:
         lines += ["", "[[device]]", f"name = {_quoted(device.name)}"]
         lines += [f"kind = {_quoted(device.kind)}", f"cores = {device.cores}"]
@@ -228,8 +245,9 @@ def to_toml(cluster: Cluster) -> str:
         for key in ("stage_s", "contention_s_per_byte"):
             if getattr(device, key):
                 lines.append(f"{key} = {float(getattr(device, key))!r}")
-        if device.node:
-            lines.append(f"node = {_quoted(device.node)}")
+        for key, text in (("node", device.node), ("address", device.address)):
+            if text:
+                lines.append(f"{key} = {_quoted(text)}")
     for link in cluster.links:
         lines += ["", "[[link]]", f"source = {_quoted(link.source)}"]
         lines += [f"target = {_quoted(link.target)}", f"latency_s = {float(link.latency_s)!r}"]
@@ -243,13 +261,13 @@ def to_toml(cluster: Cluster) -> str:
 
 _EXACT_DEVICE = frozenset(
     {"memory_bytes", "flops_per_s", "memory_bytes_per_s", "launch_s", "node", "stage_s",
-     "contention_s_per_byte"}
+     "contention_s_per_byte", "address"}
 )  # fmt: skip
 _EXACT_LINK = frozenset({"source", "target", "latency_s", "bytes_per_s", "wire"})
 
 
 def _cluster(data: Mapping[str, Any], stem: str) -> Cluster:
-    _check_keys(data, frozenset({"name", "device", "link"}), "the file")
+    _check_keys(data, frozenset({"name", "scheduler", "device", "link"}), "the file")
     devices = [
         device
         for number, entry in enumerate(_tables(data, "device"))
@@ -261,7 +279,11 @@ def _cluster(data: Mapping[str, Any], stem: str) -> Cluster:
     for number, entry in enumerate(_tables(data, "link")):
         for link in _links(entry, devices, f"[[link]] {number + 1}"):
             links.setdefault((link.source, link.target), link)
-    return Cluster(_text(data, "name", stem, "the file"), tuple(devices), tuple(links.values()))
+    name, scheduler = (
+        _text(data, key, otherwise, "the file")
+        for key, otherwise in (("name", stem), ("scheduler", ""))
+    )
+    return Cluster(name, tuple(devices), tuple(links.values()), scheduler)
 
 
 def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -296,9 +318,12 @@ def _devices(entry: Mapping[str, Any], where: str) -> Iterable[Device]:
             where,
             otherwise=0.0,
         ),
+        _text(entry, "address", "", where),
     )
     nodes = _whole(entry, "nodes", 1, where) if "nodes" in entry else 0
     count = _whole(entry, "count", 1, where) if "count" in entry else 0
+    if device.address and (nodes or count):
+        raise ClusterError(f"{where} has an address: a worker stands for one device, so drop count")
     if (nodes or 1) * (count or 1) > _MOST_DEVICES:
         raise ClusterError(f"{where}: more than {_MOST_DEVICES} devices are not planned for")
     for node, number in itertools.product(range(nodes or 1), range(count or 1)):

@@ -32,9 +32,10 @@ from .choosing.contest import timed
 from .device_rows import load_measured, store_cluster
 from .devices import Cluster, ClusterError, Device, Link
 from .partitioner import part
+from .runnable_plan import Partition
 from .serving.instance import Array, Instance, Start
 from .serving.pinning import here, topology
-from .serving.worker_group import WorkerGroup, starts_of
+from .serving.worker_group import Group, WorkerGroup, starts_of
 from .simulation.placement import whole_on
 from .simulation.tasks import Problem
 from .simulation.times import Times
@@ -45,8 +46,12 @@ _MATRIX = 384  # as in profiles/machine.py, whose peak is that of one core with 
 _STREAMED_BYTES = 64 << 20
 _COPIES = 16
 _SECONDS, _RUNS = 0.2, 5
-_LARGE_BYTES, _SMALL_BYTES = 16 << 20, 64
-_HOPS, _ROUNDS = 7, 15
+_LARGE_BYTES, _MEDIUM_BYTES, _SMALL_BYTES = 16 << 20, 1 << 20, 64
+# Where a hop with so many bytes takes longer, larger ones are not sent.
+_SLOW_S = 2e-3
+_MOST_BYTES_PER_S = 1e12
+# An even number of hops: the row ends where it begins, as it does without them.
+_HOPS, _ROUNDS, _LEAST_ROUNDS, _LINK_S = 8, 15, 5, 3.0
 # Products of so many rows in a row, each a stage of 20 to 50 us with weights of its own: together
 # more than what a core's own cache holds, as those of a model are.
 _STAGES, _ROWS, _WIDTH = 32, 64, 256
@@ -57,6 +62,7 @@ _LEAST_LATENCY_S = 1e-6
 Tell = Callable[[str, int, int, str], None]
 Places = tuple[tuple[int, ...], ...]
 """The processors of each process."""
+StartGroup = Callable[[Partition, Path], Group]
 
 
 def measure_machine(
@@ -77,31 +83,23 @@ def measure_machine(
         )
     places = here(processes, threads)
     nodes = {processor.number: processor.node for processor in topology(processors())}
-    with tempfile.TemporaryDirectory(prefix="tensolog-measure-") as name:
-        folder = Path(name)
-        kernels = _kernels(folder)
-        medians = {}
-        for number, (what, (model, feeds)) in enumerate(kernels.items()):
-            if tell is not None:
-                tell("measuring", number, len(kernels) + 1, what)
-            medians[what] = _busy(model, feeds, threads, places)
-        if tell is not None:
-            tell("measuring", len(kernels), len(kernels) + 1, "links")
-        hop_s, bytes_per_s = _link(folder, places) if processes > 1 else (0.0, 1.0)
-        stage_s, contention_s = _stage(folder, threads, places) if processes > 1 else (0.0, 0.0)
+    rates = measure_rates(threads, places, tell=tell)
+    if tell is not None:
+        tell("measuring", 1, 1, "links")
+    hop_s, bytes_per_s = measure_link(_processes(places)) if processes > 1 else (0.0, 1.0)
+    stage_s, contention_s = _stage(threads, places) if processes > 1 else (0.0, 0.0)
     memory = min(memory_limit_bytes() or memory_bytes(), memory_bytes())
-    several = (medians["more operators"] - medians["one operator"]) / (_COPIES - 1)
     facts = identity()
     devices = tuple(
         Device(
             name=f"process{number}",
             cores=threads,
             memory_bytes=memory // processes,
-            flops_per_s=2.0 * _MATRIX**3 / medians["a matrix product"],
-            memory_bytes_per_s=2.0 * _STREAMED_BYTES / medians["memory"],
+            flops_per_s=rates["flops_per_s"],
+            memory_bytes_per_s=rates["memory_bytes_per_s"],
             processor=facts.instruction_set,
             node=f"node{nodes.get(place[0], 0)}" if place else "",
-            launch_s=max(0.0, several),
+            launch_s=rates["launch_s"],
             fingerprint=facts.fingerprint,
             stage_s=stage_s,
             contention_s_per_byte=contention_s,
@@ -125,6 +123,23 @@ def this_machine(catalog: Catalog | None) -> Cluster:
         if catalog is not None:
             store_cluster(catalog, known)
     return known
+
+
+def measure_rates(threads: int, places: Places, *, tell: Tell | None = None) -> dict[str, float]:
+    """Return what a process computes while processes on all places do; keys are those of Device."""
+    with tempfile.TemporaryDirectory(prefix="tensolog-measure-") as name:
+        kernels = _kernels(Path(name))
+        medians = {}
+        for number, (what, (model, feeds)) in enumerate(kernels.items()):
+            if tell is not None:
+                tell("measuring", number, len(kernels) + 1, what)
+            medians[what] = _busy(model, feeds, threads, places)
+    several = (medians["more operators"] - medians["one operator"]) / (_COPIES - 1)
+    return {
+        "flops_per_s": 2.0 * _MATRIX**3 / medians["a matrix product"],
+        "memory_bytes_per_s": 2.0 * _STREAMED_BYTES / medians["memory"],
+        "launch_s": max(0.0, several),
+    }
 
 
 def _kernels(folder: Path) -> dict[str, tuple[Path, dict[str, Array]]]:
@@ -166,23 +181,48 @@ def _busy(model: Path, feeds: dict[str, Array], threads: int, places: Places) ->
     return statistics.median(float(np.median(entry)) for entry in times) * 1e-9
 
 
-def _link(folder: Path, places: Places) -> tuple[float, float]:
+def measure_link(start: StartGroup) -> tuple[float, float]:
     """Return what it adds in s that a stage runs elsewhere, and the bytes/s of what it reads there.
 
-    That is the time of a row of operators that two processes compute in turns, without that of
-    one process that computes all of them.
+    `start(partition, folder)` starts a group of two devices, or of the first of them. Over slow
+    links smaller tensors are sent, and fewer.
     """
-    seconds = []
-    for size in (_SMALL_BYTES, _LARGE_BYTES):
-        feeds = {"x": np.zeros(max(1, size // 4), np.float32)}
-        with _alone_and_apart(folder / f"row{size}", _row(size), _HOPS + 1, places) as groups:
-            alone_s, apart_s = _latencies(groups, feeds)
-        seconds.append((apart_s - alone_s) / _HOPS)
-    small_s, large_s = seconds
-    return max(0.0, small_s), _LARGE_BYTES / max(1e-9, large_s - small_s)
+    with tempfile.TemporaryDirectory(prefix="tensolog-link-") as name:
+        folder = Path(name)
+        small_s = measure_hop(start, folder, _SMALL_BYTES)
+        size = _MEDIUM_BYTES
+        larger_s = measure_hop(start, folder, size)
+        if larger_s - small_s < _SLOW_S:
+            size = _LARGE_BYTES
+            larger_s = measure_hop(start, folder, size)
+    # What lies in shared memory is not sent: it may take no time that can be measured.
+    return max(0.0, small_s), size / max(size / _MOST_BYTES_PER_S, larger_s - small_s)
 
 
-def _stage(folder: Path, threads: int, places: Places) -> tuple[float, float]:
+def measure_hop(start: StartGroup, folder: Path, size: int) -> float:
+    """Return the seconds that each change of the device adds, for a tensor of `size` bytes.
+
+    That is the time of a row of operators that two devices compute in turns, without that of one
+    device that computes all of them.
+    """
+    feeds = {"x": np.zeros(max(1, size // 4), np.float32)}
+    with _alone_and_apart(folder / f"row{size}", _row(size), _HOPS + 1, start) as groups:
+        alone_s, apart_s = _latencies(groups, feeds)
+    return (apart_s - alone_s) / _HOPS
+
+
+def _processes(places: Places) -> StartGroup:
+    """Return what starts a group of processes on the first and the last of the places."""
+
+    def start(partition: Partition, folder: Path) -> WorkerGroup:
+        pinned = (places[0][:1], places[-1][:1])[: len(partition.devices)]
+        starts = starts_of(partition, Start(folder / "model.onnx", 1), pinned)
+        return WorkerGroup(partition, starts, partition.slots)
+
+    return start
+
+
+def _stage(threads: int, places: Places) -> tuple[float, float]:
     """Return what running a stage takes a device in s, and by how much a byte of weights longer.
 
     The first from a row of products that two processes compute in turns, for several requests at a
@@ -190,11 +230,13 @@ def _stage(folder: Path, threads: int, places: Places) -> tuple[float, float]:
     takes longer while all processes compute it.
     """
     model, feeds = _products()
-    file = folder / "products.onnx"
-    file.write_bytes(model.SerializeToString())
-    busy_s, alone_s = _busy(file, feeds, threads, places), _busy(file, feeds, threads, places[:1])
-    with _alone_and_apart(folder / "products", model, _STAGES, places) as (_, apart):
-        busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
+    with tempfile.TemporaryDirectory(prefix="tensolog-stage-") as name:
+        file = Path(name) / "products.onnx"
+        file.write_bytes(model.SerializeToString())
+        busy_s, alone_s = (_busy(file, feeds, threads, some) for some in (places, places[:1]))
+        rows = _alone_and_apart(Path(name) / "row", model, _STAGES, _processes(places))
+        with rows as (_, apart):
+            busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
     period_s = 1e-9 / sum(1 / float(np.median(times)) for times in busy)
     contention_s = max(0.0, busy_s - alone_s)
     # Half of the stages are on each of the two devices, which are both busy.
@@ -204,16 +246,16 @@ def _stage(folder: Path, threads: int, places: Places) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def _alone_and_apart(
-    folder: Path, model: onnx.ModelProto, operators: int, places: Places
-) -> Iterator[list[WorkerGroup]]:
-    """Open a row of operators in one process, and in two that compute them in turns."""
+    folder: Path, model: onnx.ModelProto, operators: int, start: StartGroup
+) -> Iterator[list[Group]]:
+    """Open a row of operators on one device, and on two that compute them in turns."""
     devices = tuple(
         Device(f"p{n}", memory_bytes=1, flops_per_s=1e9, memory_bytes_per_s=1e9) for n in range(2)
     )
     links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
     cluster = Cluster("two", devices, links)
     problem = Problem(read_workload(model), cluster, Times(cluster))
-    groups: list[WorkerGroup] = []
+    groups: list[Group] = []
     try:
         for number, other in enumerate((0, 1)):
             plan = tuple(whole_on(other * (place % 2)) for place in range(operators))
@@ -222,9 +264,7 @@ def _alone_and_apart(
             target = folder / str(number)
             target.mkdir(parents=True)
             parted.write(target)
-            start = Start(target / "model.onnx", 1)
-            pinned = (places[0][:1], places[-1][:1])[: len(own.devices)]
-            groups.append(WorkerGroup(own, starts_of(own, start, pinned), own.slots))
+            groups.append(start(own, target))
         for group in groups:
             group.ready()
         yield groups
@@ -233,12 +273,15 @@ def _alone_and_apart(
             group.close()
 
 
-def _latencies(groups: Sequence[WorkerGroup], feeds: dict[str, Array]) -> list[float]:
+def _latencies(groups: Sequence[Group], feeds: dict[str, Array]) -> list[float]:
     """Return the median seconds of a request in each group, timed in turns."""
     lanes = [group.lane(0) for group in groups]
     given = {name: [array] for name, array in feeds.items()}
     times: list[list[float]] = [[] for _ in groups]
-    for _ in range(_ROUNDS):
+    end_s = time.perf_counter() + _LINK_S
+    for number in range(_ROUNDS):
+        if number >= _LEAST_ROUNDS and time.perf_counter() > end_s:
+            break
         for lane, found in zip(lanes, times, strict=True):
             start_s = time.perf_counter()
             lane.run(given, _LIMIT_S)

@@ -421,4 +421,4 @@ def alike(cluster: Cluster, count: int) -> Cluster:
         Link(a.name, b.name, link.latency_s, link.bytes_per_s)
         for a, b in itertools.permutations(devices, 2)
     )
-    return Cluster(cluster.name, devices, links)
+    return replace(cluster, devices=devices, links=links)

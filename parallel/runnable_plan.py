@@ -127,6 +127,32 @@ class Partition:
             raise ValueError("devices and what they have differ in number")
 
 
+@dataclass(frozen=True)
+class PlannedWorker:
+    """The worker of a cluster that a device stands for: its name, and its address then."""
+
+    name: str
+    address: str
+
+    @property
+    def host(self) -> str:
+        """Return the name or number of its machine in the network."""
+        return self.address.partition("://")[2].rpartition(":")[0]
+
+
+@dataclass(frozen=True)
+class RemoteWorkers:
+    """The cluster that a partition runs on: the scheduler's address, and workers.
+
+    `workers` are by instance and device of the partition; `needed_bytes` is what the part of each
+    device takes at least, on whichever worker.
+    """
+
+    scheduler: str
+    workers: tuple[tuple[PlannedWorker, ...], ...]
+    needed_bytes: tuple[int, ...]
+
+
 def _check(number: int, count: int, what: str, least: int = 0) -> None:
     if not least <= number < count:
         raise ValueError(f"the partition names {what} that there is not: {number}")

@@ -292,7 +292,8 @@ CREATE TABLE device (
     launch_s DOUBLE,
     machine VARCHAR,
     stage_s DOUBLE,
-    contention_s_per_byte DOUBLE
+    contention_s_per_byte DOUBLE,
+    address VARCHAR
 );
 COMMENT ON TABLE device IS 'Machines that measurements were taken on, and the devices of clusters.';
 COMMENT ON COLUMN device.device_id IS 'Key.';
@@ -313,6 +314,7 @@ COMMENT ON COLUMN device.launch_s IS 'What starting an operator takes.';
 COMMENT ON COLUMN device.machine IS 'Fingerprint of the machine whose measured kernels hold for it; NULL if none does.';
 COMMENT ON COLUMN device.stage_s IS 'What running a stage of a plan takes it beside the operators; NULL or 0 where each operator is started by itself.';
 COMMENT ON COLUMN device.contention_s_per_byte IS 'What a byte of weights takes longer while the other devices of its node compute as well.';
+COMMENT ON COLUMN device.address IS 'Address of the worker of the cluster''s engine that it is; NULL if it is none.';
 
 CREATE TABLE link (
     cluster_hash VARCHAR NOT NULL,
@@ -334,13 +336,15 @@ CREATE TABLE cluster (
     cluster_hash VARCHAR PRIMARY KEY,
     name VARCHAR NOT NULL,
     devices INTEGER NOT NULL,
-    stored_at TIMESTAMP NOT NULL
+    stored_at TIMESTAMP NOT NULL,
+    scheduler VARCHAR
 );
 COMMENT ON TABLE cluster IS 'Descriptions of devices and links that plans are made for.';
 COMMENT ON COLUMN cluster.cluster_hash IS 'Key: SHA-256, in hexadecimal, of all that is said of it.';
 COMMENT ON COLUMN cluster.name IS 'Name.';
 COMMENT ON COLUMN cluster.devices IS 'Number of its devices.';
 COMMENT ON COLUMN cluster.stored_at IS 'When it was stored, in UTC.';
+COMMENT ON COLUMN cluster.scheduler IS 'Address of the engine''s scheduler, where its devices are workers; NULL if they are none.';
 
 CREATE TABLE kernel (
     kernel_hash VARCHAR PRIMARY KEY,

@@ -84,7 +84,8 @@ def deploy(
     more than the affinity mask and the container allow; batches have at most `most_rows` rows.
     `input_shapes` gives free dimensions by input, `budget` is in seconds. With `optimize` the model
     is optimized for the number of threads chosen, in `catalog`, and the result taken where it wins.
-    With `devices` it may be divided among processes that stand for them, at the sizes of
+    With `devices` it may be divided among processes that stand for them, here or in the workers of
+    their cluster, at the sizes of
     `input_shapes`, see over_devices.py; the proofs of cuts are kept in `catalog`, as is what was
     measured and chosen. "auto" weighs that against instances, over processes of this machine as
     `catalog` knows them, measured first where it does not.
@@ -404,10 +405,13 @@ def _write_divided(
         reasons=tuple(found.reasons),
         complete=found.complete,
         variant=REWRITTEN if found.is_rewritten else ORIGINAL,
-        machine=_machine(sum(device.cores for device in devices.devices)),
+        machine=_machine(
+            sum(device.cores for device in devices.devices), devices.name * bool(devices.scheduler)
+        ),
         versions=_versions(),
         measuring_s=round(seconds, 3),
         partition=partition,
+        remote=found.remote,
         timeline=found.timeline,
     )
     written = read_deployment(plan.write(source, target, found.parted))
@@ -419,10 +423,10 @@ def _write_divided(
     return written
 
 
-def _machine(cores: int) -> dict[str, Any]:
+def _machine(cores: int, name: str = "") -> dict[str, Any]:
     here = identity()
     return {
-        "name": here.name,
+        "name": name or here.name,
         "cores": cores,
         "memory_bytes": here.memory_bytes,
         "fingerprint": here.fingerprint,

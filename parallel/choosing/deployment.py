@@ -25,7 +25,7 @@ from ...catalog.onnx.source import open_source
 from ...catalog.tensors import model_tensors
 from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.execution import embedded
-from ..runnable_plan import Partition
+from ..runnable_plan import Partition, RemoteWorkers
 from ..serving.instance import Slot
 from ..timeline import Timeline
 from .batches import BatchAxis
@@ -39,7 +39,9 @@ PLAN = "plan.json"
 FORMAT, VERSION = "tensolog.deployment", 1
 # Of deployments whose model is divided: others need not know of it. From 3 on with a timeline.
 DIVIDED_VERSION = 3
-_READ_VERSIONS = (VERSION, 2, DIVIDED_VERSION)
+# Of deployments over workers of a cluster.
+REMOTE_VERSION = 4
+_READ_VERSIONS = (VERSION, 2, DIVIDED_VERSION, REMOTE_VERSION)
 # What lies in a folder that may be replaced.
 _NAMES = frozenset({PLAN, MODEL_FOLDER})
 _HEAD_BYTES = 200  # of plan.json, which says in its first lines what it is
@@ -58,7 +60,8 @@ class Deployment:
     answered after `deadline_s` is replaced. `variant` is "original", "optimized", or
     "rewritten" where the parts of a `partition` are those of a program that rules led to. With a
     `partition` each instance is a group of processes that run parts of the model; these lie beside
-    it. `timeline` is what one of them is simulated to do for a request.
+    it. `timeline` is what one of them is simulated to do for a request. With `remote` the groups
+    are workers of a cluster.
     """
 
     model: str
@@ -82,6 +85,7 @@ class Deployment:
     measuring_s: float = 0.0
     partition: Partition | None = None
     timeline: Timeline | None = None
+    remote: RemoteWorkers | None = None
     folder: Path = Path()
 
     @property
@@ -114,6 +118,8 @@ class Deployment:
             values |= {"version": DIVIDED_VERSION, "partition": self.partition.to_json()}
         if self.timeline is not None:
             values["timeline"] = self.timeline.to_json()
+        if self.remote is not None:
+            values |= {"version": REMOTE_VERSION, "remote": asdict(self.remote)}
         return values
 
     def write(self, source: Path, target: Path, parted: Parted | None = None) -> Path:
@@ -164,7 +170,7 @@ def read_deployment(path: str | Path) -> Deployment:
             )
         if version not in _READ_VERSIONS:
             raise DeploymentError(
-                f"{file} is of version {version!r}, and this tensolog reads {DIVIDED_VERSION}: "
+                f"{file} is of version {version!r}, and this tensolog reads {REMOTE_VERSION}: "
                 "deploy the model again"
             )
         read = replace(_plan_of(values), folder=folder)
@@ -214,6 +220,12 @@ def _plan_of(values: dict[str, Any]) -> Deployment:
         named = (set(names), {output.name for output in own.outputs})
         if named != ({slot.name for slot in plan.inputs}, {slot.name for slot in plan.outputs}):
             raise ValueError("its partition is of another model")
+    if plan.remote is not None:
+        count = 0 if plan.partition is None else len(plan.partition.devices)
+        if len(plan.remote.workers) != plan.setting.instances or any(
+            len(own) != count for own in (*plan.remote.workers, plan.remote.needed_bytes)
+        ):
+            raise ValueError("its remote workers are not one for each device and instance")
     return plan
 
 

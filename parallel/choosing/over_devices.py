@@ -1,10 +1,11 @@
-"""Deploying over several devices, each a process of this machine: plans of cuts, measured.
+"""Deploying over several devices, processes of this machine or workers of a cluster: what is best.
 
 In: a model and a description of devices. The plan that the search finds for it, the one for a
 program that rules lead to (rewritten.py compares it with the model), a pipeline over all devices,
 an instance for each device (data parallelism) and one instance with all cores race in turns; none
-of their processes may have more memory than the description gives a device. A divided model is
-chosen only where it is surely better than any that is whole and fits.
+of their processes may have more memory than the description gives a device. On a cluster, one
+instance is that of one worker. A divided model is chosen only where it is surely better than any
+that is whole and fits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import onnx
 from onnx import TensorProto, helper
@@ -35,13 +36,13 @@ from ..partitioner import Parted, part
 from ..planning import ParallelPlan
 from ..planning import plan as find_plan
 from ..rewriting.joint import rules_for
-from ..runnable_plan import Partition
+from ..runnable_plan import Partition, RemoteWorkers
 from ..search.goals import PlanError
 from ..search.pipelines import staged
 from ..serving.instance import Instance, Slot, Start
 from ..serving.pinning import here_each
 from ..serving.source import Runner
-from ..serving.worker_group import WorkerGroup, starts_of
+from ..serving.worker_group import Group, WorkerGroup, starts_of
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.spans import timeline_of
@@ -55,6 +56,9 @@ from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
 from .deployment import files_beside
 from .rewritten import difference, why_as_it_is
 from .settings import Goal, Limit, LimitError, Measured, Setting, best
+
+if TYPE_CHECKING:
+    from ..cluster.crew import ClusterCrew
 
 Tell = Callable[[str, str], None]
 Opened = tuple[list[Runner], int]
@@ -85,6 +89,7 @@ class Divided:
     rows: int
     parted: Parted | None
     plan: ParallelPlan | None
+    remote: RemoteWorkers | None
     timeline: Timeline | None
 
     @property
@@ -98,11 +103,14 @@ class _Division:
     """A plan that was opened: its parts, the search that it came from, and its first instance."""
 
     parted: Parted
-    found: ParallelPlan
+    found: ParallelPlan | None
     plan: Plan
+    problem: Problem
+    # The workers of each instance, where they are some of a cluster.
+    remote: RemoteWorkers | None = None
 
     def timeline(self) -> Timeline:
-        return timeline_of(Simulation(self.found.problem, self.plan))
+        return timeline_of(Simulation(self.problem, self.plan))
 
 
 def check_devices(cluster: Cluster) -> None:
@@ -141,8 +149,16 @@ def choose_over_devices(
     here, PlanError, with the number of devices that would do, where none of them holds the model
     together, LimitError where nothing keeps the limits.
     """
-    check_devices(cluster)
-    with tempfile.TemporaryDirectory(prefix="tensolog-parts-") as folder:
+    with contextlib.ExitStack() as open_for:
+        crew: ClusterCrew | None = None
+        if cluster.scheduler:
+            # Imported within functions: what only plans over a cluster need.
+            from ..cluster.crew import ClusterCrew
+
+            crew = open_for.enter_context(ClusterCrew(cluster))
+        else:
+            check_devices(cluster)
+        folder = open_for.enter_context(tempfile.TemporaryDirectory(prefix="tensolog-parts-"))
         question = _Question(
             model,
             cluster,
@@ -154,6 +170,7 @@ def choose_over_devices(
             tell,
             Path(folder),
             instances,
+            crew,
         )
         return question.answer()
 
@@ -170,6 +187,7 @@ class _Question:
     tell: Tell
     folder: Path
     also: Sequence[Setting] = ()
+    crew: ClusterCrew | None = None
     contenders: list[Contender] = field(default_factory=list)
     divisions: dict[Setting, _Division] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -185,8 +203,11 @@ class _Question:
         rows = next((slot.shape[0] for slot in inputs if slot.shape), 1)
         rows = rows if isinstance(rows, int) else 1
         with closing(self.contenders):
-            self.open_whole(rows, feeds)
-            self.calibrate(workload, feeds)
+            if self.crew is None:
+                self.open_whole(rows, feeds)
+                self.calibrate(workload, feeds)
+            else:
+                self.open_whole_on_workers(workload, rows, feeds)
             self.open_divided(workload, rows, feeds)
             _, complete = race(
                 self.contenders,
@@ -209,6 +230,7 @@ class _Question:
             rows,
             None if division is None else division.parted,
             None if division is None else division.found,
+            None if division is None else division.remote,
             None if division is None else division.timeline(),
         )
 
@@ -239,6 +261,20 @@ class _Question:
         problem = Problem(workload, self.cluster, KernelTimes(self.cluster, self.catalog))
         place = self.beside("calibration")
         self.calibration = calibrate(problem, model_file(self.model), dict(feeds), place)
+
+    def open_whole_on_workers(self, workload: Workload, rows: int, feeds: Feeds) -> None:
+        """Open the whole model on the fastest worker, and on each where these are alike."""
+        problem = Problem(workload, self.cluster, KernelTimes(self.cluster))
+        devices = self.cluster.devices
+        order = sorted(range(len(devices)), key=lambda n: -devices[n].flops_per_s)
+        plans = [tuple(whole_on(n) for _ in workload.operators) for n in order]
+        fits = self.open_parts(
+            plans[:1], problem, None, Setting(1, devices[order[0]].cores, rows), feeds
+        )
+        if fits and len(plans) > 1 and len({device.cores for device in devices}) == 1:
+            self.open_parts(
+                plans, problem, None, Setting(len(plans), devices[0].cores, rows), feeds
+            )
 
     def instances(self, cores: Sequence[int], memory: Sequence[int]) -> Opened:
         opened: list[Instance] = []
@@ -364,19 +400,35 @@ class _Question:
         feeds: Feeds,
     ) -> bool:
         """Open a plan, unless that is the whole model as it is; tell whether it runs."""
-        parted = [self.limited(part(found.problem, plan, name)) for plan in instances]
+        setting = Setting(len(instances), 1, rows, name)
+        return self.open_parts(instances, found.problem, found, setting, feeds)
+
+    def open_parts(
+        self,
+        instances: Sequence[Plan],
+        problem: Problem,
+        found: ParallelPlan | None,
+        setting: Setting,
+        feeds: Feeds,
+    ) -> bool:
+        """Open the parts of instances of a plan, unless they are open; tell whether they run."""
+        parted = [self.limited(part(problem, plan, setting.plan)) for plan in instances]
         first = parted[0].partition
-        is_whole = len(first.devices) < 2 and not _steps(found)
+        is_whole = found is not None and len(first.devices) < 2 and not _steps(found)
         if is_whole or not all(one.partition.is_like(first) for one in parted):
             return False
-        known = [division.parted for division in self.divisions.values()]
+        known = [division.parted for at, division in self.divisions.items() if at.plan]
         if any(first.stages == other.partition.stages for other in known):
             return False
-        setting = Setting(len(instances), first.threads[0], rows, name)
+        setting = replace(setting, threads=first.threads[0])
         place = self.beside(f"plan{len(self.divisions)}")
         parted[0].write(place)
-        self.divisions[setting] = _Division(parted[0], found, instances[0])
-        return self.enter(setting, feeds, lambda: self.groups(first, len(instances), place))
+        partitions = [one.partition for one in parted]
+        remote = None
+        if self.crew is not None:
+            remote = self.crew.remote(partitions, place, runtime_bytes())
+        self.divisions[setting] = _Division(parted[0], found, instances[0], problem, remote)
+        return self.enter(setting, feeds, lambda: self.groups(partitions, place))
 
     def limited(self, parted: Parted) -> Parted:
         """Give each device the memory that the description says, not what was planned with."""
@@ -384,19 +436,29 @@ class _Question:
         memory = tuple(self.cluster.device(name).memory_bytes for name in own.devices)
         return replace(parted, partition=replace(own, memory_bytes=memory))
 
-    def groups(self, partition: Partition, count: int, folder: Path) -> Opened:
-        width = len(partition.devices)
-        places = here_each(list(partition.threads) * count)
-        opened: list[WorkerGroup] = []
+    def groups(self, partitions: Sequence[Partition], folder: Path) -> Opened:
+        opened: list[Group] = []
         with _closed_on_error(opened):
-            for number in range(count):
-                start = Start(folder / "model.onnx", 1)
-                starts = starts_of(partition, start, places[number * width : (number + 1) * width])
-                opened.append(WorkerGroup(partition, starts, partition.slots))
+            for make in self.makers(partitions, folder):
+                opened.append(make())
             for group in opened:
                 group.ready()
         lanes = [lane for group in opened for lane in group.lanes()]
         return list(lanes), sum(group.resident_bytes for group in opened)
+
+    def makers(
+        self, partitions: Sequence[Partition], folder: Path
+    ) -> Iterator[Callable[[], Group]]:
+        """Yield what starts the group of each instance."""
+        if self.crew is not None:
+            yield from (partial(self.crew.start, one, folder) for one in partitions)
+            return
+        first, width = partitions[0], len(partitions[0].devices)
+        places = here_each(list(first.threads) * len(partitions))
+        for number in range(len(partitions)):
+            own = places[number * width : (number + 1) * width]
+            starts = starts_of(first, Start(folder / "model.onnx", 1), own)
+            yield partial(WorkerGroup, first, starts, first.slots)
 
     def enter(self, setting: Setting, feeds: Feeds, opens: Callable[[], Opened]) -> bool:
         """Open what a setting has and run it; what can't be opened is left out, with the reason."""

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 FAILED = 1
 _STEP = struct.Struct("<iHHQ")  # stage or CALLER, slot, state, sequence of the request
-_DONE = struct.Struct("<HHQ")  # state, bytes of the reason, sequence
+_DONE = struct.Struct("<iHHHQ")  # stage, slot, state, bytes of the reason, sequence
+DONE_BYTES = _DONE.size
 _MOST_STEPS = 256
 _MOST_REASON_BYTES = 400  # POSIX lets pipes break what is longer than 512 bytes
 
@@ -26,14 +27,23 @@ def read_steps(descriptor: int) -> Iterator[tuple[int, int, int, int]]:
     yield from _STEP.iter_unpack(os.read(descriptor, _MOST_STEPS * _STEP.size))
 
 
-def done_message(state: int, sequence: int, reason: str) -> bytes:
+def done_message(stage: int, slot: int, state: int, sequence: int, reason: str = "") -> bytes:
     """Say to the caller that a stage which it waits for is done."""
     text = reason.encode()[:_MOST_REASON_BYTES]
-    return _DONE.pack(state, len(text), sequence) + text
+    return _DONE.pack(stage, slot, state, len(text), sequence) + text
 
 
-def read_done(descriptor: int) -> tuple[int, int, str]:
-    """Return the state, sequence and reason of the next of them."""
-    state, length, sequence = _DONE.unpack(os.read(descriptor, _DONE.size))
+def unpack_done(head: bytes) -> tuple[int, int, int, int, int]:
+    """Return a message's stage, slot, state, bytes of the reason that follows, and sequence."""
+    stage, slot, state, length, sequence = _DONE.unpack(head)
+    return stage, slot, state, length, sequence
+
+
+def read_done(descriptor: int) -> tuple[int, int, int, int, str]:
+    """Return the stage, slot, state, sequence and reason of the next one; EOFError at the end."""
+    head = os.read(descriptor, _DONE.size)
+    if not head:
+        raise EOFError
+    stage, slot, state, length, sequence = unpack_done(head)
     text = os.read(descriptor, length) if length else b""
-    return state, sequence, text.decode(errors="replace")
+    return stage, slot, state, sequence, text.decode(errors="replace")

@@ -137,5 +137,5 @@ class PartWorker:
         for inbox in self._told[stage]:
             os.write(inbox, step)
         if stage in self._reported:
-            os.write(self._callers[slot], done_message(state, sequence, reason))
+            os.write(self._callers[slot], done_message(stage, slot, state, sequence, reason))
         self._after(stage, slot, state, sequence)

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from .process import InstanceError, RunError
 from .requests import MOST_LOSSES, Part, Queue, Request
 from .source import GroupSource, InstanceSource, Runner, Source
 from .worker_group import WorkerGroup, starts_of
+
+if TYPE_CHECKING:
+    from ..cluster.cluster_group import ClusterSources
 
 # Instances that can't be started so often in a row are given up.
 _MOST_FAILED_STARTS = 3
@@ -70,7 +73,11 @@ class ParallelSession:
         )
         self._drivers: list[_Driver] = []
         self._lock = threading.Lock()
-        self._sources = self._divided() if plan.partition is not None else self._whole()
+        self._cluster: ClusterSources | None = None
+        if plan.remote is not None:
+            self._sources = self._on_cluster()
+        else:
+            self._sources = self._divided() if plan.partition is not None else self._whole()
         lanes = 1 if plan.partition is None else plan.partition.slots
         self._alive = len(self._sources) * lanes
         for source, number in itertools.product(self._sources, range(lanes)):
@@ -111,6 +118,17 @@ class ParallelSession:
             starts = starts_of(partition, self._start(()), group)
             sources.append(GroupSource(partial(WorkerGroup, partition, starts, slots)))
         return sources
+
+    def _on_cluster(self) -> list[Source]:
+        """Return where groups of workers on other machines come from."""
+        # Imported within functions: the cluster's modules, which plans of this machine don't need.
+        from ..cluster.cluster_group import ClusterSources
+
+        remote, partition = self.plan.remote, self.plan.partition
+        assert remote is not None and partition is not None
+        folder = self.plan.model_path.parent
+        self._cluster = ClusterSources(remote, partition, folder, self._memory_limit_bytes)
+        return [*self._cluster.sources()]
 
     def _start(self, processors: tuple[int, ...]) -> Start:
         return Start(
@@ -210,6 +228,8 @@ class ParallelSession:
                 driver.stop()
         for driver in self._drivers:
             driver.thread.join(_CLOSE_S)
+        if self._cluster is not None:
+            self._cluster.close()
         self._fail_rest(ClosedError("the session was closed before the request was run"))
 
     def __enter__(self) -> Self:

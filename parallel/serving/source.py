@@ -13,7 +13,7 @@ from typing import Protocol
 
 from .instance import Array, Instance, Start
 from .process import InstanceError
-from .worker_group import WorkerGroup
+from .worker_group import Group
 
 
 class Runner(Protocol):
@@ -92,13 +92,13 @@ class InstanceSource(Source):
 
 
 class GroupSource(Source):
-    """Gives drivers the lanes of one group."""
+    """Gives drivers the lanes of one group, of this machine or of a cluster."""
 
-    def __init__(self, make: Callable[[], WorkerGroup]) -> None:
+    def __init__(self, make: Callable[[], Group]) -> None:
         super().__init__()
         self._make = make
         self._lock = threading.Lock()
-        self._group: WorkerGroup | None = None
+        self._group: Group | None = None
 
     def open(self, number: int) -> Runner:
         """Return a lane of the group that is there, or of a new one where it was lost."""
@@ -111,7 +111,7 @@ class GroupSource(Source):
                 except InstanceError:
                     self._group = None
 
-    def _started(self) -> WorkerGroup:
+    def _started(self) -> Group:
         self.opened += 1
         group = self._make()
         try:

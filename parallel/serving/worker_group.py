@@ -26,25 +26,116 @@ from .process import InstanceError, RunError, WorkerProcess
 from .shared_memory import SharedMemory
 
 
-class WorkerGroup:
-    """Processes for the devices of a partition; `lane` gives what runs requests in a slot."""
+class Group:
+    """What runs the stages of a partition, wherever that is; `lane` gives what runs requests.
+
+    In this process are the memory of each owner of tensors, the caller first, and for each slot a
+    pipe that tells what is done. Who begins is told by writing to `_first`.
+    """
+
+    def __init__(self, partition: Partition, slots: int) -> None:
+        """Make the caller's pipes; memory is up to who knows where the owners are."""
+        self.partition = partition
+        self.is_lost = False
+        self.open_s = 0.0
+        self.resident_bytes = 0
+        self._lock = threading.Lock()
+        self._sequence = itertools.count()
+        self._open_lanes = 0
+        self._memories: list[SharedMemory] = []
+        self._callers = [os.pipe() for _ in range(slots)]
+        self._first: list[int] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """Number the processes of this machine."""
+        raise NotImplementedError
+
+    def ready(self) -> None:
+        """Wait until all stages are open; ModelError where the runtime refuses one."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End all that runs at once; all that is under way is lost."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End all that runs; no lane may be used any more."""
+        raise NotImplementedError
+
+    def channels(self, slot: int) -> tuple[int, list[int]]:
+        """Return the descriptor of what is done in a slot, and those that tell of lost workers."""
+        raise NotImplementedError
+
+    def lost(self, descriptors: Collection[int]) -> str:
+        """End the group of which some workers hung up; say how the first of these ended."""
+        raise NotImplementedError
+
+    def lane(self, slot: int) -> Lane:
+        """Return what runs requests in a slot, to be closed once; InstanceError if all is lost."""
+        with self._lock:
+            if self.is_lost:
+                raise InstanceError("the workers were ended")
+            self._open_lanes += 1
+            return Lane(self, slot)
+
+    def lanes(self) -> list[Lane]:
+        """Return what runs requests, for all slots."""
+        return [self.lane(slot) for slot in range(len(self._callers))]
+
+    def leave(self) -> None:
+        """Have a lane less; with the last one the processes end."""
+        with self._lock:
+            self._open_lanes -= 1
+            if self._open_lanes:
+                return
+            self.is_lost = True
+        self.close()
+
+    def begin(self, slot: int) -> int:
+        """Tell who begins that the request in a slot is there; return its sequence number."""
+        sequence = next(self._sequence)
+        try:
+            for inbox in self._first:
+                os.write(inbox, step_message(CALLER, slot, 0, sequence))
+        except OSError as error:
+            self.kill()
+            raise InstanceError("an instance closed its pipe") from error
+        return sequence
+
+    def views(self, slot: int, tensors: Sequence[int]) -> list[Array]:
+        """Return tensors of a slot where they lie."""
+        found = []
+        for number in tensors:
+            memory = self._memories[self.partition.tensors[number].owner + 1]
+            found.append(memory.read({"": self.partition.place(number, slot)})[""])
+        return found
+
+    def _let_go(self) -> None:
+        """Close memory and pipes; what is closed already stays so."""
+        for memory in self._memories:
+            with contextlib.suppress(OSError):
+                memory.close()
+        for descriptor in itertools.chain(*self._callers):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self._callers, self._memories, self._first = [], [], []
+
+
+class WorkerGroup(Group):
+    """Processes of this machine for the devices of a partition."""
 
     def __init__(self, partition: Partition, starts: Sequence[Start], slots: int) -> None:
         """Start the processes, without waiting for them; `starts` are by device.
 
         A start's model is any file in the folder of the stages' models.
         """
-        self.partition = partition
-        self._lock = threading.Lock()
-        self._sequence = itertools.count()
-        self._open_lanes = 0
-        self.is_lost = False
+        super().__init__(partition, slots)
         self._memories = [SharedMemory() for _ in partition.slot_bytes]
         for memory, size in zip(self._memories, partition.slot_bytes, strict=True):
             memory.reserve(size * slots)
         self._used = sorted({stage.device for stage in partition.stages})
         inboxes = {device: os.pipe() for device in self._used}
-        self._callers = [os.pipe() for _ in range(slots)]
         self._inboxes = {device: write for device, (_, write) in inboxes.items()}
         first = [stage.device for stage in partition.stages if CALLER in stage.after]
         self._first = [self._inboxes[device] for device in dict.fromkeys(first)]
@@ -74,8 +165,6 @@ class WorkerGroup:
         finally:
             for read, _ in inboxes.values():
                 os.close(read)
-        self.open_s = 0.0
-        self.resident_bytes = 0
 
     @property
     def pids(self) -> list[int]:
@@ -94,33 +183,12 @@ class WorkerGroup:
             self.open_s = max(self.open_s, details["open_s"])
             self.resident_bytes += details["resident_bytes"]
 
-    def lane(self, slot: int) -> Lane:
-        """Return what runs requests in a slot, to be closed once; InstanceError if all is lost."""
-        with self._lock:
-            if self.is_lost:
-                raise InstanceError("the workers were ended")
-            self._open_lanes += 1
-            return Lane(self, slot)
-
-    def lanes(self) -> list[Lane]:
-        """Return what runs requests, for all slots."""
-        return [self.lane(slot) for slot in range(len(self._callers))]
-
     def kill(self) -> None:
         """End all processes at once; all that is under way is lost."""
         with self._lock:
             self.is_lost = True
             for process in self._processes.values():
                 process.kill()
-
-    def leave(self) -> None:
-        """Have a lane less; with the last one the processes end."""
-        with self._lock:
-            self._open_lanes -= 1
-            if self._open_lanes:
-                return
-            self.is_lost = True
-        self.close()
 
     def close(self) -> None:
         """End all processes, by force if they are busy; no lane may be used any more."""
@@ -129,33 +197,11 @@ class WorkerGroup:
             process.leave()
         for process in self._processes.values():
             process.close()
-        for memory in self._memories:
+        for descriptor in self._inboxes.values():
             with contextlib.suppress(OSError):  # closed already
-                memory.close()
-        for descriptor in (*self._inboxes.values(), *itertools.chain(*self._callers)):
-            with contextlib.suppress(OSError):
                 os.close(descriptor)
-        self._inboxes, self._callers, self._memories = {}, [], []
-
-    # ---- what lanes need
-    def begin(self, slot: int) -> int:
-        """Tell who begins that the request in a slot is there; return its sequence number."""
-        sequence = next(self._sequence)
-        try:
-            for inbox in self._first:
-                os.write(inbox, step_message(CALLER, slot, 0, sequence))
-        except OSError as error:
-            self.kill()
-            raise InstanceError("an instance closed its pipe") from error
-        return sequence
-
-    def views(self, slot: int, tensors: Sequence[int]) -> list[Array]:
-        """Return tensors of a slot where they lie."""
-        found = []
-        for number in tensors:
-            memory = self._memories[self.partition.tensors[number].owner + 1]
-            found.append(memory.read({"": self.partition.place(number, slot)})[""])
-        return found
+        self._inboxes = {}
+        self._let_go()
 
     def channels(self, slot: int) -> tuple[int, list[int]]:
         """Return the descriptor of what is done in a slot, and those that tell of lost workers."""
@@ -171,7 +217,7 @@ class WorkerGroup:
 class Lane:
     """A slot of a group: runs one request at a time, beside those of other lanes."""
 
-    def __init__(self, group: WorkerGroup, slot: int) -> None:
+    def __init__(self, group: Group, slot: int) -> None:
         self._group, self._slot = group, slot
         partition = group.partition
         names = [partition.tensors[number].name for number in partition.inputs]
@@ -232,7 +278,7 @@ class Lane:
                 raise InstanceError(f"an instance had not answered after {limit_s:.3g} s")
             if self._done not in events:
                 raise InstanceError(self._group.lost(events))
-            state, answered, reason = read_done(self._done)
+            _, _, state, answered, reason = read_done(self._done)
             assert answered == sequence
             missing -= 1
             if state == FAILED:

@@ -43,7 +43,8 @@ from . import options as shared
     shell_complete=completion.file,
     help="'auto' weighs instances against plans that divide the model among processes of this "
     "machine. A description with one device says which cores may be used, with several, which "
-    "processes the model may be divided among, each with cores and memory of its own.  "
+    "processes the model may be divided among, each with cores and memory of its own. One that "
+    "devices measure --cluster wrote deploys on the workers of that cluster.  "
     "[default: instances on all cores]",
 )
 @click.option(
@@ -115,7 +116,8 @@ def deploy(
         from ..parallel.devices import read_cluster
 
         cluster = None if devices in (None, "auto") else read_cluster(devices)
-        several = cluster if cluster is not None and len(cluster.devices) > 1 else None
+        is_several = cluster is not None and (cluster.scheduler or len(cluster.devices) > 1)
+        several = cluster if is_several else None
         is_divided = several is not None or devices == "auto"
         if is_divided and optimizes:
             raise click.UsageError(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..interrupts import on_interrupt
 from ..printing import echo
 from . import options as shared
+
+if TYPE_CHECKING:
+    from ..parallel.devices import Cluster, Link
 
 
 @click.group()
@@ -21,7 +25,7 @@ def devices() -> None:
     """
 
 
-@devices.command(short_help="Measure this machine: its processes, and links.")
+@devices.command(short_help="Measure this machine, or a cluster's workers, and links.")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -33,6 +37,13 @@ def devices() -> None:
     type=click.IntRange(min=1),
     metavar="N",
     help="Cores of each.  [default: all of them, divided by the processes; or 1]",
+)
+@click.option(
+    "--cluster",
+    "address",
+    metavar="ADDRESS",
+    help="Measure the workers of the Dask cluster whose scheduler has this address, as "
+    "tcp://10.0.0.1:8786, instead of this machine. They need tensolog, of this version.",
 )
 @click.option(
     "-o",
@@ -47,27 +58,35 @@ def devices() -> None:
 def measure(
     processes: int | None,
     threads: int | None,
+    address: str | None,
     output: Path | None,
     catalog_path: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Measure this machine as devices and links.
+    """Measure this machine, or the workers of a cluster, as devices and links.
 
     Devices are processes on cores of their own, measured while all of them are busy: float32
     operations, memory bandwidth, what starting an operator takes, and what running a stage takes
     beside its operators; and by how much a byte of weights takes longer than with one of them busy.
-    A link is what a tensor takes from one process to another by shared memory. They become rows of
-    cluster, device and link.
+    A link is what a tensor takes from one process to another by shared memory, or from one worker
+    of a cluster to another by the network between them. They become rows of cluster, device and
+    link.
 
     \b
     Examples:
       tensolog devices measure
       tensolog devices measure --processes 2 -o here.toml
+      tensolog devices measure --cluster tcp://10.0.0.1:8786 -o cluster.toml
       tensolog sql "SELECT source, target, latency_s, bytes_per_s FROM link"
     """
     from ..progress import Progress
 
+    if address is not None and (processes or threads):
+        raise click.UsageError(
+            "--processes and --threads are of this machine: workers of a cluster have the cores "
+            "that they were started with"
+        )
     if output is not None:
         output = shared.output_file(output, what="the description")
     with on_interrupt("nothing was stored"), Progress(quiet=quiet) as progress:
@@ -80,7 +99,12 @@ def measure(
 
         with Catalog(catalog_path) as catalog:
             shared.refuse_catalog(catalog, output)
-            cluster = measure_machine(processes, threads, tell=progress)
+            if address is None:
+                cluster = measure_machine(processes, threads, tell=progress)
+            else:
+                from ..parallel.cluster.measured_cluster import measure_cluster
+
+                cluster = measure_cluster(address, tell=progress)
             key = store_cluster(catalog, cluster)
         if output is not None:
             with replacing(output) as file:
@@ -109,8 +133,14 @@ def measure(
                 )
             )
         echo(columns(rows, right=range(1, 6), indent=""))
-        for link in cluster.links[:1]:
-            echo(
-                f"links between them: {format_time(link.latency_s * 1e9)}, "
-                f"{link.bytes_per_s / 1e9:.3g} GB/s"
-            )
+        if cluster.links:
+            delays = [format_time(link.latency_s * 1e9) for link in _ends(cluster, "latency_s")]
+            rates = [f"{link.bytes_per_s / 1e9:.3g}" for link in _ends(cluster, "bytes_per_s")]
+            shown = " to ".join(dict.fromkeys(delays)), " to ".join(dict.fromkeys(rates))
+            echo(f"links between them: {shown[0]}, {shown[1]} GB/s")
+
+
+def _ends(cluster: Cluster, what: str) -> list[Link]:
+    """Return the links that have the least and the most of something."""
+    links = sorted(cluster.links, key=lambda link: float(getattr(link, what)))
+    return [links[0], links[-1]]

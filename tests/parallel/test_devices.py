@@ -120,6 +120,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5
 @st.composite
 def clusters(draw):
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    scheduler = draw(st.sampled_from(["", "tcp://10.0.0.1:8786"]))
     devices = tuple(
         Device(
             name,
@@ -134,6 +135,7 @@ def clusters(draw):
             fingerprint=draw(st.sampled_from(["", "f"])),
             stage_s=draw(st.sampled_from([0.0, 1e-5])),
             contention_s_per_byte=draw(st.sampled_from([0.0, 1e-11])),
+            address=scheduler and draw(NAMES),
         )
         for name in names
     )
@@ -142,7 +144,7 @@ def clusters(draw):
     links = tuple(
         Link(*pair, draw(RATE), draw(RATE), draw(st.text("w", max_size=1))) for pair in linked
     )
-    return Cluster(draw(NAMES), devices, links)
+    return Cluster(draw(NAMES), devices, links, scheduler)
 
 
 @given(clusters())

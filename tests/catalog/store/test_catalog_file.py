@@ -279,13 +279,14 @@ BEFORE_10 = (
     "DROP TABLE processor; DROP TABLE kernel_configuration;"
     "DROP SEQUENCE kernel_configuration_sequence;"
 )
+BEFORE_14 = "ALTER TABLE device DROP COLUMN address;"
 
 
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
         earlier = PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5 + BEFORE_6 + BEFORE_7 + BEFORE_8
-        catalog.connection.execute("DROP TABLE proof;" + earlier + BEFORE_9 + BEFORE_10)
+        catalog.connection.execute("DROP TABLE proof;" + earlier + BEFORE_9 + BEFORE_10 + BEFORE_14)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
     with Catalog(path) as catalog:

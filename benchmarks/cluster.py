@@ -1,0 +1,200 @@
+"""Models over two machines that neither holds alone: what plans are predicted to take, and take.
+
+python -m benchmarks.cluster                    needs root, see benchmarks/machines.py
+python -m benchmarks.cluster --only resnet50    one model
+
+Two workers of a thread each, in network namespaces, with a link of 1 ms and 1 Gbit/s between them
+and to the caller. Each may have two thirds of the model's weights. The model is deployed over the
+workers as they are measured; then requests are timed one after the other (latency) and as many at
+once as there is room for (period, the time for each of them), beside what the plan is simulated to
+take, which leaves out the way from the caller and back. Last, one worker is killed while 200
+requests wait: the engine starts another one, and all have to be answered as before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from tensolog.catalog import Catalog
+from tensolog.parallel.choosing.batches import drawn_feeds
+from tensolog.parallel.choosing.deploy import deploy
+from tensolog.parallel.choosing.over_devices import runtime_bytes
+from tensolog.parallel.cluster.engine import Engine
+from tensolog.parallel.cluster.measured_cluster import measure_cluster
+from tensolog.parallel.timeline import Timeline
+
+from tensolog import open_parallel
+
+from .environment import describe, markdown
+from .machines import dask_cluster, machines, why_not
+from .rows import write_whole
+from .zoo import build
+
+LATENCY_S, BYTES_PER_S = 1e-3, 125e6
+MODELS: dict[str, dict[str, Any]] = {"resnet50": {}, "bert": {"depth": 6, "tokens": 64}}
+_RUNS, _AT_ONCE, _LOST = 15, 40, 200
+_SHARE = 2 / 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/cluster.md")
+    parser.add_argument("--inside", metavar="ADDRESS", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inside:
+        (name,) = arguments.only
+        print(json.dumps(inside(arguments.inside, name)))
+        return
+    if why := why_not():
+        sys.exit(f"no machines can be made here: {why}")
+    rows = [run(name) for name in arguments.only]
+    head = "# Models over two machines that neither holds alone\n\n`python -m benchmarks.cluster`"
+    machine = markdown(describe())
+    write_whole(arguments.out, f"{head}; {machine}.\n\n{table(rows)}\n")
+    print(table(rows))
+
+
+def run(name: str) -> dict[str, Any]:
+    """Make machines and a cluster, and measure a model from the first one."""
+    with (
+        tempfile.TemporaryDirectory(prefix="tensolog-machines-") as place,
+        machines(3, LATENCY_S, BYTES_PER_S) as (hub, *others),
+        dask_cluster(hub, others, Path(place), ["4GiB"] * len(others)) as address,
+    ):
+        told = [sys.executable, "-m", "benchmarks.cluster", "--inside", address, "--only", name]
+        done = subprocess.run(hub.command(told), stdout=subprocess.PIPE, text=True, check=True)
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def inside(address: str, name: str) -> dict[str, Any]:
+    """Measure the cluster, deploy over it, and time requests; on the caller's machine."""
+    with tempfile.TemporaryDirectory() as place, Catalog(":memory:") as catalog:
+        folder = Path(place)
+        _wait_for_workers(address, 2)
+        cluster = measure_cluster(address)
+        model = build(name, **MODELS[name])
+        onnx.save(model, folder / "model.onnx")
+        weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+        limit = runtime_bytes() + round(_SHARE * weights)
+        devices = tuple(replace(one, memory_bytes=limit) for one in cluster.devices)
+        start = time.monotonic()
+        plan = deploy(
+            folder / "model.onnx",
+            folder / "plan",
+            devices=replace(cluster, devices=devices),
+            budget=10,
+            catalog=catalog,
+        )
+        deployed_s = time.monotonic() - start
+        session = onnxruntime.InferenceSession(folder / "model.onnx")
+        feeds = [drawn_feeds(plan.inputs, {}, None, seed=seed) for seed in range(3)]
+        expected = [session.run(None, one) for one in feeds]
+        assert plan.timeline is not None and plan.remote is not None
+        with open_parallel(plan) as parallel:
+            worst = max(
+                float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))
+                for one, outputs in zip(feeds, expected, strict=True)
+                for a, b in zip(parallel.run(one), outputs, strict=True)
+            )
+            latencies = []
+            for _ in range(_RUNS):
+                begin = time.perf_counter()
+                parallel.run(feeds[0])
+                latencies.append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+            for future in [parallel.submit(feeds[0]) for _ in range(_AT_ONCE)]:
+                future.result()
+            period_s = (time.perf_counter() - begin) / _AT_ONCE
+            begin = time.perf_counter()
+            futures = [parallel.submit(feeds[n % 3]) for n in range(_LOST)]
+            with Engine(address) as engine:
+                gone = engine.run(os.getpid, [], [plan.remote.workers[0][0].address])
+            os.kill(next(iter(gone.values())), signal.SIGKILL)
+            equal = 0
+            for number, future in enumerate(futures):
+                outputs = future.result()
+                equal += all(
+                    np.allclose(outputs[slot.name], output, rtol=1e-3, atol=1e-4)
+                    for slot, output in zip(plan.outputs, expected[number % 3], strict=True)
+                )
+            lost_s = time.perf_counter() - begin
+            restarts = parallel.restarts
+        link = cluster.links[0]
+        return {
+            "name": name,
+            "weights": weights,
+            "limit": limit,
+            "plan": plan.setting.plan,
+            "link": (link.latency_s, link.bytes_per_s),
+            "whole": [reason for reason in plan.reasons if "can't be served" in reason][:1],
+            "deployed_s": deployed_s,
+            "deviation": worst,
+            "simulated": (plan.timeline.seconds, _period_s(plan.timeline)),
+            "measured": (statistics.median(latencies), period_s),
+            "lost": (equal, _LOST, restarts, lost_s),
+        }
+
+
+def _period_s(timeline: Timeline) -> float:
+    """Return how long the fullest lane is taken by a request: one follows after the other so."""
+    taken = [0.0] * len(timeline.lanes)
+    for span in timeline.spans:
+        taken[span.lane] += span.free_s - span.begin_s
+    return max(taken)
+
+
+def _wait_for_workers(address: str, count: int) -> None:
+    with Engine(address) as engine:
+        while len(engine.workers()) < count:
+            time.sleep(0.2)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Lay out what was measured, a column for each model."""
+
+    def ms(pair: Sequence[float]) -> str:
+        return " / ".join(f"{1e3 * seconds:.1f}" for seconds in pair)
+
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        equal, asked, restarts, seconds = row["lost"]
+        latency_s, bytes_per_s = row["link"]
+        for what, cell in {
+            "weights, MB": f"{row['weights'] / 1e6:.0f}",
+            "memory of a worker's process, MB": f"{row['limit'] / 1e6:.0f}",
+            "one worker": row["whole"][0].split("can't be served: ")[-1]
+            if row["whole"]
+            else "fits",
+            "link as measured": f"{latency_s * 1e3:.2f} ms, {bytes_per_s / 1e6:.0f} MB/s",
+            "measured and deployed in, s": f"{row['deployed_s']:.0f}",
+            "plan": row["plan"] or "whole",
+            "latency / period simulated, ms": ms(row["simulated"]),
+            "latency / period measured, ms": ms(row["measured"]),
+            "largest relative deviation": f"{row['deviation']:.1e}",
+            "answered as before after a kill": f"{equal} of {asked}",
+            "groups opened again": f"{restarts} ({seconds:.1f} s for all)",
+        }.items():
+            lines.setdefault(what, []).append(cell)
+    names = " | ".join(row["name"] for row in rows)
+    body = [f"| {what} | {' | '.join(cells)} |" for what, cells in lines.items()]
+    return "\n".join([f"| | {names} |", f"|---|{'---|' * len(rows)}", *body])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The workers of a described cluster, while a model is deployed over them: opens what races."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from ..devices import Cluster, ClusterError
+from ..runnable_plan import Partition, PlannedWorker, RemoteWorkers
+from .cluster_group import ClusterGroup, StageFiles
+from .engine import Engine, Worker
+from .places import Place, worker_of
+
+
+class ClusterCrew:
+    """A context manager; each device of the description has its worker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Connect to the scheduler. Raises ClusterError where a device's worker is not there."""
+        self._cluster = cluster
+        self._engine = Engine(cluster.scheduler)
+        try:
+            self._workers = self._described()
+        except BaseException:
+            self._engine.close()
+            raise
+
+    def _described(self) -> dict[str, Worker]:
+        alive, found = self._engine.workers(), {}
+        for device in self._cluster.devices:
+            worker = worker_of(PlannedWorker(device.name, device.address), alive)
+            if worker is None:
+                raise ClusterError(
+                    f"the worker {device.name} ({device.address}) of {self._cluster.name} is not "
+                    "there: start it again, or measure the cluster that is, with "
+                    f"tensolog devices measure --cluster {self._cluster.scheduler}"
+                )
+            found[device.name] = worker
+        return found
+
+    def start(self, partition: Partition, folder: Path) -> ClusterGroup:
+        """Start a group for a partition whose models lie in a folder, each part on its worker."""
+        places = [
+            Place(self._workers[name], threads, memory)
+            for name, threads, memory in zip(
+                partition.devices, partition.threads, partition.memory_bytes, strict=True
+            )
+        ]
+        return ClusterGroup(self._engine, StageFiles(partition, folder), places, partition.slots)
+
+    def remote(
+        self, partitions: Sequence[Partition], folder: Path, runtime_bytes: int
+    ) -> RemoteWorkers:
+        """Say which workers run the instances of a plan, and what each part takes at least.
+
+        `runtime_bytes` is what a process takes that runs hardly anything.
+        """
+        first = partitions[0]
+        files = StageFiles(first, folder)
+        return RemoteWorkers(
+            self._cluster.scheduler,
+            tuple(
+                tuple(PlannedWorker(name, self._workers[name].address) for name in one.devices)
+                for one in partitions
+            ),
+            tuple(
+                files.size_bytes(n) + first.slot_bytes[n + 1] * first.slots + runtime_bytes
+                for n in range(len(first.devices))
+            ),
+        )
+
+    def __enter__(self) -> Self:
+        """Give the crew."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Leave the cluster."""
+        self._engine.close()
