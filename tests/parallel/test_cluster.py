@@ -193,7 +193,8 @@ def test_an_address_at_which_nobody_answers_is_one_line(capsys, monkeypatch, tmp
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
     output = tmp_path / "c.toml"
-    assert run(["devices", "measure", "--cluster", address, "-o", str(output)]) == 2
+    rows = ["--catalog", str(tmp_path / "c.duckdb")]
+    assert run(["devices", "measure", "--cluster", address, "-o", str(output), *rows]) == 2
     error = capsys.readouterr().err
     assert f"no Dask scheduler answers at {address}" in error and "Traceback" not in error
     assert not output.exists()
