@@ -140,7 +140,11 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
 
     accesses = [one for one in cells.accesses if one.value not in steps.states]
     accesses += [one for one in cells.accesses if one.value in steps.states]
-    if any(one.dtype != "float32" for one in accesses):
+    results = list(dict.fromkeys(steps.last))
+    given = [*step_outputs, *results, *(one.result for one in steps.stacked)]
+    if any(
+        dtype != "float32" for dtype in (*map(graph.dtype, given), *(a.dtype for a in accesses))
+    ):
         raise LoweringError("numbers of other types")
     if {one.value for one in accesses if one.value in steps.states} != set(steps.states):
         raise LoweringError("a state that isn't read")
@@ -148,7 +152,6 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     read = accesses[:first_state]
     states: list[State] = []
     placed = list(dict.fromkeys(made_states))
-    results = list(dict.fromkeys(steps.last))
     for number, access in enumerate(accesses[first_state:], first_state):
         begin, made = steps.states[access.value]
         at = placed.index(made)

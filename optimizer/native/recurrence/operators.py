@@ -115,7 +115,7 @@ def _count(graph: Graph, number: int) -> Extent:
         raise LoweringError("a loop that may end early")
     taken = int(node.attributes["num_scan_inputs"].i)
     axes = node.attributes.get("scan_input_axes")
-    shape = graph.shape(node.inputs[-taken])
+    shape = graph.shape(node.inputs[-taken]) if taken else None
     if shape is None:
         raise LoweringError("steps along an axis that isn't known")
     return shape[0 if axes is None else axes.ints[0]]

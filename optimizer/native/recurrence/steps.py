@@ -116,9 +116,11 @@ class _Follower:
             self.known.add(values)
             before = self.made.get(values[1:])
             if before is not None:
+                self._refuse_growing(before)
                 self.steps.states[values[1]] = (values[0], before[1])
                 self.steps.last[before[-1]] = before[1]
                 continue
+            self._refuse_growing(values)
             nodes = self._nodes(values)
             moving = self._moving(values, nodes)
             self.steps.nodes |= set(nodes)
@@ -131,6 +133,12 @@ class _Follower:
             self.made[values[:-1]] = values
             operands = [self.graph.nodes[node].inputs for node in nodes]
             waiting += reversed(list(zip(*operands, strict=True)))
+
+    def _refuse_growing(self, values: Values) -> None:
+        """Raise LoweringError where what a step has is larger than what the one before has."""
+        types = {self.graph.types.get(value) for value in values}
+        if len(types) > 1 or None in types:
+            raise LoweringError("steps of several sizes")
 
     def _nodes(self, values: Values) -> Values:
         graph = self.graph

@@ -228,6 +228,35 @@ def test_what_is_no_loop_is_not_taken_for_one():
         assert not steps_in(edited(change)), change.__name__
 
 
+def test_steps_that_grow_or_make_truth_values_are_no_loop():
+    def grown(kind):
+        nodes, constants, held, rows = [], {"axis": ints(1), "minus": ints(-1)}, "h", []
+        for at in range(4):
+            nodes += picked("gather", "a", at, f"a_{at}", 1, constants)
+            if kind == "Concat":
+                nodes += [
+                    node("Concat", [held, f"a_{at}"], [f"h_{at}"], axis=1),
+                    node("ReduceSum", [f"h_{at}", "minus"], [f"row_{at}"]),
+                ]
+            else:
+                nodes += [
+                    node("Add", [held, f"a_{at}"], [f"h_{at}"]),
+                    node("Greater", [f"h_{at}", f"a_{at}"], [f"large_{at}"]),
+                    node("Unsqueeze", [f"large_{at}", "axis"], [f"row_{at}"]),
+                ]
+            held = f"h_{at}"
+            rows.append(f"row_{at}")
+        nodes.append(node("Concat", rows, ["y"], axis=1))
+        y = [2, 4] if kind == "Concat" else [2, 4, 8]
+        proto = model(nodes, {"a": [2, 4, 8], "h": [2, 8]}, {"y": y}, constants)
+        if kind != "Concat":
+            proto.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
+        return proto
+
+    for kind in ("Concat", "Greater"):
+        assert not steps_in(grown(kind))
+
+
 @settings(max_examples=examples(24), deadline=None)
 @given(st.data())
 def test_any_recurrence_element_by_element_gives_what_the_runtime_gives(data):
