@@ -127,6 +127,13 @@ def test_a_kernel_gives_what_the_runtime_gives(seed, rows):
         np.testing.assert_array_equal(session.run(None, feeds), wanted, err_msg=name)
 
 
+@pytest.mark.parametrize(("op_type", "exact"), [("Relu", True), ("Erf", False)])
+def test_what_follows_says_whether_a_kernel_is_exact(op_type, exact):
+    _, (found,) = found_in(replace(MATRIX, behind=(op_type,)).model())
+    assert len(found.region.nodes) == 6
+    assert found.kernel.is_exact == exact
+
+
 def changed(proto, **arrays):
     """The model with other constants."""
     for tensor in proto.graph.initializer:

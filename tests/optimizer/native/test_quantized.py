@@ -15,6 +15,7 @@ from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.native.quantized.groups import separate
 from tensolog.optimizer.native.quantized.kernel import quantized_products
 from tensolog.optimizer.native.quantized.pool import quantized_pools
+from tensolog.optimizer.native.region_kinds import Kind, step_of
 
 from .build import (
     embed,
@@ -246,6 +247,14 @@ def with_output(proto, name, dtype, shape):
 
 
 GEMM = Case("Gemm", ("n", 36), (36, 70), ("n", 70))
+
+
+def test_products_of_integers_say_that_they_are_exact():
+    graph = load_graph(GEMM.model())
+    graph.types = infer_types(graph)
+    separate(graph)
+    (found,) = regions(Meanings(graph), graph.nodes)
+    assert step_of(Kind([found]), found, ()).equal == "exact"
 
 
 def test_a_product_whose_rows_others_read_is_found():
