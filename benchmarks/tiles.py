@@ -4,6 +4,7 @@
     python -m benchmarks.tiles collect --seed 2 -o unseen.json
     python -m benchmarks.tiles score trained.json unseen.json --out tiles.json
     python -m benchmarks.tiles ship trained.json                # what `optimize` predicts from
+    python -m benchmarks.tiles rank [unseen.json]    # beside boosted trees, shapes left out
 
 `collect` draws shapes of products and a pool of their legal configurations, and races of each shape
 all that are legal and in the pool, interleaved, beside the default, in sessions of ONNX Runtime
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -35,14 +37,23 @@ from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
     ProductConfiguration,
 )
-from tensolog.optimizer.native.configurations.ranking import Sample, predicted_ratios
+from tensolog.optimizer.native.configurations.ranking import (
+    Sample,
+    predicted_ratios,
+    shipped_samples,
+)
 from tensolog.optimizer.native.configurations.timed import beside
 from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import configured, products, supply
-from tensolog.profiles.learning.metrics import ordered_pair_accuracy, top_k_error
+from tensolog.profiles.learning.metrics import (
+    kendall_tau,
+    noise_ceiling,
+    ordered_pair_accuracy,
+    top_k_error,
+)
 from tensolog.profiles.machine import identity
 
 from .rows import rows_file, write_rows
@@ -56,8 +67,8 @@ SIZES += (2048, 3072)
 MOST_PRODUCTS, MOST_NUMBERS = 150 << 20, 1 << 21
 # Shapes whose kernels are compiled together.
 BATCH = 8
-# Trials of a shape.
-TRIALS = 5
+# Trials of a shape, and parts that shapes are left out in.
+TRIALS, PARTS = 5, 5
 
 
 def shapes(count: int, seed: int) -> list[ProductSizes]:
@@ -274,6 +285,89 @@ def score(
     return rows
 
 
+def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]]:
+    """Rank configurations by what ships and by boosted trees, both without the shapes ranked.
+
+    Of what was collected, else of the samples that ship, a part of the shapes is left out at a
+    time; the samples that ship teach in either case. Trees see what the Gaussian process does, and
+    the sizes and the configuration. The ceiling is what a second race would give, by the intervals.
+    """
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    shipped = shipped_samples(here.level)
+    samples = [*shipped, *samples_of(collected)] if collected else list(shipped)
+    of: dict[ProductSizes, list[Sample]] = {}
+    for sample in samples_of(collected) if collected else shipped:
+        of.setdefault(sample.sizes, []).append(sample)
+    highs = {one.sizes: one.highs for one in collected}
+    shapes_left_out = sorted(of)
+    rows: list[dict[str, Any]] = []
+    for part in range(PARTS):
+        unseen = shapes_left_out[part::PARTS]
+        known = [sample for sample in samples if sample.sizes not in unseen]
+        table = np.array([_features(one, here) for one in known])
+        targets = np.clip(np.log([one.ratio for one in known]), -math.log(2), math.log(2))
+        trees = GradientBoostingRegressor(
+            n_estimators=300,
+            learning_rate=0.05,
+            max_depth=None,
+            max_leaf_nodes=16,
+            min_samples_leaf=3,
+            subsample=0.6,
+            max_features=0.4,
+            random_state=0,
+        ).fit(table, targets)
+        for sizes in unseen:
+            ratios = np.array([one.ratio for one in of[sizes]])
+            configurations = [one.configuration for one in of[sizes]]
+            predictions = {
+                "Gaussian process": predicted_ratios(sizes, configurations, known, here),
+                "boosted trees": trees.predict(
+                    np.array([_features(one, here) for one in of[sizes]])
+                ),
+            }
+            row: dict[str, Any] = {"sizes": numbers(sizes), "configurations": len(ratios)}
+            for name, predicted in predictions.items():
+                row[name] = {
+                    "OPA": ordered_pair_accuracy(ratios, predicted),
+                    "tau": kendall_tau(ratios, predicted),
+                    **{f"top {k}": top_k_error(ratios, predicted, k) for k in (1, 5, 10)},
+                }
+            if sizes in highs:
+                deviations = (highs[sizes] - ratios) / 1.96
+                row["measured again"] = {
+                    "OPA": noise_ceiling(ordered_pair_accuracy, ratios, deviations),
+                    "tau": noise_ceiling(kendall_tau, ratios, deviations),
+                }
+            rows.append(row)
+    return rows
+
+
+def _features(sample: Sample, here: Processor) -> list[float]:
+    """Return what trees see of a configuration of a product."""
+    place = ranking.place(sample.sizes, sample.configuration, here)
+    logs = np.log2(numbers(sample.sizes)).tolist()
+    return [*place, *logs, *map(float, astuple(sample.configuration))]
+
+
+def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Lay the means over all shapes out in Markdown."""
+    names = ("Gaussian process", "boosted trees", "measured again")
+    scores = ("OPA", "tau", "top 1", "top 5", "top 10")
+    lines = [f"| | {' | '.join(scores)} |", "|---" * (1 + len(scores)) + "|"]
+    for name in names:
+        own = [row[name] for row in rows if name in row]
+        if own:
+            cells = [
+                f"{np.nanmean([one[score] for one in own]):.4f}" if score in own[0] else ""
+                for score in scores
+            ]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    counts = [row["configurations"] for row in rows]
+    told = f"{len(rows)} shapes, {min(counts)} to {max(counts)} configurations each"
+    return "\n".join([told, "", *lines])
+
+
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return what scores come to over all shapes."""
     gains = np.array([row["gain"] for row in rows])
@@ -332,6 +426,9 @@ def main() -> None:
     scoring.add_argument("--out", type=rows_file, default=None)
     shipping = commands.add_parser("ship", help="write samples.json.xz of what was collected")
     shipping.add_argument("files", type=Path, nargs="+")
+    ranking_ = commands.add_parser("rank", help="compare what ranks, shapes left out")
+    ranking_.add_argument("collected", type=Path, nargs="?")
+    ranking_.add_argument("--out", type=rows_file)
     arguments = parser.parse_args()
     match arguments.command:
         case "collect":
@@ -345,6 +442,8 @@ def main() -> None:
             scored(arguments.trained, arguments.unseen, arguments.budget, arguments.out)
         case "ship":
             ship(arguments.files)
+        case "rank":
+            ranked(arguments.collected, arguments.out)
 
 
 def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | None) -> None:
@@ -368,6 +467,16 @@ def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | N
             f"{len(trained)} shapes measured and {len(rows)} that are not among them, one thread"
         )
         write_rows(out, rows, head, "\n".join([*lines, "", table(rows)]))
+
+
+def ranked(collected: Path | None, out: Path | None) -> None:
+    """Compare what ranks, print what it comes to, and write it where `out` is given."""
+    told = None if collected is None else json.loads(collected.read_text(encoding="utf-8"))
+    rows = rank([] if told is None else landscapes(told["rows"]), processor())
+    print(rank_table(rows))
+    if out is not None:
+        command = f"python -m benchmarks.tiles rank {collected.name if collected else ''}".strip()
+        write_rows(out, rows, f"# Products, ranked\n\n`{command}`", rank_table(rows))
 
 
 def ship(files: Sequence[Path]) -> None:

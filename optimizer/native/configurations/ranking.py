@@ -71,8 +71,8 @@ def predicted_ratios(
     if not samples:
         return np.ones(len(configurations))
     near = sorted(samples, key=lambda one: _log_distance(one.sizes, sizes))[:_MOST]
-    known = np.array([_place(one.sizes, one.configuration, here) for one in near])
-    asked = np.array([_place(sizes, one, here) for one in configurations])
+    known = np.array([place(one.sizes, one.configuration, here) for one in near])
+    asked = np.array([place(sizes, one, here) for one in configurations])
     targets = np.clip(np.log([one.ratio for one in near]), -_CUT, _CUT)
     among = _covariance(known, known) + (_NOISE / _DEVIATION) ** 2 * np.eye(len(known))
     result: Array = np.exp(_covariance(asked, known) @ np.linalg.solve(among, targets))
@@ -122,7 +122,7 @@ def _covariance(one: Array, other: Array) -> Array:
     return matern(np.sqrt(np.maximum(squares, 0.0)) / _FAR)
 
 
-def _place(sizes: ProductSizes, one: ProductConfiguration, here: Processor) -> list[float]:
+def place(sizes: ProductSizes, one: ProductConfiguration, here: Processor) -> list[float]:
     """Return numbers in which products and configurations that behave alike are close."""
     tall = min(one.tile_rows, sizes.rows)
     tiles = -(-sizes.rows // one.tile_rows)
