@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generated_page import write_below
 from tensolog.catalog.operators import Specification, specification, specified
-from tensolog.catalog.operators.contributed import DOMAINS
+from tensolog.catalog.operators.contributed import DOMAINS, LAYOUTS
 from tensolog.catalog.operators.definition import texts
 from tensolog.catalog.operators.syntax import Operator
 
@@ -15,6 +15,9 @@ PAGE = Path(__file__).parent / "operators.md"
 MARK = "<!-- Generated from here on by: python docs/operators_table.py -->\n"
 # Later than any operator set: the newest text of each operator is shown.
 _LATEST = 1000
+
+RUNTIME = "What a runtime adds: rules for that target alone bring them in.\n"
+NOTATION = "How rules about layouts are stated: no model has them.\n"
 
 
 def table() -> str:
@@ -40,7 +43,7 @@ def table() -> str:
         names = specified(domain)
         rows = [_row(found) for name in names if (found := specification(domain, name, version))]
         parts.append(f"## {len(names)} operators of {domain}\n")
-        parts.append("What a runtime adds: rules for that target alone bring them in.\n")
+        parts.append(NOTATION if domain == LAYOUTS else RUNTIME)
         parts.append("| operator | opsets | signature | zeros pass from |\n|---|---|---|---|")
         parts[-1] += "\n" + "\n".join(rows) + "\n"
     parts.append(f"## {sum(map(len, opaque.values()))} opaque operators\n")

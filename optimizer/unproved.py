@@ -26,7 +26,6 @@ class Unproved:
 
 
 _CONSTANTS = "it looks at elements of constants, of which a rule can only compare numbers"
-_LAYOUTS = "a rule has no sizes of the machine, and no operand that lies in blocks"
 _ORDER = "as rules, order and brackets would fill the e-graph"
 _SPELLINGS = "each of its parts is spelled in several ways, and together there are too many"
 _SUBGRAPHS = "a rule has no subgraphs"
@@ -130,66 +129,24 @@ UNPROVED = (
         _SUBGRAPHS,
         "tests/optimizer/graph/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
     ),
-    # Layouts in blocks.
-    Unproved(
-        "ReorderIntoBlocks",
-        "what is read in blocks of channels is the value between reorders",
-        _LAYOUTS,
-        _LAYOUT_TEST,
-    ),
-    Unproved(
-        "ReorderOutOfBlocks",
-        "what lies in blocks, taken out of them, is the value",
-        _LAYOUTS,
-        _LAYOUT_TEST,
-    ),
-    Unproved(
-        "ReorderFilter",
-        "weights in the order of blocks, zeros at the gaps, are the weights",
-        _LAYOUTS,
-        _LAYOUT_TEST,
-    ),
-    Unproved(
-        "ConvertConvToBlocks",
-        "a convolution in blocks, with the sum and activation it ends in, is the plain one",
-        _LAYOUTS,
-        _LAYOUT_TEST,
-    ),
+    # Layouts in blocks: the others are rules (rules/blocked.rules).
     Unproved(
         "ConvertConvTransposeToBlocks",
         "a transposed convolution of windows that do not overlap is one of tiles side by side",
-        _LAYOUTS,
+        "no operator of tensolog.layouts says how its filters are laid out",
         "tests/optimizer/layouts/test_plans.py::test_transposed_convolutions_of_tiles_stay_in_blocks",
     ),
     Unproved(
-        "ConvertPoolToBlocks",
-        "a pool in blocks is the plain one",
-        _LAYOUTS,
+        "ConvertResizeToBlocks",
+        "an image resized by whole numbers is so in blocks",
+        "of the runtime's Upsample in blocks nothing is described",
         _LAYOUT_TEST,
     ),
     Unproved(
-        "ConvertElementwiseToBlocks",
-        "what acts element by element acts so on blocks",
-        _LAYOUTS,
-        _LAYOUT_TEST,
-    ),
-    Unproved(
-        "ConvertScaleToBlocks",
-        "a factor for each channel is a convolution of one weight a channel",
-        _LAYOUTS,
-        "tests/optimizer/layouts/test_plans.py::test_a_factor_for_each_channel_is_a_convolution",
-    ),
-    Unproved(
-        "JoinBlocks",
-        "channels joined are their blocks side by side, zeros where one is not full",
-        _LAYOUTS,
-        "tests/optimizer/layouts/test_plans.py::test_channels_that_end_within_a_block_are_joined_in_blocks",
-    ),
-    Unproved(
-        "SplitBlocks",
-        "channels taken apart where blocks begin are blocks taken apart",
-        _LAYOUTS,
-        _LAYOUT_TEST,
+        "ConvertSumToBlocks",
+        "the sum, or the largest or smallest, of three images or more is so in blocks",
+        "as a rule of any number of nodes it is proved for two: no argument carries it further",
+        "tests/optimizer/layouts/test_plans.py::test_random_networks_compute_what_they_did",
     ),
     # Generated kernels: each step names the region that its kernel stands for.
     Unproved(
@@ -214,6 +171,7 @@ UNPROVED = (
 
 # What holds in any graph, whatever its operators mean.
 BY_DEFINITION = {
+    "compute filters": "filters are laid out as tensolog.layouts says, when a plan is written",
     "fold constants": "nodes of constants alone are computed, by the runtime",
     "share subexpressions": "equal operators of equal operands are computed once",
     "drop dead code": "what no output needs is not computed",

@@ -18,8 +18,11 @@ from .functions import ShapeError
 from .syntax import Attribute, Input, Literal
 from .terms import Symbol
 
+# Operators over images whose channels lie in blocks, and what says how such images are read: no
+# runtime has those of the second domain (blocked.ops).
+BLOCKED, LAYOUTS = "com.microsoft.nchwc", "tensolog.layouts"
 # domain -> the version of its operator set that is described
-DOMAINS: Mapping[str, int] = {"com.microsoft": 1}
+DOMAINS: Mapping[str, int] = {"com.microsoft": 1, BLOCKED: 1, LAYOUTS: 1}
 _FLOATS = ["tensor(float16)", "tensor(bfloat16)", "tensor(float)", "tensor(double)"]
 _ANY = [f"tensor({name})" for name in ("int32", "int64", "float16", "bfloat16", "float", "double")]
 _Formal = defs.OpSchema.FormalParameter

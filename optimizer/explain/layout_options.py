@@ -14,11 +14,12 @@ from ..egraph.trace import name_of
 from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of
-from ..layouts.values import ENTER, LEAVE
+from ..layouts.values import ENTER, ENTER_LAST, LEAVE, LEAVE_LAST
 from .node_options import Asker
 from .reasons import LayoutOption, NodeOptions
 
 OUTSIDE = "outside of blocks"
+ENTERING, LEAVING = (ENTER, ENTER_LAST), (LEAVE, LEAVE_LAST)
 
 
 def options_in_layouts(
@@ -42,9 +43,9 @@ def options_in_layouts(
     for plain, name in names.items():
         known = [(layout, c) for p, layout, c in space.blocking.values.every() if p == plain]
         if known:
-            layout_options.append(_layout_option(space, asker, plain, name, OUTSIDE, LEAVE))
+            layout_options.append(_layout_option(space, asker, plain, name, OUTSIDE, LEAVING))
         layout_options += [
-            _layout_option(space, asker, c, name, f"as {own.name}", ENTER) for own, c in known
+            _layout_option(space, asker, c, name, f"as {own.name}", ENTERING) for own, c in known
         ]
     refusal = space.blocking.unconverted().get(node, "")
     own = next((nodes for nodes in converted if node in nodes), ())
@@ -54,12 +55,14 @@ def options_in_layouts(
 
 
 def _layout_option(
-    space: Space, asker: Asker, class_: int, name: str, layout: str, reorder: str
+    space: Space, asker: Asker, class_: int, name: str, layout: str, reorders: Sequence[str]
 ) -> LayoutOption:
-    """Ask about one layout; what `reorder` makes brings a value there, and doesn't compute it."""
+    """Ask about one layout; what `reorders` make brings a value there, and doesn't compute it."""
     made_by = space.egraph.made_by
     offered = asker.problem.choices.get(class_, ())
-    computing = [c for c in offered if c.node not in made_by or made_by[c.node].rule != reorder]
+    computing = [
+        c for c in offered if c.node not in made_by or made_by[c.node].rule not in reorders
+    ]
     chosen = asker.best.selection.get(class_)
     is_chosen = chosen is not None and chosen in computing
     more: float | None = 0.0 if is_chosen else None
@@ -71,5 +74,5 @@ def _layout_option(
         rest: Selection = cheapest_choices(problem, space.blocking)
         more = asker.needing(class_, computing, rest) if class_ in rest else None
         note = "" if more is not None else "no plan: it would need its own result"
-    ways = asker.ways(class_, name) if reorder == ENTER else []
+    ways = asker.ways(class_, name) if reorders == ENTERING else []
     return LayoutOption(name, layout, ways, is_chosen, more, note)

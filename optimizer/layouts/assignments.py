@@ -22,15 +22,15 @@ from ..egraph.search import roots_of
 from ..graph.graph import Graph
 from ..match.rewrite import clean
 from .operators.concatenations import JOIN
-from .operators.convolutions import CONVOLVE
-from .operators.pools import POOL
+from .operators.convolutions import CONVOLUTIONS
+from .operators.pools import RULES as POOLS
 from .operators.transposed_convolutions import RULE as TILE
 from .plans import finished
 from .selection import cheapest_choices
 from .space import Space
 
 # What puts an operator in blocks that is not element by element: those are where it costs least.
-CONFIGURED = frozenset({CONVOLVE, POOL, JOIN, TILE})
+CONFIGURED = frozenset({*CONVOLUTIONS, *POOLS.values(), JOIN, TILE})
 # What the search within one assignment may take: its layouts are given, little is left to choose.
 _STEPS = 2_000
 

@@ -15,7 +15,7 @@ from .layout import Layout
 
 Array = np.ndarray[Any, Any]
 # The domain of the operators; none is left in a plan.
-FILTERS = "tensolog.layouts"
+FILTERS = "tensolog.storage"
 # Filters over blocks of outputs and inputs, over blocks of outputs alone, those of a transposed
 # convolution as outputs side by side, and numbers per channel.
 DENSE, OUTER, VECTOR = "DenseFilter", "OuterFilter", "ChannelVector"

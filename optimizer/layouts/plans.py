@@ -30,7 +30,7 @@ from .guard import guard
 from .promising import PROMISE, frees, promising
 from .runtime import NCHWC, VERSION, block_size
 from .space import Space, space_of
-from .values import SUMMARIES
+from .values import summaries
 
 MOVES = (*REORDERS, "Transpose")
 # What the names end in of what is computed in blocks.
@@ -184,7 +184,7 @@ def _names(space: Space, selection: Selection) -> dict[int, str]:
     often: Counter[str] = Counter()
     for node in sorted({choice.node for choice in selection.values()}):
         made = egraph.made_by.get(node)
-        if made is not None and made.rule in SUMMARIES and made.nodes:
+        if made is not None and made.rule in summaries() and made.nodes:
             name = f"{_origin(egraph, made.nodes[0])}{IN_BLOCKS}"
             often[name] += 1
             found[node] = name if often[name] == 1 else f"{name} {often[name]}"
@@ -206,7 +206,7 @@ def sources(graph: Graph, number: int, steps: Sequence[Step]) -> tuple[str, ...]
     own, in_blocks, _ = graph.node_name(number).partition(IN_BLOCKS)
     if not in_blocks:
         return (own,)
-    laid = (step.nodes for step in steps if step.rule in SUMMARIES and own in step.nodes[:1])
+    laid = (step.nodes for step in steps if step.rule in summaries() and own in step.nodes[:1])
     return next(laid, (own,))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from ..egraph.egraph import EGraph
 from ..egraph.provenance import Application
 from .blocking import Blocking, Operation, operation_of
-from .operators.convolutions import CONVOLVE
+from .operators.convolutions import CONVOLUTIONS
 
 # What a convolution that a kernel may compute counts, of what the runtime's takes.
 PROMISE = 0.5
@@ -24,7 +24,7 @@ def promising(blocking: Blocking, filters: Collection[tuple[int, int]]) -> set[i
     egraph = blocking.egraph
     found: set[int] = set()
     for application in blocking.values.applications:
-        if application.rule != CONVOLVE:
+        if application.rule not in CONVOLUTIONS:
             continue
         for node in application.target_nodes:
             if _is_promising(egraph, blocking.operation(node), filters):

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
 from onnx import helper
 
+from ...rules import load_rules
 from ..egraph.congruence import NONE, Row
 from ..egraph.egraph import UNTYPED, EGraph
 from ..egraph.interning import Attributes
@@ -25,23 +27,26 @@ from .filters import FILTERS, VECTOR
 from .layout import Layout
 from .runtime import ENTERING_CHANNELS, NCHWC
 
-# Rules by the names that steps of a plan show.
-ENTER, LEAVE, FILTER = "ReorderIntoBlocks", "ReorderOutOfBlocks", "ReorderFilter"
-SUMMARIES = {
-    ENTER: "puts channels in blocks",
-    LEAVE: "takes channels out of blocks",
-    "ConvertConvToBlocks": "convolves channels in blocks, with what follows",
+# Rules of rules/blocked.rules, and what no rule says.
+ENTER, LEAVE, FILTER = "ReorderIntoBlocks", "ReorderOutOfBlocks", "compute filters"
+ENTER_LAST, LEAVE_LAST = "ReorderChannelsLastIntoBlocks", "ReorderBlocksIntoChannelsLast"
+FAMILY = "blocked"
+UNSTATED = {
     "ConvertConvTransposeToBlocks": "computes tiles as channels, and lays them side by side",
-    "ConvertPoolToBlocks": "pools channels in blocks",
-    "ConvertElementwiseToBlocks": "acts element by element on channels in blocks",
-    "ConvertScaleToBlocks": "scales channels in blocks by a convolution of one weight each",
-    "JoinBlocks": "joins blocks of channels, each part with a block of its own",
-    "SplitBlocks": "takes apart channels that begin with a block each",
+    "ConvertResizeToBlocks": "repeats or blends pixels of channels in blocks",
+    "ConvertSumToBlocks": "adds or compares several images in blocks",
 }
 # Layouts of one class, and ways to choose operands' layouts.
 MOST_LAYOUTS, MOST_WAYS = 3, 4
 
 Types = tuple[TensorType, TensorType]  # as named, and with sizes bound
+
+
+@cache
+def summaries() -> Mapping[str, str]:
+    """What each step of a plan does that concerns blocks, by the name of its rule."""
+    stated = {rule.name: rule.summary for rule in load_rules() if rule.family == FAMILY}
+    return {**stated, **UNSTATED}
 
 
 class UnfitError(Exception):
@@ -143,10 +148,15 @@ class BlockedValues:
             self._made[row] = node
         outputs = self.egraph.columns.outputs(node)
         for output, known in zip(outputs, types, strict=True):
-            if known is not None and self.egraph.types[output] == UNTYPED:
+            if known is not None and not self._has_shape(output):
                 self.egraph.types[output] = vocabulary.type(known[0])
                 self.egraph.sized[output] = vocabulary.type(known[1])
         return node
+
+    def _has_shape(self, class_: int) -> bool:
+        """Whether a shape was inferred: of operators in blocks only the type is."""
+        number = self.egraph.types[class_]
+        return number != UNTYPED and self.egraph.vocabulary.types[number].shape is not None
 
     def types(self, class_: int, width: int) -> Types:
         """The types of a class with another number of channels."""
@@ -174,7 +184,7 @@ class BlockedValues:
         node = self.node(domain, op_type, attributes, operands, types)
         (output,) = self.egraph.columns.outputs(node)
         self.note(rule, sources, [node], [(class_, output)])
-        self._given(class_, layout, output, is_left=rule != ENTER)
+        self._given(class_, layout, output, is_left=rule not in (ENTER, ENTER_LAST))
         return node
 
     def give_parts(
@@ -221,7 +231,7 @@ class BlockedValues:
         node = self.node(NCHWC, "ReorderOutput", attributes, (output,), types)
         (left,) = self.egraph.columns.outputs(node)
         self._pairs.append((class_, left))
-        self.note(LEAVE, (), [node], [(class_, left)])
+        self.note(LEAVE_LAST if last else LEAVE, (), [node], [(class_, left)])
         return node
 
     def note(
@@ -234,7 +244,7 @@ class BlockedValues:
             target_nodes=made,
             united=united,
             equal="rounding",
-            summary=SUMMARIES.get(rule, ""),
+            summary=summaries().get(rule, ""),
             always=True,
         )
         self.applications.append(application)

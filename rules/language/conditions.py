@@ -1,7 +1,7 @@
 """What must hold for a rule to apply, derived from its text once, for every reader.
 
-The matcher (rules/matching) compiles these conditions to Datalog and evaluates the rest; a prover
-assumes them; the instance generator samples from them.
+What finds places (rules/compiler) compiles these conditions to Datalog and evaluates the rest; a
+prover assumes them; the instance generator samples from them.
 """
 
 from __future__ import annotations

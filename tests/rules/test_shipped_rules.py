@@ -50,13 +50,16 @@ from .rewriting import apply, run
 
 RULES = load_rules()
 NAMES = [rule.name for rule in RULES]
+# No runtime has the operators by which images in blocks are read: of those rules instances are
+# found in tests/optimizer/layouts/test_licences.py.
+RUN = tuple(rule for rule in RULES if rule.family != "blocked")
 # Families of inputs, with the rounding errors allowed relative to the largest output. A difference
 # from a mean 100 times its spread has lost two digits on either side.
 FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}
 DTYPES = ("float32", "float64")
 # whose conditions are broken: of rules that gather nodes those of one
-SOME = tuple(pattern(rule) for rule in RULES[:: 1 if ALL else SHARE])
-DRAWN = RULES[:: 1 if ALL else SHARE // 2]  # of which there are instances
+SOME = tuple(pattern(rule) for rule in RUN[:: 1 if ALL else SHARE])
+DRAWN = RUN[:: 1 if ALL else SHARE // 2]  # of which there are instances
 EACH = 5 if ALL else 2  # instances of each rule and element type
 
 # Conditions that an instance can't break alone: the operator's own definition implies them.
@@ -456,7 +459,7 @@ def test_every_rule_with_conditions_has_a_negative_test():
             if not binds_only(rule, c) and not isinstance(c, IsComputable)
         ]
         assert not needing or covered.get(rule.name), rule.name
-    assert sum(map(len, covered.values())) >= 150 * len(SOME) // len(RULES)
+    assert sum(map(len, covered.values())) >= 150 * len(SOME) // len(RUN)
 
 
 def binds_only(rule, condition):

@@ -6,7 +6,7 @@ from ...egraph.egraph import UNTYPED
 from ..blocking import Blocking, Operation
 from ..layout import Layout
 from ..runtime import ENTERING_CHANNELS, NCHWC
-from ..values import ENTER
+from ..values import ENTER_LAST
 
 TO_LAST, TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -34,6 +34,6 @@ def transpose(blocking: Blocking, operation: Operation) -> None:
         elif blocking.is_new(operation.node):
             layout = Layout((channels,), values.block)
             given = (output, layout, NCHWC, "ReorderInput", {"channels_last": 1}, (operand,))
-            values.give(*given, ENTER, (operation.node,))
+            values.give(*given, ENTER_LAST, (operation.node,))
     else:
         blocking.refuse(operation.node, "it doesn't put the channels of an image last, or second")

@@ -132,6 +132,8 @@ def _activation(egraph: EGraph, node: int) -> tuple[str, tuple[float, ...]] | No
             if constant is None:
                 return None
             found.append(float(constant.array().reshape(-1)[0]))
+        elif name == "Clip" and key not in attributes:
+            return None  # a kernel has both bounds, and an infinity would not pass
         else:
             found.append(float(attributes.get(key, default)))  # type: ignore[arg-type]
     return name, tuple(found)

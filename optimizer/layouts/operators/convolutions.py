@@ -12,7 +12,12 @@ from ..runtime import NCHWC
 from . import transposed_convolutions as transposed
 from .convolution_epilogues import FREE_ACTIVATIONS, Convolution, Filters, filters_of
 
-CONVOLVE = "ConvertConvToBlocks"
+# Rules, by how filters are laid out: over blocks of both, of outputs alone, of a channel each, and
+# of groups; and of a normalization, which is a convolution of one weight a channel.
+CONVOLVE, CONVOLVE_FEW = "ConvertConvToBlocks", "ConvertConvOfFewChannelsToBlocks"
+CONVOLVE_EACH, CONVOLVE_GROUPS = "ConvertDepthwiseConvToBlocks", "ConvertGroupedConvToBlocks"
+NORMALIZE = "ConvertBatchNormalizationToBlocks"
+CONVOLUTIONS = frozenset((CONVOLVE, CONVOLVE_FEW, CONVOLVE_EACH, CONVOLVE_GROUPS, NORMALIZE))
 
 
 @dataclass
@@ -62,11 +67,12 @@ class Convolving:
         if (
             groups == 1
             and channels < values.block
+            and form.summand == NONE  # no rule says that it adds within
             and blocking.is_new(form.nodes, form.activation, own, "x")
         ):
             shape = (own.width, channels, *weights[2:])
             laid = values.constant(OUTER, form.weights, shape, {"outputs": own.parts})
-            self._convolved(output, form, own, form.image, laid, 1)
+            self._convolved(output, form, own, form.image, laid, 1, CONVOLVE_FEW)
         layouts = values.layouts(form.image)
         if not layouts and channels >= values.block:
             blocking.refuse(form.nodes[0], "what it reads is in no layout of blocks")
@@ -83,6 +89,8 @@ class Convolving:
                 shape = (layout.width, 1, *weights[2:])
                 laid = values.constant(OUTER, form.weights, shape, {"outputs": layout.parts})
                 count = layout.width
+                first = blocking.operation(form.nodes[0]).name
+                rule = NORMALIZE if first == "BatchNormalization" else CONVOLVE_EACH
             else:
                 inputs = layout
                 if filters.groups > 1:
@@ -91,8 +99,9 @@ class Convolving:
                 shape = (own.width, inputs.width, *weights[2:])
                 laid = values.constant(DENSE, form.weights, shape, attributes)
                 count = filters.groups
+                rule = CONVOLVE_GROUPS if count > 1 else CONVOLVE
             image = values.value(form.image, layout)
-            self._convolved(output, form, result_layout, image, laid, count)
+            self._convolved(output, form, result_layout, image, laid, count, rule)
 
     def _convolved(
         self,
@@ -102,6 +111,7 @@ class Convolving:
         image: int,
         laid: int,
         groups: int,
+        rule: str,
     ) -> None:
         blocking, values = self.blocking, self.blocking.values
         attributes = {**form.attributes, "group": groups}
@@ -116,9 +126,7 @@ class Convolving:
             if layout not in values.layouts(form.summand):
                 return
             operands += [NONE] * (3 - len(operands)) + [values.value(form.summand, layout)]
-        made = values.give(
-            output, layout, NCHWC, "Conv", attributes, operands, CONVOLVE, form.nodes
-        )
+        made = values.give(output, layout, NCHWC, "Conv", attributes, operands, rule, form.nodes)
         size = blocking.egraph.type(laid)
         given = {n: v for n, v in form.attributes.items() if _tells_time(n, v)}
         key = (image, size and size.shape, groups, *sorted(given.items(), key=str))

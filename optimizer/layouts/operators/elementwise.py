@@ -12,7 +12,15 @@ from ...graph.graph import constant_of
 from ..blocking import Blocking, Operation
 from ..runtime import NCHWC
 
-MAP, SCALE = "ConvertElementwiseToBlocks", "ConvertScaleToBlocks"
+MAP, LIMIT, SILU = "ConvertElementwiseToBlocks", "ConvertClipToBlocks", "ConvertSiluToBlocks"
+BOTH, WITH_NUMBER = "ConvertBinaryToBlocks", "ConvertNumberToBlocks"
+FROM_NUMBER, SEVERAL = "ConvertSubFromNumberToBlocks", "ConvertSumToBlocks"
+SCALE, SHIFT, GATED = "ConvertScaleToBlocks", "ConvertShiftToBlocks", "ConvertGateToBlocks"
+KERNELS = {
+    "com.microsoft:Gelu": "ConvertGeluKernelToBlocks",
+    "com.microsoft:QuickGelu": "ConvertQuickGeluKernelToBlocks",
+    "Clip": LIMIT,
+}
 # Element by element, and finite wherever their operands are: what fills up blocks stays harmless.
 UNARY = {
     "Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
@@ -78,10 +86,10 @@ class Elementwise:
                 continue
             reads = [values.value(v, layout) if v in images else v for v in operation.operands]
             given = (operation.output, layout, domain, op_type, operation.attributes, reads)
-            values.give(*given, MAP, (operation.node,))
+            values.give(*given, _rule(operation, images), (operation.node,))
             if gated != NONE:  # the runtime will fuse the two: what they cost is what it costs
                 own, read = {"alpha": 1.0}, (values.value(gated, layout),)
-                values.give(operation.output, layout, *GATE, own, read, MAP, (operation.node,))
+                values.give(operation.output, layout, *GATE, own, read, SILU, (operation.node,))
 
     def _gated(self, operands: Sequence[int]) -> int:
         """The class x of x * Sigmoid(x); NONE where it isn't one."""
@@ -111,6 +119,7 @@ class Elementwise:
         node, name, channels = operation.node, operation.name, int(found[1][1])
         one_each = type_.shape[-3:] == (channels, 1, 1)
         for layout in values.layouts(image):
+            rule = SHIFT if name == "Add" else SCALE if egraph.is_known(factor) else GATED
             shape = (layout.width, 1, 1, 1)
             bias: tuple[int, ...] = ()
             if egraph.is_known(factor):
@@ -128,7 +137,7 @@ class Elementwise:
                 target = egraph.leaf(constant_of(np.array(shape)), ("shape", shape))
                 read = (values.value(factor, layout), target)
                 reshaped = values.node("", "Reshape", {}, read, None)
-                values.note(SCALE, (node,), [reshaped], [])
+                values.note(GATED, (node,), [reshaped], [])
                 (weights,) = egraph.columns.outputs(reshaped)
             else:
                 self.blocking.refuse(node, "a computed factor can be one a channel, of one image")
@@ -137,5 +146,17 @@ class Elementwise:
                 attributes = {"group": layout.width, "kernel_shape": [1, 1]}
                 reads = (values.value(image, layout), weights, *bias)
                 given = (operation.output, layout, NCHWC, "Conv", attributes, reads)
-                made = values.give(*given, SCALE, (node,))
+                made = values.give(*given, rule, (node,))
                 self.blocking.likes.setdefault(made, node)
+
+
+def _rule(operation: Operation, images: Sequence[int]) -> str:
+    """The rule by which an operator acts on images, and on numbers beside them."""
+    operands = operation.operands
+    if operation.name in UNARY:
+        return KERNELS.get(operation.name, MAP)
+    if len(operands) != 2:
+        return SEVERAL
+    if len(images) == 2:
+        return BOTH
+    return FROM_NUMBER if operation.name == "Sub" and operands[0] not in images else WITH_NUMBER

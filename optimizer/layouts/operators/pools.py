@@ -10,8 +10,12 @@ from ..blocking import POOLS, Blocking, Operation
 from ..runtime import NCHWC
 from .resizing import upsampling
 
-POOL = "ConvertPoolToBlocks"
-OPERATORS = {*POOLS, "ReduceMean", "Resize"}
+# Operator -> the rule that computes it in blocks.
+RULES = {
+    **{name: f"Convert{name}ToBlocks" for name in (*POOLS, "ReduceMean")},
+    "Resize": "ConvertResizeToBlocks",
+}
+OPERATORS = frozenset(RULES)
 
 
 def pool(blocking: Blocking, operation: Operation) -> None:
@@ -50,7 +54,7 @@ def _windows(
         if blocking.is_new(operation.node, layout):
             reads = (values.value(image, layout),)
             given = (operation.output, layout, NCHWC, name, attributes, reads)
-            made = values.give(*given, POOL, (operation.node,))
+            made = values.give(*given, RULES[operation.name], (operation.node,))
             blocking.twins.setdefault(operation.node, made)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 from ....catalog.operators import Specification
+from ....catalog.operators.contributed import BLOCKED
 from ....catalog.operators.terms import Term, apply
 from .axis_notation import Notations
 from .composition import UndescribedError
@@ -57,8 +58,8 @@ class Node:
 
     @property
     def spatial(self) -> int:
-        """The number of spatial dimensions."""
-        return max(0, self.rank - 2)
+        """The number of spatial dimensions: not that of the channels of a block."""
+        return max(0, self.rank - (3 if self.meaning.domain == BLOCKED else 2))
 
 
 class AttributeChoices:
@@ -128,7 +129,8 @@ class AttributeChoices:
                 return self._symbols(label, node.spatial, "dimension") if wanted else None
             case "kernel_shape" if len(node.shapes) > 1:
                 weight = node.shapes[1]
-                return None if weight is None else tuple(weight[2:])
+                end = 2 + node.spatial if node.meaning.domain == BLOCKED else None
+                return None if weight is None else tuple(weight[2:end])
         if name in SPATIAL:
             count = node.spatial * (2 if name == "pads" else 1)
             return tuple(self.symbol(f"{label}.{at}", "integer") for at in range(count))

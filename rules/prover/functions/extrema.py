@@ -15,7 +15,7 @@ from ..normal.coefficients import place_of
 from ..normal.context import Context, UndecidedError
 from ..normal.definedness import Nonempty, Path
 from ..normal.interning import abstracted, interned
-from ..normal.piecewise import choose, outer_truth, under_truth
+from ..normal.piecewise import cases_of, choose, outer_guard, outer_truth, under_truth
 from ..normal.simplify import simplified
 from ..normal.sums import (
     Place,
@@ -106,25 +106,13 @@ def _all_cases(
     whole: Sum, context: Context, path: Path, note: Callable[[Sum, Path], object]
 ) -> None:
     """Apply a function in each case of the outer guards; truth values stay as they are."""
-    guards = {guard.text: guard for product in whole for guard in product.outer_guards()}
-    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
-    if not guards:
+    guard = outer_guard(whole, path)
+    if guard is None:
         bare = tidy((product.without(path.guards) for product in whole), context)
         note(bare, path)
         return
-    guard = guards[min(guards)]
-    for case in (guard, guard.negation):
-        inner = path.inner(case.conjuncts())
-        if context.solver.feasible(inner.guards):
-            kept = [
-                product.without(case.conjuncts())
-                for product in whole
-                if not any(
-                    one.negation == case or one.negation in case.conjuncts()
-                    for one in product.outer_guards()
-                )
-            ]
-            _all_cases(kept, context, inner, note)
+    for inner, _, kept in cases_of(guard, whole, context, path):
+        _all_cases(kept, context, inner, note)
 
 
 def _by_guards(
@@ -134,25 +122,12 @@ def _by_guards(
     count[0] += 1
     if count[0] > _MOST_CASES:
         raise UndecidedError(f"a {kind} of more than {_MOST_CASES} cases")
-    guards = {guard.text: guard for member in members for guard in member.outer_guards()}
-    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
-    if not guards:
+    guard = outer_guard(members, path)
+    if guard is None:
         return _interned(kind, [m.without(path.guards) for m in members], context, path)
-    guard = guards[min(guards)]
     result: list[Product] = []
-    for case in (guard, guard.negation):
-        inner = path.inner(case.conjuncts())
-        if not context.solver.feasible(inner.guards):
-            continue
-        kept = [
-            member.without(case.conjuncts())
-            for member in members
-            if not any(
-                one.negation == case or one.negation in case.conjuncts()
-                for one in member.outer_guards()
-            )
-        ]
-        result += guarded(_by_guards(kind, kept, context, inner, count), case.conjuncts(), context)
+    for inner, known, kept in cases_of(guard, members, context, path):
+        result += guarded(_by_guards(kind, kept, context, inner, count), known, context)
     return result
 
 

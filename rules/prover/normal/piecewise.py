@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+from ..solve.polynomials import Constraint
 from .arithmetic import guarded, plus, tidy, times
 from .context import Context, UndecidedError
 from .definedness import Path
@@ -42,28 +43,40 @@ def _by_cases(
             count,
         )
         return choose(single(place), yes, no, context)
-    guards = {guard.text: guard for product in whole for guard in product.outer_guards()}
-    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
-    if not guards:
+    guard = outer_guard(whole, path)
+    if guard is None:
         bare = tidy((product.without(path.guards) for product in whole), context)
         return function(bare, path)
-    guard = guards[min(guards)]
     result: list[Product] = []
+    for inner, known, kept in cases_of(guard, whole, context, path):
+        part = _by_cases(kept, context, inner, function, count)
+        result += guarded(part, known, context)
+    return result
+
+
+def outer_guard(products: Sequence[Product], path: Path) -> Constraint | None:
+    """Return a guard that says nothing of what is summed over, and that the path doesn't hold."""
+    guards = {guard.text: guard for product in products for guard in product.outer_guards()}
+    unknown = [text for text, guard in guards.items() if guard not in path.guards]
+    return guards[min(unknown)] if unknown else None
+
+
+def cases_of(
+    guard: Constraint, products: Sequence[Product], context: Context, path: Path
+) -> Iterator[tuple[Path, tuple[Constraint, ...], list[Product]]]:
+    """Yield the path where a guard holds, what it says, and what is left; then where it doesn't."""
     for case in (guard, guard.negation):
         inner = path.inner(case.conjuncts())
-        if not context.solver.feasible(inner.guards):
-            continue
-        kept = [
-            product.without(case.conjuncts())
-            for product in whole
-            if not any(
-                one.negation == case or one.negation in case.conjuncts()
-                for one in product.outer_guards()
-            )
-        ]
-        part = _by_cases(kept, context, inner, function, count)
-        result += guarded(part, case.conjuncts(), context)
-    return result
+        if context.solver.feasible(inner.guards):
+            kept = [
+                product.without(case.conjuncts())
+                for product in products
+                if not any(
+                    one.negation == case or one.negation in case.conjuncts()
+                    for one in product.outer_guards()
+                )
+            ]
+            yield inner, case.conjuncts(), kept
 
 
 def choose(truth: Sum, then: Sum, otherwise: Sum, context: Context) -> list[Product]:

@@ -41,18 +41,13 @@ class Opaque:
         self.names = frozenset(names)
 
 
-class Polynomial:
-    """A sum of monomials with integer coefficients; immutable."""
+class _Spelled:
+    """What is equal to what has the same text."""
 
-    def __init__(self, terms: Mapping[Monomial, int], opaque: Mapping[str, Opaque]) -> None:
-        """Take over coefficients other than 0, and the atoms that aren't variables, by text."""
-        self.terms = dict(sorted(terms.items()))
-        self.opaque = opaque
-        self.text: str = _text(self.terms)
-        DONE.monomials += 1 + len(terms)
+    text: str
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Polynomial) and self.text == other.text
+        return type(other) is type(self) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -61,6 +56,17 @@ class Polynomial:
         return self.text
 
     __repr__ = __str__
+
+
+class Polynomial(_Spelled):
+    """A sum of monomials with integer coefficients; immutable."""
+
+    def __init__(self, terms: Mapping[Monomial, int], opaque: Mapping[str, Opaque]) -> None:
+        """Take over coefficients other than 0, and the atoms that aren't variables, by text."""
+        self.terms = dict(sorted(terms.items()))
+        self.opaque = opaque
+        self.text = _text(self.terms)
+        DONE.monomials += 1 + len(terms)
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -296,7 +302,7 @@ def rebuilt(
             return atom(Opaque(opaque.function, arguments))
 
 
-class Constraint:
+class Constraint(_Spelled):
     """A condition on dimensions and indices; immutable.
 
     `kind` is ge, eq or ne for one polynomial compared with 0, else and, or.
@@ -308,22 +314,10 @@ class Constraint:
         self.kind = kind
         self.whole = whole
         self.parts = parts
-        self.text: str
         if kind in ("and", "or"):
             self.text = f"({f' {kind} '.join(part.text for part in parts)})"
         else:
             self.text = f"{whole.text} {_SIGN[kind]} 0"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constraint) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __str__(self) -> str:
-        return self.text
-
-    __repr__ = __str__
 
     @cached_property
     def variables(self) -> frozenset[str]:

@@ -64,7 +64,10 @@ def test_a_layout_that_is_chosen_says_so_and_what_the_other_would_cost():
     outside, inside = told.layouts
     assert (outside.layout, outside.is_chosen) == ("outside of blocks", False)
     assert inside.layout.startswith("as 20 channels in blocks of ")
-    assert {way.rule for way in inside.ways} == {"ConvertConvToBlocks", "ReorderIntoBlocks"}
+    assert {way.rule for way in inside.ways} == {
+        "ConvertDepthwiseConvToBlocks",
+        "ReorderIntoBlocks",
+    }
     assert {way.rule for way in told.ways} == {"", "ReorderOutOfBlocks"}
     json.dumps(told.to_json())
     assert "Layouts" in told.text() and "ReorderIntoBlocks" in told.text()

@@ -1,0 +1,449 @@
+"""Each step that the layouts' planner can take is an instance of a proved rule.
+
+What was converted (the e-nodes before) is written down in the notation of rules/blocked.rules:
+blocked values as operands [n, k, h, w, b], read by tensolog.layouts.Image at the places of their
+layout. There the rule that the step names must match, and what it makes of it must be the operator
+that the planner made. Filters are compared with what their specification says of them.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from tensolog.catalog.operators import specification
+from tensolog.optimizer.egraph.congruence import NONE
+from tensolog.optimizer.egraph.egraph import EGraph
+from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
+from tensolog.optimizer.layouts.blocking import POOLS
+from tensolog.optimizer.layouts.filters import DENSE, OUTER, computed
+from tensolog.optimizer.layouts.layout import Layout
+from tensolog.optimizer.layouts.operators.concatenations import PUSH
+from tensolog.optimizer.layouts.operators.convolutions import (
+    CONVOLVE,
+    CONVOLVE_EACH,
+    CONVOLVE_FEW,
+    CONVOLVE_GROUPS,
+    NORMALIZE,
+)
+from tensolog.optimizer.layouts.operators.elementwise import (
+    BOTH,
+    FROM_NUMBER,
+    GATED,
+    KERNELS,
+    LIMIT,
+    MAP,
+    SCALE,
+    SHIFT,
+    WITH_NUMBER,
+)
+from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.optimizer.layouts.space import space_of
+from tensolog.optimizer.layouts.values import (
+    ENTER,
+    ENTER_LAST,
+    FAMILY,
+    LEAVE,
+    LEAVE_LAST,
+    UNSTATED,
+)
+from tensolog.optimizer.match.matcher import Matcher
+from tensolog.rules import instantiate, load_rules
+
+from tests.campaigns import examples
+from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
+from tests.optimizer.layouts.networks import has_blocks, in_blocks, network
+
+pytestmark = pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked kernels")
+
+RULES = {rule.name: rule for rule in load_rules() if rule.family == FAMILY}
+LAYOUTS = "tensolog.layouts"
+DEFAULTS = {"auto_pad": "NOTSET", "dilations": [1, 1], "pads": [0] * 4, "strides": [1, 1]}
+IMPORTS = [("", 17), ("com.microsoft", 1), (NCHWC, 1), (LAYOUTS, 1)]
+
+
+class Notation:
+    """A model in the notation of the rules, made of an e-graph's e-nodes."""
+
+    def __init__(self, values):
+        self.values, self.egraph = values, values.egraph
+        self.nodes, self.inputs, self.constants = [], {}, {}
+        self.where = {value: (plain, layout) for plain, layout, value in values.every()}
+
+    def shape(self, class_):
+        number = self.egraph.sized[self.egraph.find(class_)]
+        return list(self.egraph.vocabulary.types[number].shape)
+
+    def blocked(self, value):
+        """A blocked value as an operand; its shape in index notation."""
+        n, width, h, w = self.shape(value)
+        block = self.values.block
+        return self.operand(f"v{value}", [n, width // block, h, w, block])
+
+    def operand(self, name, shape):
+        """An operand of float32."""
+        self.inputs[name] = shape
+        return name
+
+    def constant(self, array):
+        """A constant; equal ones are one, as operands of a rule are."""
+        array = np.asarray(array)
+        for name, known in self.constants.items():
+            if known.dtype == array.dtype and np.array_equal(known, array):
+                return name
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return name
+
+    def op(self, op_type, inputs, domain="", **attributes):
+        name = f"{op_type}{len(self.nodes)}"
+        node = helper.make_node(op_type, inputs, [name], domain=domain, **attributes)
+        self.nodes.append(node)
+        return name
+
+    def places(self, layout):
+        return self.constant(layout.places)
+
+    def image(self, value):
+        """What is read of a blocked value."""
+        _, layout = self.where[self.egraph.find(value)]
+        return self.op("Image", [self.blocked(value), self.places(layout)], LAYOUTS)
+
+    def graph(self, output):
+        """The graph that gives one value."""
+        made = helper.make_graph(
+            self.nodes,
+            "step",
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                for name, shape in self.inputs.items()
+            ],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
+        )
+        imports = [helper.make_opsetid(*each) for each in IMPORTS]
+        return graph_of(helper.make_model(made, opset_imports=imports, ir_version=8))
+
+
+def grown(model):
+    """What can be computed in blocks of a model's e-graph; None where nothing can."""
+    egraph = EGraph(graph_of(model), {}, FOLD_LIMIT)
+    passes = [rule for rule in load_rules() if rule.tag == "pass"]
+    space = space_of(egraph, Costs(egraph, Prices(0, in_blocks)), block_size(), rules=passes)
+    return None if space is None else space.blocking
+
+
+def made_by(rule, notation, output):
+    """The operators that a rule makes in the place of an output, in order."""
+    graph = notation.graph(output)
+    (match, *_) = Matcher([RULES[rule]]).find(graph)
+    return [(node.op_type, node.domain, plain(node)) for node in instantiate(match, graph).nodes]
+
+
+def plain(node):
+    return {name: listed(value) for name, value in node.attributes.items()}
+
+
+def listed(value):
+    value = value.decode() if isinstance(value, bytes) else value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def emitted(blocking, node):
+    """An e-node that was made, as `made_by` tells operators."""
+    operation = blocking.operation(node)
+    domain, _, op_type = operation.name.rpartition(":")
+    return op_type, domain, {n: listed(v) for n, v in operation.attributes.items()}
+
+
+def same_window(one, other, kernel):
+    """Whether two operators are one where what they don't say has its default."""
+    filled = [
+        {**DEFAULTS, "kernel_shape": list(kernel), "group": 1, **attributes}
+        for _, _, attributes in (one, other)
+    ]
+    for attributes in filled:
+        attributes.pop("activation_params", None) if not attributes.get("activation") else None
+        if not attributes.get("activation"):
+            attributes.pop("activation", None)
+    numbers = [attributes.pop("activation_params", []) for attributes in filled]
+    assert np.allclose(*numbers)
+    return one[:2] == other[:2] and filled[0] == filled[1]
+
+
+def activation(notation, blocking, node, value):
+    """The activation that an e-node is, on another value."""
+    operation = blocking.operation(node)
+    bounds = [
+        notation.constant(blocking.egraph.constant(bound).array())
+        for bound in operation.operands[1:]
+    ]
+    return notation.op(operation.name, [value, *bounds], **dict(operation.attributes))
+
+
+def check_convolution(blocking, step):
+    """A convolution, with what it ends in, is what the rules make of it one after the other."""
+    values, egraph = blocking.values, blocking.egraph
+    (made,) = step.target_nodes
+    operation = blocking.operation(made)
+    result = emitted(blocking, made)
+    (output,) = operation.outputs
+    layout = Notation(values).where[egraph.find(output)][1]
+    source = blocking.operation(step.nodes[0])
+    kernel = tuple(egraph.type(operation.operands[1]).shape[2:4])
+    few = step.rule == CONVOLVE_FEW
+    notation = Notation(values)
+    attributes = {**DEFAULTS, "kernel_shape": list(kernel), **dict(source.attributes)}
+    width, inputs, block = layout.width, int(source_channels(blocking, source)), values.block
+    bias = notation.operand("A", [width])
+    if few:
+        x = notation.operand("X", notation.shape(source.operands[0]))
+        v = notation.operand("V", [width, inputs, *kernel])
+        notation.op("OuterFilter", [v], LAYOUTS, block=block)
+    else:
+        x = notation.image(operation.operands[0])
+        each = step.rule == CONVOLVE_EACH
+        v = notation.operand("V", [width, 1 if each else inputs, *kernel])
+    read = [
+        notation.op("Channels", [array, notation.places(layout)], LAYOUTS) for array in (v, bias)
+    ]
+    y = notation.op("Conv", [x, *read], **attributes)
+    others = [n for n in step.nodes[1:] if blocking.operation(n).name != "Add"]
+    if few and others:
+        (act,) = others
+        rule = f"Fuse{blocking.operation(act).name}IntoConvOfFewChannels"
+        y = activation(notation, blocking, act, y)
+        assert same_window(made_by(rule, notation, y)[0], result, kernel)
+        return
+    first = next(op for op in made_by(step.rule, notation, y) if op[:2] == ("Conv", NCHWC))
+    bare = (
+        result[0],
+        result[1],
+        {n: v for n, v in result[2].items() if not n.startswith("activation")},
+    )
+    assert same_window(first, bare, kernel)
+    if len(others) < len(step.nodes) - 1:
+        check_end(blocking, "FuseAddIntoBlockedConv", operation, bare, kernel, bare, None)
+    for act in others:
+        rule = f"Fuse{blocking.operation(act).name}IntoBlockedConv"
+        check_end(blocking, rule, operation, bare, kernel, result, act)
+
+
+def check_end(blocking, rule, operation, bare, kernel, result, act):
+    """A blocked convolution and what follows is one that ends in it."""
+    notation = Notation(blocking.values)
+    b = blocking.values.block
+    n, width, h, w = notation.shape(operation.operands[0])
+    m, c = blocking.egraph.type(operation.operands[1]).shape[:2]
+    outer = bare[2].get("group", 1) > 1 and c == 1
+    filters = [m // b, 1, *kernel, b] if outer else [m // b, c // b, *kernel, b, b]
+    z = notation.operand("Z", [n, width // b, h, w, b])
+    reads = [z, notation.operand("W", filters), notation.operand("B", [m])]
+    y = notation.op("Conv", reads, NCHWC, **{**DEFAULTS, "kernel_shape": list(kernel), **bare[2]})
+    none = helper.make_attribute("activation_params", [], attr_type=AttributeProto.FLOATS)
+    notation.nodes[-1].attribute.append(none)
+    if act is None:
+        _, oh, ow = notation.shape(operation.outputs[0])[1:]
+        summand = notation.operand("S", [n, m // b, oh, ow, b])
+        y = notation.op("Add", [y, summand])
+    else:
+        y = activation(notation, blocking, act, y)
+    (found,) = made_by(rule, notation, y)
+    assert same_window(found, result, kernel)
+
+
+def source_channels(blocking, source):
+    return blocking.egraph.type(source.operands[1]).shape[1]
+
+
+def check_one(blocking, step):
+    """An operator on images and numbers is what its rule makes of it."""
+    values, egraph = blocking.values, blocking.egraph
+    made = step.target_nodes[-1]
+    operation = blocking.operation(made)
+    notation = Notation(values)
+    (source,) = map(blocking.operation, step.nodes)
+    images = {}
+    for value in operation.operands:
+        plain_class, _ = notation.where.get(egraph.find(value), (NONE, None))
+        images[plain_class] = value
+    reads = []
+    for value in source.operands:
+        class_ = egraph.find(value)
+        if class_ in images and class_ != NONE:
+            reads.append(notation.image(images[class_]))
+        elif value == NONE:
+            reads.append("")
+        else:
+            reads.append(notation.constant(egraph.constant(value).array()))
+    domain, _, op_type = source.name.rpartition(":")
+    y = notation.op(op_type, reads, domain, **dict(source.attributes))
+    found = made_by(step.rule, notation, y)[0]
+    result = emitted(blocking, made)
+    assert found[:2] == result[:2]
+    assert all(found[2].get(n, DEFAULTS.get(n)) == v for n, v in result[2].items())
+
+
+def check_normalization(blocking, step):
+    """A normalization is a convolution of one weight a channel, with what it ends in."""
+    (made,) = step.target_nodes
+    operation, result = blocking.operation(made), emitted(blocking, made)
+    notation = Notation(blocking.values)
+    source = blocking.operation(step.nodes[0])
+    x = notation.image(operation.operands[0])
+    layout = notation.where[blocking.egraph.find(operation.operands[0])][1]
+    reads = [
+        notation.op(
+            "Channels",
+            [notation.operand(name, [layout.width]), notation.places(layout)],
+            LAYOUTS,
+        )
+        for name in ("G", "H", "M", "V")
+    ]
+    y = notation.op("BatchNormalization", [x, *reads], **dict(source.attributes))
+    first = next(op for op in made_by(step.rule, notation, y) if op[:2] == ("Conv", NCHWC))
+    bare = (*result[:2], {n: v for n, v in result[2].items() if not n.startswith("activation")})
+    assert same_window(first, bare, (1, 1))
+    for act in step.nodes[1:]:
+        if blocking.operation(act).name != "Add":
+            rule = f"Fuse{blocking.operation(act).name}IntoBlockedConv"
+            check_end(blocking, rule, operation, bare, (1, 1), result, act)
+        else:
+            check_end(blocking, "FuseAddIntoBlockedConv", operation, bare, (1, 1), bare, None)
+
+
+def check_scale(blocking, step):
+    """What is one a channel is the weight or the bias of a convolution."""
+    result = emitted(blocking, step.target_nodes[-1])
+    if result[0] != "Conv":  # the order of the weights, noted by itself
+        return
+    operation = blocking.operation(step.target_nodes[-1])
+    notation = Notation(blocking.values)
+    x = notation.image(operation.operands[0])
+    layout = notation.where[blocking.egraph.find(operation.operands[0])][1]
+    source = blocking.operation(step.nodes[0])
+    if step.rule == "ConvertGateToBlocks":
+        b = blocking.values.block
+        gate = notation.operand("V", [1, layout.width // b, 1, 1, b])
+        factor = notation.op("Image", [gate, notation.places(layout)], LAYOUTS)
+    else:
+        given_ = [notation.operand("V", [layout.width]), notation.places(layout)]
+        numbers = notation.op("Channels", given_, LAYOUTS)
+        shape = notation.constant(np.array([layout.channels, 1, 1]))
+        factor = notation.op("Reshape", [numbers, shape])
+    y = notation.op(source.name, [x, factor])
+    first = next(op for op in made_by(step.rule, notation, y) if op[:2] == ("Conv", NCHWC))
+    assert same_window(first, result, (1, 1))
+
+
+def check_silu(blocking, step):
+    """x times Sigmoid(x) is the runtime's kernel."""
+    (made,) = step.target_nodes
+    notation = Notation(blocking.values)
+    x = notation.image(blocking.operation(made).operands[0])
+    y = notation.op("Mul", [x, notation.op("Sigmoid", [x])])
+    assert made_by(step.rule, notation, y)[0] == emitted(blocking, made)
+
+
+def check_join(blocking, step):
+    """Channels that are joined lie behind one another, as the rule says of two at a time."""
+    (made,) = step.target_nodes
+    operation = blocking.operation(made)
+    assert emitted(blocking, made) == ("Concat", "", {"axis": 1})
+    notation = Notation(blocking.values)
+    layouts = [notation.where[blocking.egraph.find(v)][1] for v in operation.operands]
+    whole = notation.where[blocking.egraph.find(operation.outputs[0])][1]
+    starts = np.cumsum([0, *(layout.width for layout in layouts)])
+    places = [layout.places + start for layout, start in zip(layouts, starts, strict=False)]
+    assert whole.width == starts[-1]
+    assert np.array_equal(whole.places, np.concatenate(places))
+    images = [notation.image(value) for value in operation.operands[:2]]
+    if len(set(images)) == 2:
+        made_of_two = made_by(step.rule, notation, notation.op("Concat", images, axis=1))
+        assert made_of_two[0] == ("Concat", "", {"axis": 1})
+        first, second = (attributes for op, _, attributes in made_of_two if op == "Image")
+        assert (first["width"], second["first"]) == (layouts[0].width,) * 2
+
+
+def check_split(blocking, step):
+    """Channels that are taken apart lie where they did, counted from the parts before."""
+    (made,) = step.target_nodes
+    operation = blocking.operation(made)
+    notation = Notation(blocking.values)
+    whole = notation.where[blocking.egraph.find(operation.operands[0])][1]
+    layouts = [notation.where[blocking.egraph.find(v)][1] for v in operation.outputs]
+    starts = np.cumsum([0, *(layout.width for layout in layouts)])
+    places = [layout.places + start for layout, start in zip(layouts, starts, strict=False)]
+    assert operation.name == "Split" and operation.attributes["axis"] == 1
+    assert whole.width == starts[-1] and np.array_equal(whole.places, np.concatenate(places))
+    assert all(layout.width % blocking.values.block == 0 for layout in layouts)
+
+
+def check_reorder(blocking, step):
+    """Plain layouts alone are entered and left, by the operator that the rule names."""
+    (made,) = step.target_nodes
+    op_type, domain, attributes = emitted(blocking, made)
+    into = ("Into" in step.rule and "Last" not in step.rule) or step.rule.startswith("ReorderCh")
+    assert (op_type, domain) == ("ReorderInput" if into else "ReorderOutput", NCHWC)
+    assert attributes.get("channels_last", 0) == int("Last" in step.rule)
+    notation = Notation(blocking.values)
+    operation = blocking.operation(made)
+    value = operation.outputs[0] if into else operation.operands[0]
+    layout = notation.where[blocking.egraph.find(value)][1]
+    assert layout.is_plain and attributes.get("channels", layout.channels) == layout.channels
+
+
+CHECKS = {
+    **dict.fromkeys((CONVOLVE, CONVOLVE_FEW, CONVOLVE_EACH), check_convolution),
+    NORMALIZE: check_normalization,
+    "JoinBlocks": check_join,
+    "SplitBlocks": check_split,
+    "ConvertSiluToBlocks": check_silu,
+    **dict.fromkeys((SCALE, SHIFT, GATED), check_scale),
+    **dict.fromkeys((ENTER, ENTER_LAST, LEAVE, LEAVE_LAST), check_reorder),
+    **dict.fromkeys((MAP, LIMIT, BOTH, WITH_NUMBER, FROM_NUMBER), check_one),
+    **dict.fromkeys((f"Convert{name}ToBlocks" for name in POOLS), check_one),
+}
+# Compared with the runtime alone, by test_plans.py: groups of channels, and a mean by its axes.
+UNCHECKED = {CONVOLVE_GROUPS, "ConvertReduceMeanToBlocks", *KERNELS.values()}
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 2]))
+def test_steps_are_instances_of_rules(seed, batch):
+    blocking = grown(network(seed, batch=batch).model())
+    if blocking is None:
+        return
+    for step in blocking.values.applications:
+        if step.rule in CHECKS:
+            CHECKS[step.rule](blocking, step)
+        else:
+            assert step.rule in UNCHECKED | set(UNSTATED) | set(PUSH)
+
+
+def test_what_steps_may_name_is_stated():
+    assert set(CHECKS) | UNCHECKED <= set(RULES)
+    assert not set(RULES) & set(UNSTATED)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_filters_are_laid_out_as_it_is_specified(data):
+    block = data.draw(st.sampled_from([2, 4, 8]))
+    parts = st.lists(st.integers(1, 9), min_size=1, max_size=3)
+    outputs, inputs = (Layout.of(data.draw(parts), block) for _ in range(2))
+    kernel = tuple(data.draw(st.integers(1, 3)) for _ in range(2))
+    shape = (outputs.channels, inputs.channels, *kernel)
+    weights = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    whole = np.zeros((outputs.width, *shape[1:]), np.float32)
+    whole[outputs.places] = weights
+    given_ = {"block": block, "outputs": outputs.parts, "inputs": inputs.parts}
+    dense = specification(LAYOUTS, "DenseFilter", 1)
+    attributes = {"block": block, "width": inputs.width}
+    (expected,) = dense.evaluate([whole, inputs.places], attributes)
+    assert np.array_equal(computed(DENSE, weights, given_).ravel(), expected.ravel())
+    (expected,) = specification(LAYOUTS, "OuterFilter", 1).evaluate([whole], {"block": block})
+    assert np.array_equal(computed(OUTER, weights, given_).ravel(), expected.ravel())
+    # what the rules read of filters by places is what the model has
+    (read,) = specification(LAYOUTS, "Channels", 1).evaluate([whole, outputs.places])
+    assert np.array_equal(read, weights)
