@@ -4,10 +4,11 @@ First each number of threads is measured with as many instances as fit, at the s
 batch of the best of these is doubled as long as that pays: a batch of b rows takes about a + b c,
 but caches and the kernels that a runtime takes for a size make it more or less than that by as much
 as half, so sizes are measured and not predicted. What comes near the best then races in turns
-(contest.py): pairs of rounds tell who is ahead, what is surely behind drops out, and the race ends
-once nobody can be better than the leader by more than a few percent. Neighbours of the winner that
-were not measured race it as well. One instance with all cores and the smallest batch, what a
-session does by itself, takes part, so that nothing is chosen that is slower.
+(contest.py): pairs of rounds tell who is ahead, each round leaves half of those behind, what is
+surely behind drops out, and the race ends once nobody can be better than the leader by more than a
+few percent. Neighbours of the winner that were not measured race it as well. One instance with all
+cores and the smallest batch, what a session does by itself, takes part, so that nothing is chosen
+that is slower.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, 
 
 Tell = Callable[[str, int, int, str], None]
 
-_TERMS = Terms(0.06, 2, most_rounds=20, good_enough=0.03)
+_TERMS = Terms(0.06, 1, most_rounds=20, good_enough=0.03, halves_from=2)
 # What has less than this share of the best's throughput in one round, or so many times its time,
 # is not raced: rounds differ by less even on a busy machine.
 _NEAR = 0.65
@@ -31,6 +32,9 @@ _NEAR = 0.65
 _DISTURBED = 0.35
 # A number of threads with less than this share at the smallest batch is measured at no other.
 _HOPEFUL = 0.6
+# One with less than this is measured at the best batch of the first, and at others if it has this
+# share of its throughput there.
+_AS_GOOD = 0.9
 # A batch beyond a limit by more than this in one round is not raced, and no larger one measured.
 _LIMIT_SLACK = 1.15
 # So many doublings of the batch that bring nothing end the climb.
@@ -157,8 +161,10 @@ class _Search:
         lead_crew = best_first[0]
         self._climb(lead_crew.setting)
         for one in best_first[1:]:
-            if self._value(one) >= _HOPEFUL * self._value(lead_crew) or not self._keeps(lead_crew):
+            if not self._keeps(lead_crew) or self._value(one) >= _AS_GOOD * self._value(lead_crew):
                 self._climb(one.setting)
+            elif self._value(one) >= _HOPEFUL * self._value(lead_crew):
+                self._follow(one.setting)
 
     def _crews(self, batch: int) -> Iterator[Setting]:
         """Give as many instances of each number of threads as there are cores for, and fewer."""
@@ -188,6 +194,15 @@ class _Search:
             most = max(most, value)
             if vain == _VAIN:
                 return
+
+    def _follow(self, crew: Setting) -> None:
+        """Time a crew that is behind at the best batch so far; others only where that helps it."""
+        first = self._ranked(self._field.values())[0]
+        setting = Setting(crew.instances, crew.threads, first.setting.batch)
+        self._time_all([setting])
+        timed = self._field.get(setting)
+        if timed is not None and self._value(timed) >= _AS_GOOD * self._value(first):
+            self._climb(crew)
 
     def _value(self, contender: Contender) -> float:
         return max(contender.values(self._goal))

@@ -31,6 +31,8 @@ Times = list[list[float]]
 _WARM_RUNS = 3
 # How surely one is ahead of another before that counts, and from how many rounds on.
 _CONFIDENCE, _LEAST_ROUNDS = 0.99, 3
+# So many are left beside the leader where each round halves the others.
+_LEAST_RIVALS = 2
 # A round is taken for disturbed where it is this many deviations from the median one.
 _DISTURBED = 3.0
 _MAD_TO_DEVIATION = 1.4826
@@ -41,13 +43,16 @@ class Terms:
     """How long each is timed in a round, in how many runs at least, and in how many rounds at most.
 
     With `good_enough` a race ends as well once nobody can be better than the leader by more than
-    this share.
+    this share. From `halves_from` rounds on, each round leaves no more than half of the others in
+    the race, those that are ahead of the rest in pairs of rounds (successive halving: Karnin, Koren
+    and Somekh, ICML 2013): what is wrongly left out then was hardly better.
     """
 
     seconds: float = 0.2
     least_runs: int = 3
     most_rounds: int = 40
     good_enough: float | None = None
+    halves_from: int | None = None
 
 
 DEFAULT_TERMS = Terms()
@@ -155,6 +160,8 @@ def race(
             tell(str(contender.setting))
             contender.rounds.append(contender.time(terms.seconds, terms.least_runs))
         rounds = min(len(one.rounds) for one in racing)
+        if terms.halves_from is not None and rounds >= terms.halves_from:
+            racing = _better_half(racing, goal, limits)
         if rounds < _LEAST_ROUNDS:
             continue
         racing = _still_racing(racing, goal, limits)
@@ -173,6 +180,17 @@ def _still_racing(
     first = max(kept, key=lambda one: median(one.values(goal)))
     others = [one for one in racing if one is not first and not lead(first, one, goal).is_sure]
     return [first, *others]
+
+
+def _better_half(
+    racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
+) -> list[Contender]:
+    """Return the leader, and of the others the half that comes nearest to it, two at least."""
+    kept = [one for one in racing if one.keeps(limits)] or racing
+    first = max(kept, key=lambda one: median(one.values(goal)))
+    others = [one for one in racing if one is not first]
+    others.sort(key=lambda one: lead(first, one, goal).factor)
+    return [first, *others[: max(_LEAST_RIVALS, math.ceil(len(others) / 2))]]
 
 
 def _is_settled(found: Lead, good_enough: float | None) -> bool:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.choosing.choose import choose
+from tensolog.parallel.choosing.contest import Contender, Terms, race
 from tensolog.parallel.choosing.settings import (
     LimitError,
+    Setting,
     batch_ladder,
     best,
     grid,
@@ -159,3 +161,34 @@ def test_the_budget_ends_the_race_and_it_is_said():
 def test_a_fixed_batch_has_no_others():
     choice = choose(Machine(0.5, 0.3, 0.3, 0.1), 2, (7,), "throughput")
     assert {entry.setting.batch for entry in choice.measured} == {7}
+
+
+def test_a_race_leaves_half_of_those_behind_with_each_round():
+    """Ten that hardly differ: none is surely behind, and still few rounds are needed for most."""
+    draw = random.Random(0)
+
+    def timed(factor):
+        return lambda seconds, runs: [[1e6 * factor * (1 + 0.1 * draw.random())] * 3]
+
+    contenders = [Contender(Setting(1, 1, 2**n), timed(2**n * (1 + 0.01 * n))) for n in range(10)]
+    terms = Terms(0.01, 1, most_rounds=8, good_enough=0.001, halves_from=2)
+    racing, complete = race(contenders, "throughput", budget_s=1e9, terms=terms)
+    assert complete and len(racing) <= 3
+    assert racing[0].setting.batch <= 4  # within a few percent of the best
+    rounds = sorted(len(one.rounds) for one in contenders)
+    # All of ten twice, then the leader and five, the leader and three, and three to the last round.
+    assert rounds[:4] == [2] * 4 and sum(rounds) <= 10 * 2 + 6 + 4 + 3 * (8 - 4)
+
+
+def test_choosing_takes_a_quarter_of_measuring_all_settings():
+    """Of six rounds of a quarter of a second each, on machines that follow no law."""
+    shares = []
+    for seed in range(10):
+        machine, every = Uneven(seed), Uneven(seed)
+        ladder = batch_ladder(True, 1, 8)
+        choose(machine, 2, ladder, "throughput")
+        for setting in grid(2, ladder):
+            for _ in range(6):
+                every.time(setting, 0.25)
+        shares.append(machine.seconds / every.seconds)
+    assert sorted(shares)[5] < 0.25
