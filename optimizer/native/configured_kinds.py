@@ -51,7 +51,7 @@ from .region_kinds import Kind
 # Of the time for racing kernels alone, what compiling configurations may take, and what one takes.
 COMPILING_SHARE, COMPILING_S, CONVOLUTION_S = 0.4, 0.35, 0.8
 # The share for attentions and rows, which mostly take less time than products; and what rows take.
-OTHERS_SHARE, ROWS_S = 0.2, 0.15
+OTHERS_SHARE, ROWS_S = 0.3, 0.15
 # Of that time, what is kept before configurations of convolutions are tried.
 SPARED_S = 6.0
 # Rounds of a race that tell something.
@@ -169,9 +169,10 @@ class ConfiguredKinds:
             compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else ROWS_S
             made = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
             fresh += [(round_, compiling_s, one) for round_, one in enumerate(made)]
-        # What is most promising of each kind comes before what is less so of any.
+        # What is most promising of each kind comes before what is less so of any, and rows, which
+        # compile sooner and gain more, before attentions.
         left_s = budget_s * OTHERS_SHARE
-        for _, compiling_s, kind in sorted(fresh, key=lambda one: one[0]):
+        for _, compiling_s, kind in sorted(fresh, key=lambda one: one[:2]):
             left_s -= compiling_s
             if left_s < 0:
                 break
