@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WORDS: Mapping[str, str] = {
     "expressible": "{0} is no elementwise operator, move or reduction that C text can be written "
     "of at its types and shapes",
-    "folds": "{0} reduces axes that lie apart, or have one element",
+    "folds": "{0} reduces no axes side by side that have several elements",
     "varies": "{0} depends on no input, so that the runtime computes it once",
     "rounds": "{0} rounds to integers, where another last bit makes another integer",
     "decides": "{0} is rounded to an integer later, where another last bit makes another integer",
