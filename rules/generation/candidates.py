@@ -263,7 +263,7 @@ def _all_match(
 class Generalising:
     """Tells variables apart in candidates of a run; numbers are drawn by the run's seed.
 
-    What was asked of variables of some sorts is not asked again of others.
+    What holds for variables of some sorts is not asked again of others.
     """
 
     def __init__(
@@ -278,8 +278,9 @@ class Generalising:
         self.arithmetic = arithmetic
         self._programs = Programs(arithmetic)
         self._names = {variable.name for variable in pool}
-        # By the text of a candidate without sorts: the first one of it, if it holds.
-        self._answers: dict[str, Candidate | None] = {}
+        # By the text of a candidate without sorts: the first one that holds. The others.
+        self._holding: dict[str, Candidate] = {}
+        self._refused: set[Candidate] = set()
 
     def general(self, candidate: Candidate) -> Candidate:
         """The candidate with as many variables as it holds for; itself if there is none."""
@@ -293,9 +294,12 @@ class Generalising:
     def _answer(self, candidate: Candidate) -> Candidate | None:
         """A candidate of this text that holds on numbers."""
         text = _text_without_sorts(candidate, stated=True)
-        if text not in self._answers:
-            self._answers[text] = candidate if self._holds(candidate) else None
-        return self._answers[text]
+        if text not in self._holding and candidate not in self._refused:
+            if self._holds(candidate):
+                self._holding[text] = candidate
+            else:
+                self._refused.add(candidate)
+        return self._holding.get(text)
 
     def _split(self, candidate: Candidate) -> Iterator[Candidate]:
         """Candidates in which some occurrences of one variable are another one."""
