@@ -421,7 +421,8 @@ class _Question:
         if any(first.stages == other.partition.stages for other in known):
             return False
         setting = replace(setting, threads=first.threads[0])
-        place = self.beside(f"plan{len(self.divisions)}")
+        # Not by the number of divisions: one that could not be opened is planned anew under its name.
+        place = self.beside(f"plan{len(list(self.folder.iterdir()))}")
         parted[0].write(place)
         partitions = [one.partition for one in parted]
         remote = None
