@@ -5,7 +5,8 @@ python -m benchmarks.cluster --only resnet50    one model
 
 Two workers of a thread each, in network namespaces, with a link of 1 ms and 1 Gbit/s between them
 and to the caller. Each process may have as much memory of its own as the weights take, beside what
-the runtime does. The model is deployed over the workers as they are measured; then requests are timed one after the other (latency) and as many at
+the runtime does. The model is deployed over the workers as they are measured; then requests are
+timed one after the other (latency) and as many at
 once as there is room for (period, the time for each of them), beside what the plan is simulated to
 take, which leaves out the way from the caller and back. Last, one worker is killed while 100
 requests wait: the engine starts another one, and all have to be answered as before.

@@ -421,7 +421,7 @@ class _Question:
         if any(first.stages == other.partition.stages for other in known):
             return False
         setting = replace(setting, threads=first.threads[0])
-        # Not by the number of divisions: one that could not be opened is planned anew under its name.
+        # Not by the divisions' number: one that could not be opened is made anew under its name.
         place = self.beside(f"plan{len(list(self.folder.iterdir()))}")
         parted[0].write(place)
         partitions = [one.partition for one in parted]
