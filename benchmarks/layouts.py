@@ -36,22 +36,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.layouts.assignments import Assignments
-from tensolog.optimizer.layouts.runtime import block_size
-from tensolog.optimizer.layouts.space import space_of
+from tensolog.optimizer.layouts.assignments import MOST, assignments_of
 from tensolog.optimizer.layouts.timed_assignments import (
-    FOLDER,
+    BELOW_LAYOUTS,
     cost_graph,
     sums,
     time_assignments,
 )
-from tensolog.optimizer.match.rewrite import clean
 from tensolog.optimizer.price import Prices
-from tensolog.optimizer.setting import Setting
 from tensolog.profiles.kernels.costs import CostModel
 from tensolog.profiles.learning.archive import CostGraph
 from tensolog.profiles.learning.cost_graphs import (
@@ -69,7 +63,6 @@ from .zoo import build
 Array = np.ndarray[Any, Any]
 
 DATA = Path(__file__).resolve().parent / "data"
-MOST = 64
 # Models of the zoo, of sizes at which a run takes a few milliseconds.
 ZOO: Mapping[str, Mapping[str, Any]] = {
     "squeezenet": {"image": 96},
@@ -199,39 +192,24 @@ def models(drawn: int) -> Iterator[tuple[str, Callable[[], onnx.ModelProto]]]:
 # ------------------------------------------------------------------------------------ measuring
 
 
-def assignments_of(model: onnx.ModelProto, prices: Prices) -> Assignments | None:
-    """Return the assignments of layouts of a model; None where nothing lies in blocks."""
-    graph = load_graph(model)
-    graph.types = infer_types(graph)
-    fold_limit = Setting().fold_limit
-    clean(graph, fold_limit)
-    egraph = EGraph(graph, {}, fold_limit)
-    space = space_of(egraph, Costs(egraph, prices), block_size())
-    return None if space is None else Assignments(space)
-
-
 def measure(
     name: str, model: onnx.ModelProto, catalog: Catalog, kernel_s: float, budget_s: float
 ) -> dict[str, Any] | None:
     """Measure a model's assignments, and the kernels that they are made of; None without any."""
     start = time.monotonic()
-    # Below all optimizations the runtime computes in no layout but the given one.
-    prices = Prices(CostModel(catalog, threads=1, configuration="extended"), budget_s=kernel_s)
-    assignments = assignments_of(model, prices)
-    if assignments is None or not assignments.operators:
+    prices = Prices(CostModel(catalog, threads=1, configuration=BELOW_LAYOUTS), budget_s=kernel_s)
+    graph = load_graph(model)
+    graph.types = infer_types(graph)
+    assignments = assignments_of(graph, prices)
+    if assignments is None:
         return None
-    costs = assignments.space.costs
-    nodes = {c.node for offered in assignments.problem.choices.values() for c in offered}
-    costs.measure(sorted(nodes))
-    unmeasured = len(costs.unmeasured(nodes))
-    assignments.__dict__.pop("problem")  # by what was measured
+    unmeasured = assignments.measure()
     chosen = assignments.drawn(MOST, seed=0)
     timed = time_assignments(assignments, chosen, threads=1, budget_s=budget_s)
     machine = load_device(catalog)
-    graph = cost_graph(
-        f"{FOLDER}{name}.npz", assignments, chosen, timed.times_ns, machine, threads=1
+    store_cost_graph(
+        catalog, cost_graph(name, assignments, chosen, timed.times_ns, machine, threads=1)
     )
-    store_cost_graph(catalog, graph)
     cheapest = assignments.cheapest().blocked
     count = len(assignments.operators)
     row = {

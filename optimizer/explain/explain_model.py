@@ -16,7 +16,7 @@ from ...catalog.store.staging import Scratch
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import CostModel
 from ...profiles.kernels.profile import profile
-from ...profiles.machine import cores
+from ...profiles.machine import cores, load_device
 from ...rules import Rule, correction, load_rules, promise
 from ...rules.gate.ledger.admission import applicable
 from ..graph.fold import FOLD_LIMIT
@@ -24,6 +24,8 @@ from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
 from ..in_float32 import basis_of
+from ..layouts.assignments import MOST, assignments_of
+from ..layouts.timed_assignments import BELOW_LAYOUTS, cost_graph, time_assignments
 from ..match.matcher import Matcher, with_present_operators
 from ..match.rewrite import Step, simplify
 from ..phases import Progress
@@ -37,6 +39,7 @@ from .node_story import NodeStory, Question, about, answer
 from .partial_match import nearest
 
 if TYPE_CHECKING:
+    from ...profiles.learning.archive import CostGraph
     from ..driver import Source
 
 
@@ -237,6 +240,47 @@ def kernels_of_model(
         graph = candidate_files.read(skeleton_model(scratch, model_id))
         graph.types = infer_types(graph)
         return _kernels(graph, sizes_from(graph, input_shapes or {}))
+
+
+def layouts_of_model(
+    model: Source,
+    name: str,
+    *,
+    threads: int | None = None,
+    budget: float = 30.0,
+    catalog: Catalog,
+    progress: Progress | None = None,
+) -> CostGraph | None:
+    """Run a model under assignments of layouts to its operators, in turns, for `budget` seconds.
+
+    All assignments where there are at most 64, else so many drawn ones. Half of the time goes to
+    the kernels that they are made of, which `catalog` keeps. Returns them with their times in ns,
+    as a graph of TpuGraphs' layout collection; None where no operator may lie in blocks.
+    Raises ModelError for a model that can't be read, or whose inputs have free sizes.
+    """
+    used = cores() if threads is None else threads
+    tell = progress or (lambda phase, done, total, detail: None)
+    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
+        graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
+        graph.types = infer_types(graph)
+        for value in graph.graph_inputs:
+            shape = graph.shape(value)
+            if shape is None or not all(isinstance(size, int) for size in shape):
+                raise ModelError(
+                    f"input {graph.names[value]!r} has a free size: layouts are timed of models "
+                    "whose inputs all have fixed ones"
+                )
+        costs = CostModel(catalog, threads=used, configuration=BELOW_LAYOUTS)
+        assignments = assignments_of(graph, Prices(costs, budget_s=budget / 2))
+        if assignments is None:
+            return None
+        tell("measuring", 0, 2, f"kernels in both layouts of {name}")
+        assignments.measure()
+        chosen = assignments.drawn(MOST, seed=0)
+        tell("measuring", 1, 2, f"{len(chosen)} assignments of layouts of {name}")
+        timed = time_assignments(assignments, chosen, threads=used, budget_s=budget / 2)
+        machine = load_device(catalog)
+        return cost_graph(name, assignments, chosen, timed.times_ns, machine, used)
 
 
 def _kernels(graph: Graph, given: Mapping[str, int]) -> list[tuple[str, Kernel]]:

@@ -14,25 +14,44 @@ from itertools import compress, product
 import numpy as np
 
 from ..egraph.build import build
+from ..egraph.egraph import EGraph
 from ..egraph.extraction.alternatives import without
-from ..egraph.extraction.e_node_costs import problem_of
+from ..egraph.extraction.e_node_costs import Costs, problem_of
 from ..egraph.extraction.extract import extract
 from ..egraph.extraction.problem import CycleError, Problem, Selection, cost_of, in_order
 from ..egraph.search import roots_of
+from ..graph.fold import FOLD_LIMIT
 from ..graph.graph import Graph
 from ..match.rewrite import clean
+from ..price import Prices
 from .operators.concatenations import JOIN
 from .operators.convolutions import CONVOLUTIONS
 from .operators.pools import RULES as POOLS
 from .operators.transposed_convolutions import RULE as TILE
 from .plans import finished
+from .runtime import block_size
 from .selection import cheapest_choices
-from .space import Space
+from .space import Space, space_of
 
 # What puts an operator in blocks that is not element by element: those are where it costs least.
 CONFIGURED = frozenset({*CONVOLUTIONS, *POOLS.values(), JOIN, TILE})
+# Assignments of a model that are measured.
+MOST = 64
 # What the search within one assignment may take: its layouts are given, little is left to choose.
 _STEPS = 2_000
+
+
+def assignments_of(graph: Graph, prices: Prices) -> Assignments | None:
+    """Return the assignments of layouts to a model of known shapes; None where none lies in blocks.
+
+    Constants are folded in the graph first. Prices have to be those of a configuration in which
+    the runtime chooses no layout itself.
+    """
+    clean(graph, FOLD_LIMIT)
+    egraph = EGraph(graph, {}, FOLD_LIMIT)
+    space = space_of(egraph, Costs(egraph, prices), block_size())
+    found = None if space is None else Assignments(space)
+    return found if found is not None and found.operators else None
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,14 @@ class Assignments:
     def problem(self) -> Problem:
         """All that may be computed, each e-node by what its kernel costs."""
         return problem_of(self.space.egraph, self.space.costs)
+
+    def measure(self) -> int:
+        """Measure the kernels of all assignments as far as there is time; return what lacks it."""
+        costs = self.space.costs
+        nodes = {choice.node for offered in self.problem.choices.values() for choice in offered}
+        costs.measure(sorted(nodes))
+        del self.problem  # its costs are those of before
+        return len(costs.unmeasured(nodes))
 
     def drawn(self, most: int, seed: int) -> list[Assignment]:
         """Return all assignments where there are at most `most`, else so many, drawn.

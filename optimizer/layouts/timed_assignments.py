@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 
 # The runtime lays out nothing by itself: what an assignment leaves as it is stays so.
 AS_ASSIGNED = Execution(options=((LEFT_OUT, "NchwcTransformer"),))
+# Below all optimizations the runtime computes each kernel in the layout that it is given.
+BELOW_LAYOUTS = "extended"
 # Runs of a sample, of which the median counts; the first one finds the caches as another left them.
 _RUNS = 3
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 40
@@ -122,7 +124,7 @@ def _group(kernel: Kernel) -> str:
 
 
 def cost_graph(
-    path: str,
+    name: str,
     assignments: Assignments,
     chosen: Sequence[Assignment],
     times_ns: Array,
@@ -144,8 +146,7 @@ def cost_graph(
     for node in nodes:
         kernel = assignments.space.costs.kernel(node)
         rows.append([-1.0] * len(NAMES) if kernel is None else quantities(kernel, machine, threads))
-        name = "unknown" if kernel is None else operator_name(kernel)
-        opcodes.append(opcode(name))
+        opcodes.append(opcode("unknown" if kernel is None else operator_name(kernel)))
         edges += [
             (number[node], number[giver[operand]])
             for operand in columns.operands(node)
@@ -153,7 +154,7 @@ def cost_graph(
         ]
     configured = np.stack([_configured(assignments, one) for one in chosen])
     return CostGraph(
-        path,
+        f"{FOLDER}{name}.npz",
         {
             "node_feat": np.array(rows, np.float32),
             "node_opcode": np.array(opcodes, np.int32),

@@ -29,6 +29,11 @@ _models = click.argument("models", metavar="IN.onnx…", nargs=-1, required=True
     show_default=True,
     help="Optimization level of ONNX Runtime; below all, nothing is computed in blocked layouts.",
 )
+@click.option(
+    "--layouts",
+    is_flag=True,
+    help="Time whole models too, under up to 64 assignments of layouts each.",
+)
 @shared.budget_option
 @shared.catalog_option
 @shared.json_option
@@ -37,6 +42,7 @@ def collect(
     models: Sequence[Path],
     threads: int | None,
     level: str,
+    layouts: bool,
     budget: float,
     catalog_path: str | None,
     as_json: bool,
@@ -49,12 +55,15 @@ def collect(
     release, with how many threads, how long, and how much the time varied.
 
     Each kernel is a graph with timed configurations then, which tensolog costs export writes: those
-    are the numbers of threads and the levels that it was measured with, in all runs together.
+    are the numbers of threads and the levels that it was measured with, in all runs together. With
+    --layouts, which has half of the time then, each model is one besides: its configurations say
+    which operators compute in blocks of channels, and which as they are.
 
     \b
     Examples:
       tensolog costs collect resnet.onnx bert.onnx --threads 1 --budget 600
       tensolog costs collect resnet.onnx bert.onnx --threads 1 --level basic
+      tensolog costs collect resnet.onnx --threads 1 --layouts --budget 120
     """
     from ..progress import Progress
 
@@ -63,11 +72,11 @@ def collect(
         from ..catalog import Catalog, TensologError
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
-        from ..optimizer.explain.explain_model import kernels_of_model
+        from ..optimizer.explain.explain_model import kernels_of_model, layouts_of_model
         from ..profiles.learning.cost_graphs import store_cost_graph
         from ..profiles.learning.kernel_samples import measured_graphs
 
-        end = time.monotonic() + budget
+        end = time.monotonic() + (budget / 2 if layouts else budget)
         graphs: list[CostGraph] = []
         with stage(catalog_path) as catalog:
             for model in models:
@@ -82,6 +91,17 @@ def collect(
                         progress=progress,
                     )
                     graphs += measured_graphs(catalog, model.stem, kernels_of_model(model))
+                    laid = None
+                    if layouts:
+                        laid = layouts_of_model(
+                            model,
+                            model.stem,
+                            threads=threads,
+                            budget=budget / 2 / len(models),
+                            catalog=catalog,
+                            progress=progress,
+                        )
+                        graphs += [] if laid is None else [laid]
                 except TensologError as error:
                     if str(model) in str(error):
                         raise
@@ -89,9 +109,10 @@ def collect(
                 failed = sum(kernel["failure"] is not None for kernel in kernels)
                 bounds = sum(kernel["source"] != "measured" for kernel in kernels) - failed
                 known = len(kernels) - bounds - failed
-                rows.append(
-                    {"model": str(model), "measured": known, "left": bounds, "failed": failed}
-                )
+                row = {"model": str(model), "measured": known, "left": bounds, "failed": failed}
+                if layouts:
+                    row["layouts"] = 0 if laid is None else len(laid.arrays["config_runtime"])
+                rows.append(row)
         # Not in the staged file: what joins a catalog from there replaces nothing.
         with Catalog(catalog_path) as shared_catalog, shared_catalog.transaction():
             for graph in graphs:

@@ -12,6 +12,7 @@ from tensolog.profiles.learning.exported import cost_model
 from tensolog.profiles.learning.kernel_costs import shipped_model
 from tensolog.profiles.learning.kernel_graphs import FEATURES, PRIOR_FEATURE
 
+from ..optimizer.layouts.networks import has_blocks, network
 from ..profiles.learning.test_archive import assert_equal, layout, saved
 from ..profiles.learning.test_predictor import described, parameters
 from .commandline import leftovers, model_proto
@@ -50,6 +51,28 @@ def test_kernels_are_collected_and_too_few_to_learn_from(cli, tmp_path):
     assert (row["measured"], row["failed"]) == (0, 0)
     assert row["left"] == 4
     assert "two models at least" in cli("costs", "score", *arguments).refused()
+
+
+@pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked layout here")
+def test_layouts_of_a_model_are_collected_as_a_graph(cli, tmp_path):
+    onnx.save(network(1).model(), tmp_path / "drawn.onnx")
+    collect = ("costs", "collect", "--threads", 1, "--layouts", "--budget", 2, "--json")
+    (row,) = json.loads(cli(*collect, tmp_path / "drawn.onnx").out)
+    query = (
+        "SELECT path, count(*) AS n FROM cost_graph JOIN cost_graph_configuration "
+        "USING (graph_hash) WHERE collection = 'layout' GROUP BY ALL"
+    )
+    (told,) = json.loads(cli("sql", query, "--format", "json").out)
+    assert told == {"path": "layout/onnxruntime/drawn.npz", "n": row["layouts"]}
+    assert row["layouts"] > 1
+
+
+def test_layouts_need_fixed_sizes(cli, tmp_path):
+    onnx.save(
+        model_proto(inputs=(("x", ("n", 8)),), outputs=(("y", ("n", 8)),)), tmp_path / "free.onnx"
+    )
+    line = cli("costs", "collect", tmp_path / "free.onnx", "--layouts", "--budget", 0).refused()
+    assert "free.onnx: input 'x' has a free size" in line
 
 
 def test_a_data_set_may_be_one_file(cli, tmp_path):

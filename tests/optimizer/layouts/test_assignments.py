@@ -83,7 +83,7 @@ def test_times_become_rows_of_the_catalog():
     assert (timed.times_ns > 0).all()
     with Catalog(":memory:") as catalog:
         machine = load_device(catalog)
-        graph = cost_graph("layout/x.npz", assignments, chosen, timed.times_ns, machine, 1)
+        graph = cost_graph("x", assignments, chosen, timed.times_ns, machine, 1)
         store_cost_graph(catalog, graph)
         (loaded,) = load_cost_graphs(catalog)
         assert loaded.hash == graph.hash and loaded.collection == "layout"
