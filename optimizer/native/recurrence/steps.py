@@ -105,15 +105,22 @@ class _Follower:
         self.known: set[Values] = set()
         # what steps made, by all but the last of it
         self.made: dict[Values, Values] = {}
+        # what all steps read where the second one, which tells the loop, reads a value
+        self.read: dict[int, Values] = {}
 
     def follow(self, first: Values) -> None:
         """Follow values back, one of each step; raise LoweringError where steps differ."""
         waiting = [first]
         while waiting:
             values = waiting.pop()
-            if values in self.known or _is_one(self.graph, values):
+            is_one = len(set(values)) == 1
+            if values in self.known or (not is_one and _are_equal(self.graph, values)):
                 continue
+            if self.read.setdefault(values[1], values) != values:
+                raise LoweringError("a value that the other steps read as two")
             self.known.add(values)
+            if is_one:
+                continue
             before = self.made.get(values[1:])
             if before is not None:
                 self._refuse_growing(before)
@@ -174,10 +181,8 @@ class _Follower:
         return Moving(node.inputs[0], axis, first, step, keeps)
 
 
-def _is_one(graph: Graph, values: Values) -> bool:
-    """Tell whether all steps read the same: one value, or equal small constants."""
-    if len(set(values)) == 1:
-        return True
+def _are_equal(graph: Graph, values: Values) -> bool:
+    """Tell whether all steps read equal small constants."""
     known = [graph.constants.get(value) for value in values]
     first = known[0]
     if first is None or any(one is None or one.type != first.type for one in known):

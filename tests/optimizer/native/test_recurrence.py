@@ -90,6 +90,33 @@ def test_the_batch_may_be_free():
     check(proto, *feeds, expect=1)
 
 
+@pytest.mark.parametrize(
+    ("count", "added"),
+    [
+        (3, lambda at, held: f"a_{2 - at}"),  # forwards and backwards, which meet in the middle
+        (4, lambda at, held: "a_1"),  # what moves, and what does not, are one in the second step
+        (4, lambda at, held: held if at else "g"),  # states that begin otherwise
+    ],
+)
+def test_what_is_one_value_in_the_second_step_alone_is_not_taken_for_one(count, added):
+    nodes, constants, rows = [], {"axis": ints(1)}, []
+    held = "h"
+    for at in range(count):
+        nodes += picked("gather", "a", at, f"a_{at}", 1, constants)
+    for at in range(count):
+        nodes += [
+            node("Mul", [f"a_{at}", held], [f"kept_{at}"]),
+            node("Add", [f"kept_{at}", added(at, held)], [f"h_{at}"]),
+            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+        ]
+        held = f"h_{at}"
+        rows.append(f"row_{at}")
+    nodes += [node("Identity", ["g"], ["same"]), node("Concat", rows, ["y"], axis=1)]
+    shapes = {"a": [2, count, 40], "h": [2, 40], "g": [2, 40]}
+    proto = model(nodes, shapes, {"y": [2, count, 40], "same": [2, 40]}, constants)
+    check(proto, {name: normal(*shape) for name, shape in shapes.items()})
+
+
 def selective(tokens, inner, state):
     """A selective scan, as it is exported: decays and inputs of all steps, a state, a product."""
     nodes = [
