@@ -165,7 +165,8 @@ class WorkerSite:
         """Receive the models that are missing, and lay all of the group's into a folder."""
         for digest in self.missing:
             size = int(receive_message(caller)["size"])
-            made = self._store / f".{digest}-{self._number}-{os.getpid()}.tmp"
+            # Named by the group too: another one may receive the same model here meanwhile.
+            made = self._store / f".{digest}-{self._folder.name}.tmp"
             try:
                 receive_file(caller, size, made)
                 with made.open("rb") as file:

@@ -5,7 +5,9 @@ so that tensors go through sockets instead of memory that they share.
 """
 
 import asyncio
+import hashlib
 import itertools
+import json
 import os
 import signal
 import socket
@@ -24,15 +26,16 @@ from tensolog.parallel.choosing.over_devices import runtime_bytes
 from tensolog.parallel.choosing.settings import Setting
 from tensolog.parallel.cluster import engine as engine_module
 from tensolog.parallel.cluster import measured_cluster
-from tensolog.parallel.cluster.connections import Listener, connect, new_token
+from tensolog.parallel.cluster.connections import Listener, connect, new_token, send_message
 from tensolog.parallel.cluster.engine import Engine, EngineError, Worker
 from tensolog.parallel.cluster.measured_cluster import tournament
 from tensolog.parallel.cluster.places import Places
+from tensolog.parallel.cluster.worker_site import WorkerSite
 from tensolog.parallel.cuts.cut_rules import Admitted
 from tensolog.parallel.device_rows import load_cluster
 from tensolog.parallel.devices import ClusterError, parse_cluster, read_cluster, to_toml
 from tensolog.parallel.partitioner import part
-from tensolog.parallel.runnable_plan import PlannedWorker, RemoteWorkers
+from tensolog.parallel.runnable_plan import CALLER, PlannedWorker, RemoteWorkers
 from tensolog.parallel.simulation.placement import whole_on
 
 from tensolog import open_parallel
@@ -183,6 +186,42 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
     described.write_text(to_toml(replace(found, devices=other, links=())))
     assert run([*asked, "-o", str(tmp_path / "other")]) == 2
     assert "is not there: start it again" in capsys.readouterr().err
+
+
+def test_two_groups_of_one_worker_may_receive_the_same_model_at_once(tmp_path):
+    partition = part(problem(perceptron(4, 16, 1), 2), (whole_on(0), whole_on(1))).partition
+    content, token = os.urandom(1 << 12), new_token()
+    told = {
+        "site": 0,
+        "token": token,
+        "partition": json.loads(json.dumps(partition.to_json())),
+        "slots": 1,
+        "sites": [0, 0],
+        "threads": [1, 1],
+        "memory_limit_bytes": [0, 0],
+        "files": {"model.onnx": hashlib.sha256(content).hexdigest()},
+    }
+    sites = [WorkerSite({**told, "group": group}, "127.0.0.1", tmp_path) for group in "ab"]
+    for site in sites:
+        site.thread.start()
+    callers = [connect(site.address, token, CALLER) for site in sites]
+    try:
+        for caller in callers:
+            send_message(caller, {"size": len(content)})
+            caller.sendall(content[:1000])
+        for group, caller in zip("ab", callers, strict=True):
+            caller.sendall(content[1000:])
+            model = tmp_path / f"group-{group}-0" / "model.onnx"
+            for _ in range(100):
+                if model.exists():
+                    break
+                signal.sigtimedwait([], 0.05)
+            assert model.read_bytes() == content
+    finally:
+        for caller in callers:
+            caller.close()
+        for site in sites:
+            site.thread.join()
 
 
 # ---- what is refused
