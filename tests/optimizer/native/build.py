@@ -67,12 +67,11 @@ def fused(proto, **options):
     return to_model(found[0]), found[1]
 
 
-def opened(proto, *libraries, threads=1, level="ORT_ENABLE_ALL", flush=False):
+def opened(proto, *libraries, threads=1, level="ORT_ENABLE_ALL"):
     """A session of a model with libraries of operators."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-    options.add_session_config_entry("session.set_denormal_as_zero", str(int(flush)))
     options.log_severity_level = 4
     for library in libraries:
         options.register_custom_ops_library(str(library.path))
