@@ -28,11 +28,11 @@ def test_native_kernels_are_chosen_where_a_compiler_works():
 
 def test_without_a_compiler_the_loss_is_named_and_how_to_install_one(monkeypatch):
     monkeypatch.setattr(compiler, "_candidates", list)
-    compiler._found.cache_clear()
+    compiler._compiler_named.cache_clear()
     try:
         choice = choose_target()
     finally:
-        compiler._found.cache_clear()
+        compiler._compiler_named.cache_clear()
     assert choice.target == RUNTIME_TARGET
     assert "no C compiler" in choice.reason
     assert "0.79" in choice.advice and "tensolog[kernels]" in choice.install
