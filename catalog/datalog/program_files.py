@@ -148,9 +148,16 @@ def _row(program: Program, text: str) -> tuple[str, Row]:
     if any(kind not in plain for kind in relation.kinds):
         raise TensologError(f"no reasons are known of rows with records, as in {relation.name}")
     given = zip(values, relation.kinds, strict=True)
-    if any(isinstance(value, str) != (kind == "symbol") for value, kind in given):
+    if not all(_is_of(value, kind) for value, kind in given):
         raise TensologError(f"{text} is no row of {relation.name}({', '.join(relation.kinds)})")
     return relation.name, tuple(plain[k](v) for v, k in zip(values, relation.kinds, strict=True))
+
+
+def _is_of(value: float | str | None, kind: str) -> bool:
+    """Tell whether a constant is one of a kind: no fraction is a whole number."""
+    if isinstance(value, str) or kind == "symbol":
+        return isinstance(value, str) and kind == "symbol"
+    return kind == "float" or isinstance(value, int)
 
 
 def _constant(argument: Expression) -> int | float | str | None:

@@ -163,11 +163,14 @@ def test_datalog_says_why_a_row_holds_and_why_another_does_not(cli, program, tmp
         ('reaches("a")', "is no row of reaches(symbol, symbol)"),
         ('reaches("a", 1)', "is no row of reaches(symbol, symbol)"),
         ('leads("a", "b")', "has no relation leads"),
+        ("counted(1.5)", "is no row of counted(number)"),
         ('edge("a", "b"). edge("b", "c")', "write it as a fact"),
         ('reaches("a"', "<row>"),
     ],
 )
 def test_what_is_no_row_has_no_reason(row, part, cli, program, tmp_path):
+    with program.open("a", encoding="utf-8") as file:
+        file.write(".decl counted(n: number)\ncounted(1).\n")
     assert part in cli("datalog", "why", program, row, "-F", tmp_path / "facts").refused()
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..analysis.scope import literal_required
+from ..analysis.scope import literal_required, required
 from ..language.syntax import (
     Atom,
     Clause,
+    Comparison,
     Expression,
     Literal,
     Negation,
@@ -22,6 +23,7 @@ from ..language.syntax import (
     Position,
     String,
     Variable,
+    Wildcard,
     literal_variables,
 )
 from ..language.unparse import body_text, clause_text
@@ -103,18 +105,20 @@ class Reasons:
     def _missing(self, relation: str, row: Row, depth: int) -> Why:
         best: tuple[int, Rule, Literal, dict[str, Any]] | None = None
         for rule in self.program.relations[relation].rules if depth else ():
-            known = self._bindings(rule, row, ())
+            known = self._bindings(rule, row, (), computed=0)
             if known is None:
                 continue  # its head is about other rows
             kept: list[Literal] = []
             for literal in _in_order(rule.clause, known):
-                further = self._bindings(rule, row, (*kept, literal))
+                further = self._bindings(rule, row, (*kept, literal), computed=0)
                 if further is None:
                     if best is None or len(kept) > best[0]:
                         best = (len(kept), rule, literal, known)
                     break
                 kept.append(literal)
                 known = further
+            else:
+                best = (len(kept), rule, self._computed(rule, row), known)
         if best is None:
             return Why(relation, row, False)
         _, rule, literal, bindings = best
@@ -134,12 +138,34 @@ class Reasons:
             return replace(missing, because=(Why(atom.name, values, False),))
         return replace(missing, because=(self._missing(atom.name, values, depth - 1),))
 
+    def _computed(self, rule: Rule, row: Row) -> Comparison:
+        """Return the first argument of a head that comes to something else than in a row."""
+        asked = enumerate(zip(rule.clause.head.arguments, row, strict=True), 1)
+        argument, value = next(
+            pair
+            for count, pair in asked
+            if self._bindings(rule, row, rule.clause.body, computed=count) is None
+        )
+        told = String(value, _HERE) if isinstance(value, str) else Number(value, None, _HERE)
+        return Comparison("=", argument, told, _HERE)
+
     def _is_derived(self, relation: str) -> bool:
         return bool(self.program.relations[relation].rules)
 
-    def _bindings(self, rule: Rule, row: Row, body: Sequence[Literal]) -> dict[str, Any] | None:
-        """Return the variables' values in a solution of some literals and the head's row."""
-        head = Atom(_GIVEN, rule.clause.head.arguments, _HERE)
+    def _bindings(
+        self, rule: Rule, row: Row, body: Sequence[Literal], *, computed: int | None = None
+    ) -> dict[str, Any] | None:
+        """Return the variables' values in a solution of some literals and the head's row.
+
+        What the head computes, but for the first `computed` arguments, may have any value: where
+        not all of the body is there, nothing binds its variables.
+        """
+        whole = rule.clause.head.arguments
+        asked = len(whole) if computed is None else computed
+        arguments = (
+            one if at < asked or _is_plain(one) else Wildcard(_HERE) for at, one in enumerate(whole)
+        )
+        head = Atom(_GIVEN, tuple(arguments), _HERE)
         literals = (head, *body)
         names = dict.fromkeys(
             v.name
@@ -173,14 +199,25 @@ def _in_order(clause: Clause, bindings: Mapping[str, Any]) -> Iterable[Literal]:
             one for one in pending if not isinstance(one, Atom) and literal_required(one) <= known
         ]
         atoms = [one for one in pending if isinstance(one, Atom)]
-        literal = ready[0] if ready else min(atoms or pending, key=lambda one: _unknown(one, known))
+        literal = ready[0] if ready else min(atoms or pending, key=lambda one: _order(one, known))
         pending.remove(literal)
         known.update(v.name for v in literal_variables(literal, inside=False))
         yield literal
 
 
-def _unknown(literal: Literal, known: set[str]) -> int:
-    return len({v.name for v in literal_variables(literal, inside=False)} - known)
+def _order(literal: Literal, known: set[str]) -> tuple[bool, int]:
+    """Put atoms last that compute with what isn't known yet, and first what is known best."""
+    names = {v.name for v in literal_variables(literal, inside=False)}
+    if not isinstance(literal, Atom):
+        return False, len(names - known)
+    bound = known | {one.name for one in literal.arguments if isinstance(one, Variable)}
+    needed = {name for one in literal.arguments if not _is_plain(one) for name in required(one)}
+    return not needed <= bound, len(names - known)
+
+
+def _is_plain(argument: Expression) -> bool:
+    """Tell whether an argument computes nothing."""
+    return isinstance(argument, Variable | Wildcard | Number | String)
 
 
 def _values(atom: Atom, bindings: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -62,6 +62,37 @@ def test_of_several_clauses_the_nearest_is_named():
     assert why.clause.startswith("reaches(a, c) :- joined(a, b), reaches(b, c)")
 
 
+COUNTED = """
+.decl edge(a: symbol, b: symbol)
+.input edge
+.decl path(a: symbol, b: symbol, d: number)
+path(a, b, 1) :- edge(a, b).
+path(a, c, d + 1) :- path(a, b, d), edge(b, c), d < 4.
+.decl later(d: number, a: symbol)
+later(e, a) :- path(a, _, d + 1), path(a, _, d), e = d.
+.decl twice(d: number, e: number, f: number)
+twice(d + 1, 2 * d, d + 2) :- path("a", "c", d).
+"""
+
+
+def test_what_a_head_computes_is_named_where_all_of_the_body_holds():
+    program = parse(COUNTED)
+    asked = Reasons(program, derive(program, {"edge": [("a", "b"), ("b", "c")]}))
+    assert asked.why("path", ("a", "c", 2)).holds
+    why = asked.why("path", ("a", "c", 3))
+    assert why.clause.startswith("path(a, c, (d + 1)) :-") and why.literal == "(d + 1) = 3"
+    assert asked.why("path", ("a", "z", 2)).literal == "edge(b, c)"
+    assert asked.why("twice", (3, 4, 4)).holds
+    assert asked.why("twice", (3, 5, 4)).literal == "(2 * d) = 5"
+
+
+def test_what_an_atom_computes_with_is_looked_for_before():
+    program = parse(COUNTED)
+    asked = Reasons(program, derive(program, {"edge": [("a", "b"), ("b", "c")]}))
+    assert asked.why("later", (1, "a")).holds
+    assert asked.why("later", (1, "b")).literal == "path(a, _, (d + 1))"
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(NAME, NAME), max_size=8), st.lists(NAME, max_size=2))
 def test_reasons_agree_with_what_is_derived(edges, barred):
