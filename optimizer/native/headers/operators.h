@@ -409,7 +409,7 @@ static void arrange_steps(call *c, i64 grain, i64 most) {
   c->block = ((c->inner + pieces - 1) / pieces + 15) / 16 * 16;
   if (most && c->block > most) c->block = most;
   c->blocks = !c->inner ? 0 : most ? (c->inner + c->block - 1) / c->block : 1;
-  c->units = c->extent[0] ? c->rows * c->blocks : 0;
+  c->units = c->rows * c->blocks; /* of no steps too: states end as they began */
   c->tasks = LEAST(LEAST(c->units, all / grain), MOST_TASKS);
   if (c->tasks < 1) c->tasks = 1;
 }

@@ -11,7 +11,7 @@ from tensolog.optimizer.graph.infer import infer_types
 
 from tests.campaigns import examples
 
-from .build import check, fused, kernels_of, model, needs_compiler
+from .build import check, fused, kernels_of, model, needs_compiler, opened
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -368,6 +368,16 @@ def test_a_scan_of_many_steps_is_one_kernel(steps, options):
     changed, _ = check(proto, *feeds, expect=1)
     assert kernels_of(changed)[0].startswith("Steps")
     assert not any(one.op_type == "Scan" for one in changed.graph.node)
+
+
+def test_a_scan_of_no_steps_ends_as_it_begins():
+    """The runtime refuses to slice nothing, so that it is no oracle here."""
+    changed, library = fused(scanned("t"))
+    begin, nothing = normal(3, 20), np.zeros((0, 3, 20), np.float32)
+    session = opened(changed, library)
+    end, *rows = session.run(None, {"h": begin, "a": nothing, "b": nothing})
+    np.testing.assert_array_equal(end, begin)
+    assert [one.shape for one in rows] == [(0, 3, 20)] * 2
 
 
 def test_a_loop_whose_body_reads_one_element_after_another_is_one_kernel():
