@@ -277,8 +277,10 @@ static void arrange_attention(call *c, i64 grain) {
 }
 
 /* A product with a constant matrix: a unit is a panel of columns for a block of rows, which stays in
-   the second cache, of so many `numbers` and whole tiles, `tall` rows each. A task has several panels of a block,
-   one after another, `run` of them or more. The loops are those of the rows, the columns and the depth. */
+   the second cache, of so many `numbers` and whole tiles, `tall` rows each. A task has panels of a block, one after
+   another, about `run` of them. The runtime gives each thread equally many tasks, as far as that goes: of five, each
+   of several panels, one of two threads gets three, and the other one waits. So there are multiples of eight, where
+   there are so many units. The loops are those of the rows, the columns and the depth. */
 static INLINED void arrange_product_by(call *c, i64 grain, i64 panel, i64 numbers, i64 tall, i64 run) {
   const i64 columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
   const i64 least = LEAST(c->rows / columns, 192);
@@ -289,7 +291,8 @@ static INLINED void arrange_product_by(call *c, i64 grain, i64 panel, i64 number
   const i64 pieces = most > 0 ? (c->rows + most - 1) / most : 0;
   c->block = pieces ? ((c->rows + pieces - 1) / pieces + tall - 1) / tall * tall : tall;
   c->units = (c->rows + c->block - 1) / c->block * c->blocks;
-  c->tasks = LEAST(c->units / run > 4 ? c->units / run : 4, MOST_TASKS);
+  c->tasks = LEAST((c->units / run + 7) / 8 * 8, MOST_TASKS);
+  if (c->tasks < 8) c->tasks = 8;
   const i64 worth = c->rows * columns * depth / grain + columns * depth / PRODUCT_READ;
   c->tasks = LEAST(LEAST(c->tasks, c->units), worth);
   if (c->tasks < 1) c->tasks = 1;

@@ -1,10 +1,14 @@
 """Products with constant matrices: any sizes, with what follows them, and when there is none."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS, library_file
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native.product.panels import PANEL, packed
 from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
@@ -229,3 +233,41 @@ def test_the_layout_holds_each_element_once(depth, columns):
     together = panels.transpose(1, 0, 2).reshape(depth, -1)
     np.testing.assert_array_equal(together[:, :columns], weights)
     assert not together[:, columns:].any()
+
+
+TASKS = """
+EXPORTED void tasks_of(int64_t *told) {
+  call c = {0};
+  c.loops = 3;
+  for (int l = 0; l < 3; l++) c.extent[l] = told[l];
+  c.rows = told[0] * told[1];
+  arrange_product_by(&c, 1 << 20, PANEL, 192 << 10, 8, told[3]);
+  told[0] = c.units;
+  told[1] = c.tasks;
+}
+"""
+
+
+@pytest.mark.parametrize("run", [1, 3, 4, 8])
+def test_threads_multiply_by_equally_many_panels(run):
+    """The runtime gives threads equally many tasks, one after another, the first ones one more."""
+    _, built = fused(dense(40, 96, BEHIND["bias"], constants={"b": normal(96)}))
+    exported = '__attribute__((visibility("default")))'
+    text = TASKS.replace("PANEL", str(PANEL)).replace("EXPORTED", exported)
+    path = library_file(built.source + text, find_compiler(), FLAGS)
+    tasks_of = ctypes.CDLL(str(path)).tasks_of
+    for rows, depth in [(128, 768), (196, 2048), (1024, 512)]:
+        for panels in range(1, 120):
+            told = np.array([rows, panels * PANEL, depth, run], np.int64)
+            tasks_of(ctypes.c_void_p(told.ctypes.data))
+            units, tasks = map(int, told[:2])
+            assert tasks >= min(units, 8)
+            for threads in (2, 4, 8):
+                assert _busiest(units, tasks, threads) <= -(-units // threads)
+
+
+def _busiest(units, tasks, threads):
+    """The most units of a thread."""
+    many, more = divmod(tasks, threads)
+    starts = [many * thread + min(thread, more) for thread in range(threads + 1)]
+    return max(np.diff([units * start // tasks for start in starts]))
