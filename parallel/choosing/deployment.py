@@ -229,11 +229,6 @@ def _plan_of(values: dict[str, Any]) -> Deployment:
     return plan
 
 
-def is_deployment(path: Path) -> bool:
-    """Tell whether a path is a deployment's folder, by what lies in it."""
-    return path.is_dir() and (path / PLAN).is_file()
-
-
 def check_target(target: Path) -> Path:
     """Return where a deployment goes; DeploymentError where it would replace anything else."""
     target = target.resolve()

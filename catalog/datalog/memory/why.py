@@ -55,11 +55,6 @@ class Why:
     literal: str = ""
     because: tuple[Why, ...] = ()
 
-    @property
-    def last(self) -> Why:
-        """The end of the chain of reasons: a fact that is given, or missing."""
-        return self.because[0].last if self.because else self
-
     def lines(self, depth: int = 0) -> list[str]:
         """Spell it for people, a reason below what it is of."""
         values = ", ".join("_" if value is None else repr(value) for value in self.row)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..program.dag import Node, Program
-from .fusion_candidates import OTHER, Conditions, Edge, extent, kind, live
+from .fusion_candidates import OTHER, Conditions, extent, kind, live
 from .work import work
 
 
@@ -199,10 +199,6 @@ class Graph:
         if cells is None or node.nnz is not None or node.size <= cells:
             return self.bytes[number]
         return float(cells * _ITEM.get(node.dtype, 8))
-
-    def is_edge(self, edge: Edge) -> bool:
-        """Whether the memo table may fuse the edge in some template."""
-        return edge in self.conditions.fuses
 
 
 def stored_bytes(node: Node) -> float:
