@@ -15,14 +15,14 @@ from ..loops.loops import Groups, inner_step
 from ..loops.row_text import local_type
 from .rows import Gather, Scatter
 
-# What becomes of an element and one of its updates; a NaN, or the second of two zeros, as ONNX
-# Runtime has it.
+# What becomes of an element and one of its updates. As in ONNX Runtime the largest and the smallest
+# are the update where the two don't compare: if either is a NaN, or both are zeros.
 FOLDS: Mapping[str, str] = {
     "none": "u",
     "add": "o + u",
     "mul": "o * u",
-    "max": "(o < u ? u : o)",
-    "min": "(o > u ? u : o)",
+    "max": "(o > u ? o : u)",
+    "min": "(o < u ? o : u)",
 }
 
 

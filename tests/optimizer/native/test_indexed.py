@@ -77,14 +77,20 @@ def test_rows_are_scattered_as_the_runtime_does_to_the_bit(reduction, shape, cou
     np.testing.assert_array_equal(made.view(np.int32), plain.view(np.int32))
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "mul"])
-def test_a_nan_stays_in_its_element(reduction):
-    proto = scatter([6, 20], [15, 20], 0, reduction)
-    moved = normal(15, 20)
-    moved[3, 4] = np.nan
-    feeds = {"x": normal(6, 20), "i": rng.integers(0, 6, (15, 1)), "u": moved}
-    (plain,), (made,), _ = results(proto, feeds)
+@pytest.mark.parametrize("reduction", sorted(FOLDS))
+@pytest.mark.parametrize("width", [1, 20])
+def test_what_does_not_compare_is_folded_as_the_runtime_does(reduction, width):
+    """Which of several NaN comes out is left open."""
+    proto = scatter([6, width], [40, width], 0, reduction)
+    few = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1, -1], np.float32)
+    x, moved = rng.choice(few, (6, width)), rng.choice(few, (40, width))
+    feeds = {"x": x, "i": rng.integers(0, 6, (40, 1)), "u": moved}
+    (plain,), (made,), kernels = results(proto, feeds)
+    assert len(kernels) == 1
     np.testing.assert_array_equal(made, plain)
+    np.testing.assert_array_equal(
+        np.signbit(made[~np.isnan(made)]), np.signbit(plain[~np.isnan(plain)])
+    )
 
 
 def test_sizes_may_be_free_and_nothing_may_be_scattered():
