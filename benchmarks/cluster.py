@@ -1,7 +1,7 @@
 """Models over two machines that neither holds alone: what plans are predicted to take, and take.
 
 python -m benchmarks.cluster                    needs root, see benchmarks/machines.py
-python -m benchmarks.cluster --only resnet50    one model
+python -m benchmarks.cluster --only bert        one model
 
 Two workers of a thread each, in network namespaces, with a link of 1 ms and 1 Gbit/s between them
 and to the caller. Each process may have as much memory of its own as the weights take, beside what
@@ -47,7 +47,8 @@ from .rows import write_whole
 from .zoo import build
 
 LATENCY_S, BYTES_PER_S = 1e-3, 125e6
-MODELS: dict[str, dict[str, Any]] = {"resnet50": {}, "bert": {"depth": 6, "tokens": 64}}
+# Not ResNet-50: the runtime packs filters as it opens a model, and no half of it fits either.
+MODELS: dict[str, dict[str, Any]] = {"bert": {"depth": 6, "tokens": 64}}
 _RUNS, _AT_ONCE, _LOST = 15, 30, 100
 _SHARE = 1.0
 
