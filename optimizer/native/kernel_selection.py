@@ -132,13 +132,29 @@ class Fusing:
 
     def rebuilt(self, plan: Plan) -> Plan | None:
         """Make a plan of this base once more, without what the compiler has refused since."""
-        self.graph = self.base.graph.copy()
-        self.shape_steps = resolve_shapes(self.graph)
-        separate(self.graph)
-        separate_indices(self.graph)
-        self.kinds = list(plan.kernels)
-        self.library = compiled(self.kinds, (native_level(),))
-        return self._plan(plan.name, self.kinds)
+        kinds = list(plan.kernels)
+        library = compiled(kinds, (native_level(),))
+        anew = self._found_in(self.base, kinds)
+        anew.library = library
+        return anew._plan(plan.name, anew.kinds)
+
+    def _found_in(self, base: Plan, kinds: Sequence[Kind]) -> Fusing:
+        """Find the regions of some kinds of kernels in another plan, or anew in the same one.
+
+        What a region reads may be a value that looking for it has put into the graph.
+        """
+        other = replace(self, base=base, kinds=[], used={})
+        other.graph = base.graph.copy()
+        other.shape_steps = resolve_shapes(other.graph)
+        separate(other.graph)
+        separate_indices(other.graph)
+        meanings = Meanings(other.graph)
+        found = regions(meanings, other.graph.nodes)
+        forms = [form for form in RANKS if form in {kind.form for kind in kinds}]
+        others = [*formed(meanings, found, forms), *reconfigured(meanings, found, kinds)]
+        of = by_kernel([*found, *others])
+        other.kinds = [replace(kind, regions=of[kind.name]) for kind in kinds if kind.name in of]
+        return other
 
     def _named(self, name: str) -> str:
         return f"{name} in blocks" if self.is_in_blocks else f"{name}{self.suffix}"
@@ -193,23 +209,10 @@ class Fusing:
         if promise_ns is None or not self.chosen:
             return None
         best, least_ns = None, promise_ns * least
-        used = {kind.form for kind in self.chosen}
-        forms = [form for form in RANKS if form in used]
         for plan in plans:
             if plan is self.base:
                 continue
-            other = replace(self, base=plan, kinds=[], used={})
-            other.graph = plan.graph.copy()
-            other.shape_steps = resolve_shapes(other.graph)
-            separate(other.graph)
-            separate_indices(other.graph)
-            meanings = Meanings(other.graph)
-            found = regions(meanings, other.graph.nodes)
-            others = [*formed(meanings, found, forms), *reconfigured(meanings, found, self.chosen)]
-            of = by_kernel([*found, *others])
-            other.kinds = [
-                replace(kind, regions=of[kind.name]) for kind in self.chosen if kind.name in of
-            ]
+            other = self._found_in(plan, self.chosen)
             expected_ns = self._expected_ns(plan, other.kinds)
             if other.kinds and expected_ns is not None and expected_ns < least_ns:
                 best, least_ns = other, expected_ns

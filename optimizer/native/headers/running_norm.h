@@ -1,6 +1,7 @@
 /* Normalizations of rows as ONNX Runtime computes them where it adds two tensors in the same operator: mean and squared
    deviations are updated by one element after another, in float32, each step rounded (Welford 1962). A row has to wait
    for itself at each step, so several rows go through at once. `simplified`: the sum of squares alone. */
+#ifndef RUNNING_LANES
 #define RUNNING_LANES 32
 #define RUNNING_COLUMNS 16
 typedef struct {
@@ -8,6 +9,7 @@ typedef struct {
   float epsilon;
   float *sum, *out;
 } running;
+#endif
 
 static INLINED void running_rows(
     const int simplified, const int lanes, const running *g, i64 first, i64 rows, i64 n) {

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.codegen import CompilerError, compiler
+from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native import library as libraries
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from .build import check, fused, kernels_of, model, needs_compiler, opened
 
@@ -160,3 +165,23 @@ def test_each_instruction_set_has_the_functions_of_a_header(header):
         lines = guarded.group(0).splitlines()
         functions = [line for line in lines if line.startswith("static") and "(" in line]
         assert not functions, functions
+
+
+# In every library; the others are in those of kernels that ask for them, in an order that they can.
+EVERYWHERE = {"brief.h", "call.h", "operators.h", "runtime.h"}
+SUPPORTS = (
+    *("elements.h", "product.h", "product_halves.h", "product_seven.h", "product_tiles.h"),
+    *("convolution_blocks.h", "convolution.h", "convolution_apart.h", "convolution_pair.h"),
+    *("quantized.h", "quantized_apart.h", "quantized_pool.h", "running_norm.h"),
+    *("attention.h", "indexed.h"),
+)
+
+
+@needs_compiler
+def test_all_headers_compile_together_for_all_instruction_sets():
+    """What is declared once for all has a guard, and what each has of its own has none."""
+    assert {*SUPPORTS, *EVERYWHERE} == {header.name for header in HEADERS.glob("*.h")}
+    graph = load_graph(chain())
+    graph.types = infer_types(graph)
+    (kernel,) = (one.kernel for one in regions(Meanings(graph), graph.nodes))
+    libraries.build([replace(kernel, support=" ".join(SUPPORTS))], flags=["-O0", *FLAGS[1:]])
