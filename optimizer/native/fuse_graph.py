@@ -8,6 +8,7 @@ import onnx
 
 from ..codegen.compiler import FLAGS
 from ..graph.graph import Graph
+from ..match.rewrite import Step
 from .attention.kernel import attentions
 from .byte_tables import lookups
 from .embed import embed, place
@@ -27,6 +28,17 @@ from .quantized.whole import groups_of, outside
 from .recurrence.kernel import recurrences
 from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
+
+
+def prepare(graph: Graph) -> list[Step]:
+    """Change a graph so that regions are found in it; return the steps of `resolve_shapes`.
+
+    Groups of integer products and indices that share nodes with others get nodes of their own.
+    """
+    steps = resolve_shapes(graph)
+    separate(graph)
+    separate_indices(graph)
+    return steps
 
 
 def regions(
@@ -82,9 +94,7 @@ def fused_graph(
     and `flags` are those of `library.build`, `optimized` is that of `Meanings`.
     """
     fused = graph.copy()
-    resolve_shapes(fused)
-    separate(fused)
-    separate_indices(fused)
+    prepare(fused)
     meanings = Meanings(fused, optimized)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:

@@ -27,16 +27,13 @@ from ..race.qualifying import is_roomy
 from .configured_kinds import reconfigured
 from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
-from .fuse_graph import by_kernel, regions
+from .fuse_graph import by_kernel, prepare, regions
 from .grow import RegionKernel
-from .indexed.rows import separate_indices
 from .library import Library
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed, supply
-from .quantized.groups import separate
 from .region_kind_race import Alone
 from .region_kinds import Kind, best_forms, cover, step_of
-from .shapes.constant_shapes import resolve_shapes
 
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
 # as far as there is time for so many rounds of each. Convolutions are tried together, and so are
@@ -76,9 +73,7 @@ class Fusing:
         Raises CompilerError where there is no C compiler.
         """
         self.graph = self.base.graph.copy()
-        self.shape_steps = resolve_shapes(self.graph)
-        separate(self.graph)
-        separate_indices(self.graph)
+        self.shape_steps = prepare(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = kinds_of(
                 self.graph,
@@ -134,20 +129,18 @@ class Fusing:
         """Make a plan of this base once more, without what the compiler has refused since."""
         kinds = list(plan.kernels)
         library = compiled(kinds, (native_level(),))
-        anew = self._found_in(self.base, kinds)
+        anew = self._carried_to(self.base, kinds)
         anew.library = library
         return anew._plan(plan.name, anew.kinds)
 
-    def _found_in(self, base: Plan, kinds: Sequence[Kind]) -> Fusing:
+    def _carried_to(self, base: Plan, kinds: Sequence[Kind]) -> Fusing:
         """Find the regions of some kinds of kernels in another plan, or anew in the same one.
 
         What a region reads may be a value that looking for it has put into the graph.
         """
         other = replace(self, base=base, kinds=[], used={})
         other.graph = base.graph.copy()
-        other.shape_steps = resolve_shapes(other.graph)
-        separate(other.graph)
-        separate_indices(other.graph)
+        other.shape_steps = prepare(other.graph)
         meanings = Meanings(other.graph)
         found = regions(meanings, other.graph.nodes)
         forms = [form for form in RANKS if form in {kind.form for kind in kinds}]
@@ -212,7 +205,7 @@ class Fusing:
         for plan in plans:
             if plan is self.base:
                 continue
-            other = self._found_in(plan, self.chosen)
+            other = self._carried_to(plan, self.chosen)
             expected_ns = self._expected_ns(plan, other.kinds)
             if other.kinds and expected_ns is not None and expected_ns < least_ns:
                 best, least_ns = other, expected_ns
