@@ -36,6 +36,16 @@ define_option = click.option(
 )
 
 
+facts_option = click.option(
+    "-F",
+    "--facts",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder of the NAME.facts files.  [default: the current folder]",
+)
+
+
 @click.group()
 def datalog() -> None:
     """Run, explain or question a Datalog program.
@@ -54,14 +64,7 @@ def datalog() -> None:
 
 @datalog.command(no_args_is_help=True, short_help="Evaluate a program on files of facts.")
 @click.argument("program", metavar="FILE.dl", type=shared.FILE)
-@click.option(
-    "-F",
-    "--facts",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Folder of the NAME.facts files.  [default: the current folder]",
-)
+@facts_option
 @click.option(
     "-D",
     "--out",
@@ -151,14 +154,7 @@ def explain(program: Path, define: dict[str, str]) -> None:
 @datalog.command(no_args_is_help=True)
 @click.argument("program", metavar="FILE.dl", type=shared.FILE)
 @click.argument("row")
-@click.option(
-    "-F",
-    "--facts",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Folder of the NAME.facts files.  [default: the current folder]",
-)
+@facts_option
 @define_option
 @shared.json_option
 def why(program: Path, row: str, facts: Path, define: dict[str, str], as_json: bool) -> None:
