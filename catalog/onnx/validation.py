@@ -191,10 +191,10 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
     yield from node.input
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            own = {value.name for value in graph.input} | set(initializer_names(graph))
+            defined = {value.name for value in graph.input} | set(initializer_names(graph))
             for inner in graph.node:
-                yield from (name for name in reads(inner) if name not in own)
-                own.update(inner.output)
+                yield from (name for name in reads(inner) if name not in defined)
+                defined.update(inner.output)
 
 
 # ---------------------------------------------------------------------- operators and their types

@@ -135,9 +135,9 @@ def describe(catalog: Catalog) -> list[TableDescription]:
         "WHERE NOT internal ORDER BY table_oid, column_index"
     ).fetchall():
         columns.setdefault(table, []).append((column[0], column[1], column[2]))
-    found = []
+    descriptions = []
     for name, comment in tables:
         quoted = name.replace('"', '""')
         ((rows,),) = connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchall()
-        found.append(TableDescription(name, comment, rows, tuple(columns.get(name, ()))))
-    return found
+        descriptions.append(TableDescription(name, comment, rows, tuple(columns.get(name, ()))))
+    return descriptions

@@ -574,11 +574,11 @@ def _lonely(heads: Sequence[Atom], body: Formula | Literal) -> Iterator[str]:
     for literal in literals:
         for variable in literal_variables(literal):
             places.setdefault(variable.name, []).append(variable.position)
-    for name, found in sorted(places.items(), key=lambda item: min(item[1])):
-        path, line, column = min(found)
-        if len(found) == 1 and not name.startswith("_"):
+    for name, occurrences in sorted(places.items(), key=lambda item: min(item[1])):
+        path, line, column = min(occurrences)
+        if len(occurrences) == 1 and not name.startswith("_"):
             yield f"{path}:{line}:{column}: variable {name} stands only once: _ or _{name} says so"
-        elif len(found) > 1 and name.startswith("_"):
+        elif len(occurrences) > 1 and name.startswith("_"):
             yield f"{path}:{line}:{column}: variable {name} is marked as single, and is not"
 
 

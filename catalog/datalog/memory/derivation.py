@@ -43,7 +43,9 @@ def derive(
     name; a relation without columns holds where it has the row (). `functors`, `limits` and errors
     are those of evaluate.
     """
-    inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
+    inputs: dict[str, list[Row]] = {
+        n: [] for n, relation in program.relations.items() if relation.is_input
+    }
     for name, rows in given.items():
         inputs[name] = list(dict.fromkeys(rows))
         _check(program, name, inputs[name])
