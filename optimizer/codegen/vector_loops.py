@@ -40,32 +40,32 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
     """
     lines, before = list(body), []
     arguments: dict[tuple[str, str], str] = {}
-    found = _first(lines)
-    while found is not None:
-        kind, key = _TYPES[found.bits], (found.argument, found.bits)
+    mark = _first(lines)
+    while mark is not None:
+        kind, key = _TYPES[mark.bits], (mark.argument, mark.bits)
         place = f"[{variable} - ({first})]"
         if key not in arguments:
             name = arguments[key] = f"each_x{len(arguments)}"
-            known = [line for line in lines[: found.at] if line.startswith("const ")]
+            known = [line for line in lines[: mark.at] if line.startswith("const ")]
             before += [
                 f"{kind} {name}[{MOST}] __attribute__((aligned(64)));",
                 "#pragma omp simd",
                 f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
                 *(f"  {line}" for line in known),
-                f"  {name}{place} = {found.argument};",
+                f"  {name}{place} = {mark.argument};",
                 "}",
             ]
-            lines = [_given(line, found.argument, f"{name}{place}") for line in lines]
-            found = _first(lines)
-            assert found is not None
+            lines = [_given(line, mark.argument, f"{name}{place}") for line in lines]
+            mark = _first(lines)
+            assert mark is not None
         name, made = arguments[key], f"each_y{len(before)}"
         before += [
             f"{kind} {made}[{MOST}] __attribute__((aligned(64)));",
-            f"each_{found.function}_{found.bits}({name}, {made}, ({end}) - ({first}));",
+            f"each_{mark.function}_{mark.bits}({name}, {made}, ({end}) - ({first}));",
         ]
-        line = lines[found.at]
-        lines[found.at] = line[: found.start] + made + place + line[found.end :]
-        found = _first(lines)
+        line = lines[mark.at]
+        lines[mark.at] = line[: mark.start] + made + place + line[mark.end :]
+        mark = _first(lines)
     return before, lines
 
 
@@ -163,9 +163,9 @@ class Fold:
 
     def join_lanes(self, lane: str) -> str:
         """Return the statement that takes an accumulator into the one of `result`."""
-        one = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
+        fold = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
         flags = f" n{self.name} |= nq{self.name}[{lane}];" if self._compares else ""
-        return f"{{ {one.step()}{flags} }}"
+        return f"{{ {fold.step()}{flags} }}"
 
     def result(self) -> str:
         """Return the reduced value."""
@@ -184,11 +184,11 @@ class Fold:
         return self.reduction.kind in ("max", "min")
 
 
-def combine(kind: str, dtype: str, one: str, other: str) -> str:
+def combine(kind: str, dtype: str, first: str, other: str) -> str:
     """Return two reduced values as one."""
     if kind in ("max", "min"):
-        return f"{kind}_{SUFFIXES[dtype]}({one}, {other})"
-    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+        return f"{kind}_{SUFFIXES[dtype]}({first}, {other})"
+    return f"{first} {'+' if kind == 'sum' else '*'} {other}"
 
 
 @dataclass(frozen=True)

@@ -84,10 +84,10 @@ def places(
     """
     gathered = dict(gathered or {})
     while True:
-        found = _places(program, axes, gathered)
-        if len(found.gathered) == len(gathered):
-            return found
-        gathered = dict(found.gathered)
+        placement = _places(program, axes, gathered)
+        if len(placement.gathered) == len(gathered):
+            return placement
+        gathered = dict(placement.gathered)
 
 
 def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, str]) -> Places:
@@ -119,9 +119,11 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
     return Places(tuple(computed), tuple(read), wanted)
 
 
-def _in_blocks(program: Program, node: Node, found: Sequence[Placed], ready: int) -> Placed | None:
+def _in_blocks(
+    program: Program, node: Node, placements: Sequence[Placed], ready: int
+) -> Placed | None:
     """Return the place of a node over blocks; None where it needs them as a whole."""
-    operands = [(program.nodes[at], found[at]) for at in node.inputs]
+    operands = [(program.nodes[at], placements[at]) for at in node.inputs]
     if node.op == "MatMul":
         return _product(node, operands, ready)
     function = str(node.attributes.get("function", ""))
@@ -142,17 +144,23 @@ def _in_blocks(program: Program, node: Node, found: Sequence[Placed], ready: int
 def _elementwise(node: Node, operands: Sequence[tuple[Node, Placed]], ready: int) -> Placed | None:
     rank = len(node.shape)
     axes = {
-        rank - len(one.shape) + place.axis for one, place in operands if place.place == "blocks"
+        rank - len(operand.shape) + place.axis
+        for operand, place in operands
+        if place.place == "blocks"
     }
     if len(axes) != 1:
         return None
     axis = axes.pop()
     split = []
-    for one, place in operands:
-        own = axis - (rank - len(one.shape))
-        if place.place != "blocks" and own >= 0 and one.shape[own] == node.shape[axis] != 1:
-            split.append((one.id, own))
-        elif place.place == "blocks" and one.shape[place.axis] != node.shape[axis]:
+    for operand, place in operands:
+        operand_axis = axis - (rank - len(operand.shape))
+        if (
+            place.place != "blocks"
+            and operand_axis >= 0
+            and operand.shape[operand_axis] == node.shape[axis] != 1
+        ):
+            split.append((operand.id, operand_axis))
+        elif place.place == "blocks" and operand.shape[place.axis] != node.shape[axis]:
             return None  # one row that is spread over others
     return Placed("blocks", axis, ready, tuple(split))
 
@@ -212,7 +220,7 @@ def _concatenation(
     if len(axes) != 1 or node.attributes["axis"] in axes:
         return None
     (axis,) = axes
-    split = tuple((one.id, axis) for one, place in operands if place.place != "blocks")
+    split = tuple((operand.id, axis) for operand, place in operands if place.place != "blocks")
     return Placed("blocks", axis, ready, split)
 
 
@@ -232,8 +240,8 @@ def _moved(node: Node, operand: Node, axis: int) -> int | None:
         case "CumSum":
             return None if axis == node.attributes["axis"] else axis
         case "Expand":
-            own = axis + len(node.shape) - len(operand.shape)
-            return own if operand.shape[axis] == node.shape[own] else None
+            result_axis = axis + len(node.shape) - len(operand.shape)
+            return result_axis if operand.shape[axis] == node.shape[result_axis] else None
         case "Reshape":
             return _kept(operand.shape, node.shape, axis)
     return None

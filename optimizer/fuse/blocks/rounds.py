@@ -52,28 +52,30 @@ def rounds(program: Program, placement: Places, machine: Machine) -> tuple[Round
     """Return the rounds of a program whose values have these places; the last may have no pass."""
     ends = set(program.outputs) | set(placement.gathered)
     there = {node.id for node in program.nodes if node.op == "Input"}
-    found = []
-    for number in range(max(one.round for one in placement.read) + 1):
+    result = []
+    for number in range(max(place.round for place in placement.read) + 1):
         placed = list(zip(program.nodes, placement.computed, strict=True))
         before = [
             node.id
-            for node, one in placed
-            if one.place == "here" and one.round == number and not node.is_leaf
+            for node, place in placed
+            if place.place == "here" and place.round == number and not node.is_leaf
         ]
         aggregates = [
-            node.id for node, one in placed if one.place == "aggregate" and one.round == number + 1
+            node.id
+            for node, place in placed
+            if place.place == "aggregate" and place.round == number + 1
         ]
         kept = [
             node.id
-            for node, one in placed
-            if one.place == "blocks"
-            and one.round == number
+            for node, place in placed
+            if place.place == "blocks"
+            and place.round == number
             and node.id not in there
             and (node.id in ends or _worth_keeping(program, placement, node.id, machine))
         ]
-        found.append(_round(program, placement, before, aggregates, kept, there))
+        result.append(_round(program, placement, before, aggregates, kept, there))
         there |= set(kept)
-    return tuple(found)
+    return tuple(result)
 
 
 def _round(
@@ -120,26 +122,27 @@ def _needed(
     program: Program, placement: Places, goals: Sequence[int], there: set[int]
 ) -> list[int]:
     """Return the nodes that a pass computes for its goals, in order."""
-    found: set[int] = set()
+    needed: set[int] = set()
     waiting = list(goals)
     while waiting:
         at = waiting.pop()
-        if at in found:
+        if at in needed:
             continue
-        found.add(at)
+        needed.add(at)
         waiting += [
             operand
             for operand in program.nodes[at].inputs
             if placement.read[operand].place == "blocks" and operand not in there
         ]
-    return sorted(found)
+    return sorted(needed)
 
 
 def _worth_keeping(program: Program, placement: Places, at: int, machine: Machine) -> bool:
     """Whether a later round reads a value that is dearer to compute again than to keep."""
-    own = placement.computed[at].round
+    own_round = placement.computed[at].round
     if not any(
-        placement.computed[reader].round > own + 1 for reader in _readers(program, placement, at)
+        placement.computed[reader].round > own_round + 1
+        for reader in _readers(program, placement, at)
     ):
         return False
     node = program.nodes[at]
@@ -147,31 +150,35 @@ def _worth_keeping(program: Program, placement: Places, at: int, machine: Machin
     seen: set[int] = set()
     waiting = [at]
     while waiting:
-        one = program.nodes[waiting.pop()]
-        if one.id in seen or placement.read[one.id].place != "blocks" or one.op == "Input":
+        reached = program.nodes[waiting.pop()]
+        if (
+            reached.id in seen
+            or placement.read[reached.id].place != "blocks"
+            or reached.op == "Input"
+        ):
             continue
-        seen.add(one.id)
-        inner = program.nodes[one.inputs[0]].shape[-1] if one.op == "MatMul" else 0
-        flops += one.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
-        waiting += one.inputs
+        seen.add(reached.id)
+        inner = program.nodes[reached.inputs[0]].shape[-1] if reached.op == "MatMul" else 0
+        flops += reached.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
+        waiting += reached.inputs
     size = node.size * 8.0
     return flops / machine.flops > size / machine.write + size / machine.read
 
 
 def _readers(program: Program, placement: Places, at: int) -> list[int]:
     """Return the nodes in blocks, and aggregates, that come to read a value."""
-    found, waiting, seen = [], [at], {at}
+    readers, waiting, seen = [], [at], {at}
     while waiting:
         for reader in program.consumers[waiting.pop()]:
             if reader not in seen and placement.computed[reader].place != "here":
                 seen.add(reader)
-                found.append(reader)
+                readers.append(reader)
                 if placement.read[reader].place == "blocks":
                     waiting.append(reader)
-    return found
+    return readers
 
 
-def sized(program: Program, placement: Places, one: Round, rows: int, total: int) -> Program:
+def sized(program: Program, placement: Places, round_: Round, rows: int, total: int) -> Program:
     """Return a round's pass for blocks of so many rows, of `total` rows in all."""
     nodes: list[Node] = []
     place: dict[tuple[int, int | None], int] = {}
@@ -187,14 +194,14 @@ def sized(program: Program, placement: Places, one: Round, rows: int, total: int
         share = _share(node, rows, total)
         add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
 
-    for at in one.operands:
+    for at in round_.operands:
         given(at, placement.read[at].axis)
-    for at, axis in one.split:
+    for at, axis in round_.split:
         given(at, axis)
-    for at in one.whole:
+    for at in round_.whole:
         given(at, None)
     inputs = tuple(range(len(nodes)))
-    for at in one.nodes:
+    for at in round_.nodes:
         node, placed = program.nodes[at], placement.computed[at]
         cut = dict(placed.split)
         reads = []
@@ -205,7 +212,7 @@ def sized(program: Program, placement: Places, one: Round, rows: int, total: int
                 add(program.nodes[operand], key)  # a number
             reads.append(place[key])
         add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
-    goals = [*(aggregate.node for aggregate in one.aggregates), *one.kept]
+    goals = [*(aggregate.node for aggregate in round_.aggregates), *round_.kept]
     outputs = tuple(place[at, placement.computed[at].axis] for at in goals)
     return Program(tuple(nodes), inputs, outputs)
 

@@ -47,9 +47,9 @@ class Classes:
             root = self.parent[root]
         return root
 
-    def join(self, one: Axis, other: Axis) -> None:
+    def join(self, axis: Axis, other: Axis) -> None:
         """Make two axes one."""
-        self.parent[self.find(one)] = self.find(other)
+        self.parent[self.find(axis)] = self.find(other)
 
     def add(self, node: Node) -> None:
         """Join the axes that a node connects; raise LoweringError where that isn't known."""
@@ -116,11 +116,11 @@ def partition(
     axis: dict[int, int] = {}
     for at in [*inputs, *covered]:
         shape = program.nodes[at].shape
-        own = [a for a in range(len(shape)) if classes.find((at, a)) == root]
-        if len(own) > 1:
+        axes = [a for a in range(len(shape)) if classes.find((at, a)) == root]
+        if len(axes) > 1:
             raise LoweringError(f"both axes of %{at} run together: no row of it comes first")
-        if own:
-            axis[at] = own[0]
+        if axes:
+            axis[at] = axes[0]
             if len(shape) > 2:
                 raise LoweringError(f"%{at} has more than two axes")
     state: dict[int, State] = {at: "cell" if at in axis else "before" for at in inputs}
@@ -133,7 +133,7 @@ def _sums_away(program: Program, node: Node, axis: dict[int, int]) -> bool:
     """Whether a node sums over the rows."""
     if node.op == "MatMul":
         factors = contracted(*(program.nodes[at] for at in node.inputs))
-        return all(axis.get(at) == own for at, own in factors)
+        return all(axis.get(at) == summed_axis for at, summed_axis in factors)
     if node.op.startswith("Reduce") and node.inputs[0] in axis:
         rank = len(program.nodes[node.inputs[0]].shape)
         return axis[node.inputs[0]] in node.attributes.get("axes", range(rank))
@@ -142,7 +142,7 @@ def _sums_away(program: Program, node: Node, axis: dict[int, int]) -> bool:
 
 def _state(program: Program, node: Node, axis: dict[int, int], state: dict[int, State]) -> State:
     operands = [state[at] for at in node.inputs]
-    if any(one in ("aggregate", "after") for one in operands):
+    if any(state in ("aggregate", "after") for state in operands):
         if node.id in axis or "cell" in operands:
             raise LoweringError(f"{node.op} (%{node.id}) needs all rows before it has one")
         return "after"

@@ -65,7 +65,7 @@ class FlatKernel:
     @property
     def outputs(self) -> tuple[int, ...]:
         """The nodes that a run returns."""
-        return (*self.cells, *(one.node for one in self.finishes))
+        return (*self.cells, *(finish.node for finish in self.finishes))
 
     def run(
         self, function: Function, values: Mapping[int, Array], threads: int
@@ -100,9 +100,9 @@ class FlatKernel:
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)
         del arrays
-        for column, one in enumerate(self.finishes):
+        for column, last in enumerate(self.finishes):
             assert partial is not None
-            made[one.node] = one.apply(partial[:, column], count)
+            made[last.node] = last.apply(partial[:, column], count)
         return made
 
     @cached_property
@@ -121,7 +121,7 @@ class FlatKernel:
     @cached_property
     def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
         """Each input as it is where it lies in C's order: shape, type, the rest of its view."""
-        found = []
+        layouts = []
         rows, width = self._rows(False)
         for at in self.inputs:
             node = self.nodes[at]
@@ -129,7 +129,7 @@ class FlatKernel:
             if node.size == 1:
                 # a number of another type is converted by NumPy
                 shape = node.shape if node.dtype == computed else (-1,)
-                found.append((at, shape, DTYPES[computed], (0, 0, 0)))
+                layouts.append((at, shape, DTYPES[computed], (0, 0, 0)))
                 continue
             dtype = DTYPES[node.dtype]
             kind = 0 if node.dtype == computed else CODES[node.dtype]
@@ -137,8 +137,8 @@ class FlatKernel:
             strides = _broadcast(node.shape, strides, self.shape)
             wide = self.shape[-1]
             rest = self._placed(strides, wide, computed, kind, node.size, rows, width)
-            found.append((at, node.shape, dtype, rest))
-        return found
+            layouts.append((at, node.shape, dtype, rest))
+        return layouts
 
     def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
         """Return arrays of any strides and types, to be held until the kernel is done; whether the
@@ -203,19 +203,19 @@ class FlatKernel:
 
 def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Return the strides in bytes of an array in C's order."""
-    found = []
+    byte_strides = []
     for extent in reversed(shape):
-        found.append(size)
+        byte_strides.append(size)
         size *= extent
-    return tuple(reversed(found))
+    return tuple(reversed(byte_strides))
 
 
 def _broadcast(
     shape: tuple[int, ...], strides: tuple[int, ...], among: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the strides of an array that is broadcast to a shape: 0 where it is repeated."""
-    own = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
-    return (*[0] * (len(among) - len(own)), *own)
+    byte_strides = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
+    return (*[0] * (len(among) - len(byte_strides)), *byte_strides)
 
 
 def lower_flat(
@@ -279,7 +279,10 @@ def _check(
             raise LoweringError("cells of several shapes")
     for node in reductions:
         operands = [program.nodes[at] for at in node.inputs]
-        if any(one.shape != shape or one.id in reduced for one in operands) or node.size != 1:
+        if (
+            any(operand.shape != shape or operand.id in reduced for operand in operands)
+            or node.size != 1
+        ):
             raise LoweringError("a reduction to more than one number")
         if node.id not in outputs:
             raise LoweringError("a reduction inside of a kernel over cells")

@@ -51,8 +51,8 @@ class ApartKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         given = {at: values[old] for at, old in self.nodes.items() if old in values}
-        found = self.kernel.run(function, given, threads)
-        return {self.nodes[at]: value for at, value in found.items()}
+        results = self.kernel.run(function, given, threads)
+        return {self.nodes[at]: value for at, value in results.items()}
 
 
 def lower_apart(
@@ -227,10 +227,10 @@ class CompiledPlan:
 
     @cached_property
     def _constants(self) -> Mapping[int, Value]:
-        found = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
-        for value in found.values():
+        constants = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
+        for value in constants.values():
             value.flags.writeable = False  # all runs share them
-        return found
+        return constants
 
     @cached_property
     def _last_uses(self) -> Sequence[Sequence[int]]:
@@ -241,10 +241,10 @@ class CompiledPlan:
                 last[node_id] = at
         for output in self.program.outputs:
             last.pop(output, None)
-        found: list[list[int]] = [[] for _ in self.steps]
+        last_uses: list[list[int]] = [[] for _ in self.steps]
         for node_id, at in last.items():
-            found[at].append(node_id)
-        return found
+            last_uses[at].append(node_id)
+        return last_uses
 
 
 def _by_kernel(kernel: Kernel, function: Function, numbers: Sequence[int]) -> Turn:

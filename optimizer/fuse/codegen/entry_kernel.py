@@ -203,8 +203,8 @@ def _aligned(other: Array, matrix: Array, turned: bool) -> Array:
         return np.zeros(matrix.nnz, other.dtype)
     wanted, present = _keys(matrix), _keys(other)
     place = np.minimum(np.searchsorted(present, wanted), len(present) - 1)
-    found = np.where(present[place] == wanted, other.data[place], 0)
-    return contiguous(found, other.dtype.name)
+    values = np.where(present[place] == wanted, other.data[place], 0)
+    return contiguous(values, other.dtype.name)
 
 
 def _keys(matrix: Array) -> Array:
@@ -226,12 +226,12 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
         raise LoweringError("rows and columns of the driver run together")
     axes: dict[int, tuple[int | None, int | None]] = {}
     for at in [*operator.inputs, *operator.nodes]:
-        found = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
-        if len(found) > 2 or found.count(rows) > 1 or found.count(columns) > 1:
+        axis_classes = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
+        if len(axis_classes) > 2 or axis_classes.count(rows) > 1 or axis_classes.count(columns) > 1:
             raise LoweringError(f"%{at} has its axes twice along the driver's")
         axes[at] = (
-            found.index(rows) if rows in found else None,
-            found.index(columns) if columns in found else None,
+            axis_classes.index(rows) if rows in axis_classes else None,
+            axis_classes.index(columns) if columns in axis_classes else None,
         )
     states = _states(program, operator.inputs, covered, axes)
     built = EntryText(program, axes, states, driver, operator.outputs)
@@ -265,7 +265,7 @@ def _states(
     for node in covered:
         operands = [states[at] for at in node.inputs]
         both = None not in axes[node.id]
-        if any(one in ("aggregate", "after") for one in operands):
+        if any(state in ("aggregate", "after") for state in operands):
             if both or "cell" in operands:
                 raise LoweringError(f"{node.op} (%{node.id}) needs all entries before it has one")
             states[node.id] = "after"

@@ -244,21 +244,21 @@ class EntryText:
         if node.op == "MatMul":
             self._product(node)
             return
-        one = reduction(self.program, node)
-        if one.kind != "sum":
+        reduced = reduction(self.program, node)
+        if reduced.kind != "sum":
             raise LoweringError(f"{node.op} (%{node.id}) sees the zeros that aren't stored")
         if node.size == 1 and self.axes[node.id] == (None, None):
-            self.parts.append(Part(node.id, "sum", self.partial, 1, (1,), False, one))
+            self.parts.append(Part(node.id, "sum", self.partial, 1, (1,), False, reduced))
             self.partial += 1
-            self.folds.append(Fold(one))
+            self.folds.append(Fold(reduced))
             return
         kind = self._type(node.id)
         self.heads.append(f"{kind} s{node.id}[TILE];")
-        self.body.append(f"s{node.id}[j] = {one.body};")
+        self.body.append(f"s{node.id}[j] = {reduced.body};")
         if self.axes[node.id][0] is not None:
             view = self._view(node.id, "rows")
             self.heads.append(f"{kind} *const o{node.id} = ({kind} *){view}->data;")
-            if one.finish("x") != "x":
+            if reduced.finish("x") != "x":
                 raise LoweringError(f"{node.op} (%{node.id}) of rows")
             bits = SUFFIXES[node.dtype]
             call = f"add_up_rows_{bits}(s{node.id}, rows, summed, k, n, o{node.id});"
@@ -268,7 +268,7 @@ class EntryText:
             return
         count = self.program.nodes[self.driver].shape[1]
         offset = self._size(self.partial)
-        self.parts.append(Part(node.id, "sum", self.partial, count, (count,), False, one))
+        self.parts.append(Part(node.id, "sum", self.partial, count, (count,), False, reduced))
         self.partial += count
         self.tails.append(f"for (i64 j = 0; j < n; j++) sums[{offset} + cc[j]] += s{node.id}[j];")
 

@@ -104,7 +104,7 @@ class RowKernel:
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
         """How each operand is taken where it is as most are."""
-        return tuple(_form(self.program, self.part, one) for one in self.operands)
+        return tuple(_form(self.program, self.part, operand) for operand in self.operands)
 
     @cached_property
     def busy(self) -> bool:
@@ -120,12 +120,16 @@ class RowKernel:
     def apart(self) -> int:
         """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
         wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
-        dense = any(one.form == "rows" for one in self.operands) and self.widest > 1
+        dense = any(operand.form == "rows" for operand in self.operands) and self.widest > 1
         return 1 if dense else max(1, min([4, *wide]) if wide else 1)
 
     @property
     def _sparse(self) -> list[Node]:
-        return [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
+        return [
+            self.program.nodes[operand.node]
+            for operand in self.operands
+            if operand.form == "sparse"
+        ]
 
     def _stored(self, node: Node) -> int:
         return (node.nnz or 0) // self.part.rows
@@ -316,7 +320,7 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
         tuple(builder.operands),
         tuple(builder.sizes),
         tuple(builder.parts),
-        finishes(program, {one.node: one.reduction for one in builder.parts}),
+        finishes(program, {part.node: part.reduction for part in builder.parts}),
         builder.widest,
         builder.single,
         tuple(node for node in covered if part.state[node.id] == "before"),

@@ -31,7 +31,7 @@ class RowProducts(RowState):
     def _fetching(self) -> set[int]:
         """Return the long rows that a product with a narrow matrix reads first: it looks ahead."""
         read: set[int] = set()
-        found: set[int] = set()
+        fetched: set[int] = set()
         for level in self.plan.levels:
             for group in level.groups.values():
                 read.update(group.operands(self.plan.alias))
@@ -40,9 +40,9 @@ class RowProducts(RowState):
                 if self.part.state[node.id] == "cell" and driver in self.given:
                     long, narrow = self.width(driver) >= _LONG, self.width(node.id) >= _COLUMNS
                     if long and narrow and driver not in read and not self._stored(driver):
-                        found.add(driver)
+                        fetched.add(driver)
                 read.update(self._factors(node))
-        return found
+        return fetched
 
     def _adds_rarely(self, at: int) -> bool:
         """Whether a sparse operand's rows add so little to a column that this is done plainly.
@@ -59,15 +59,15 @@ class RowProducts(RowState):
         That sum looks ahead, too: memory rests while it reads what is in the caches by then.
         """
         multiplied: set[int] = set()
-        found: dict[int, int] = {}
+        following: dict[int, int] = {}
         for node in (node for level in self.plan.levels for node in level.products):
             driver = self._driver(node)
             is_dense = driver in self.given and not self._stored(driver)
             if self.part.state[node.id] == "cell":
                 multiplied.add(driver)
             elif driver in multiplied and is_dense and self.width(driver) >= _LONG:
-                found.setdefault(driver, node.id)
-        return found
+                following.setdefault(driver, node.id)
+        return following
 
     def _ahead(self, driver: int) -> str:
         """Return how far a product looks ahead: rows apart, or copied, aren't found there."""
@@ -96,12 +96,12 @@ class RowProducts(RowState):
     def _times(self, node: Node) -> None:
         """Rows times a matrix that is the same for all of them."""
         driver = self._driver(node)
-        left = self.part.state[node.inputs[0]] != "cell"
-        other = node.inputs[0 if left else 1]
+        matrix_is_left = self.part.state[node.inputs[0]] != "cell"
+        other = node.inputs[0 if matrix_is_left else 1]
         (_, axis), _ = contracted(self.node(node.inputs[0]), self.node(node.inputs[1]))
         inner = self.node(node.inputs[0]).shape[axis]
         outer = self.width(node.id)
-        by_rows, by_columns = ("turned", "whole") if left else ("whole", "turned")
+        by_rows, by_columns = ("turned", "whole") if matrix_is_left else ("whole", "turned")
         self._target(node.id)
         bits, k, n = self.bits(node.id), self.size(inner), self.size(outer)
         kind = self.c_type(node.id)
@@ -129,7 +129,7 @@ class RowProducts(RowState):
             count = f"ALIGNED_{bits}({k}) * {n} + {k} * ALIGNED_{bits}({n})"  # either way
             self.scratch.append((packed, kind, count))
             view = self.view(other, "strided")
-            column, along = ("row", "column") if left else ("column", "row")
+            column, along = ("row", "column") if matrix_is_left else ("column", "row")
             given = f"{view}->data, {view}->{column}, {view}->{along}"
             self.before.append(f"pack_{bits}({given}, {packed}, {k}, {n});")
             rows = f"{rows}, {packed}, t{node.id}"
@@ -147,8 +147,8 @@ class RowProducts(RowState):
         bits, target = self.bits(node.id), f"c{node.id}"
         # stored by the rows of the sparse operand, or with rows as long as the wide one's, which
         # begin where vectors do if there are several
-        apart = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
-        shape = (wide, narrow) if sparse else (narrow, apart)
+        padded = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
+        shape = (wide, narrow) if sparse else (narrow, padded)
         turned = (left == long) != sparse
         place = self._part(node.id, "product", shape, turned, None if sparse else wide)
         if sparse and bits == "64" and self._adds_rarely(long):
@@ -167,6 +167,6 @@ class RowProducts(RowState):
             self.block.append(f"{{ {self.c_type(node.id)} d; {call} *{target} += d; }}")
         else:
             sizes = f"{self.size(wide)}, {self.size(narrow)}"
-            rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
+            rows = f"t{short}, p{short}, {target}, {self.size(padded)}, R"
             ahead = self._ahead(long) if self.following.get(long) == node.id else "0"
             self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes}, {ahead});")

@@ -39,12 +39,12 @@ class Group:
 
     def operands(self, alias: Mapping[int, int]) -> list[int]:
         """Return what the loop reads and doesn't compute, in order of first use."""
-        own = {node.id for node in self.nodes}
-        found: dict[int, None] = {}
+        inside = {node.id for node in self.nodes}
+        operands: dict[int, None] = {}
         for node in [*self.nodes, *self.rows, *self.columns, *self.full]:
             read = (alias.get(at, at) for at in node.inputs)
-            found |= dict.fromkeys(at for at in read if at not in own)
-        return list(found)
+            operands |= dict.fromkeys(at for at in read if at not in inside)
+        return list(operands)
 
 
 @dataclass
@@ -247,8 +247,8 @@ class RowState:
             sparse = self.node(at).layout != "dense"
             reader = f"rows_of_csr_{bits}" if sparse else f"rows_{bits}"
             view = self.view(at, "sparse" if sparse else "rows")
-            left = "0" if at in self.unfetched else "end - r0"
-            which = "r0, R" if sparse else f"r0, R, {left}"
+            rows_left = "0" if at in self.unfetched else "end - r0"
+            which = "r0, R" if sparse else f"r0, R, {rows_left}"
             self.block += [
                 f"i64 p{at};",
                 f"const {kind} *const t{at} = {reader}({view}, {wide}, {which}, b{at}, &p{at});",
@@ -277,13 +277,13 @@ class RowState:
         size = 1
         for extent in shape:
             size *= extent
-        one = (
+        reduced = (
             None
             if kind == "product"
             else reduction(self.program, self.node(node_id), self.plan.alias)
         )
         offset = self.partial
-        self.parts.append(Part(node_id, kind, offset, size, shape, turned, one, used))
+        self.parts.append(Part(node_id, kind, offset, size, shape, turned, reduced, used))
         self.partial += size
         # offsets are arguments too, so that kernels of other sizes have the same text
         return f"sums + {self.size(offset)}"

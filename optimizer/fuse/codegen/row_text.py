@@ -127,8 +127,8 @@ class RowText(RowProducts):
         full = [self._full(node) for node in group.full]
         if group.width == 1:
             for node in group.rows:
-                one = reduction(self.program, node, self.plan.alias)
-                body.append(f"t{node.id}[r] = {one.finish(f'({one.body})')};")
+                reduced = reduction(self.program, node, self.plan.alias)
+                body.append(f"t{node.id}[r] = {reduced.finish(f'({reduced.body})')};")
             self._tiles("r", "R", body, full, [])
             return
         rows = [Fold(reduction(self.program, node, self.plan.alias)) for node in group.rows]
@@ -185,10 +185,10 @@ class RowText(RowProducts):
         self.block += simd_loop("j", "0", str(wide), body, [], "  ")
         for fold in rows:
             node = fold.reduction.node
-            one = Fold(replace(fold.reduction, body=f"e{node}[j]"))
-            self.block += [f"  {one.declare()}", "  #pragma GCC unroll 16"]
-            self.block.append(f"  {each} {{ {one.step()} }}")
-            value = one.reduction.finish(f"(({self.c_type(node)}){one.result()})")
+            fold_of_lane = Fold(replace(fold.reduction, body=f"e{node}[j]"))
+            self.block += [f"  {fold_of_lane.declare()}", "  #pragma GCC unroll 16"]
+            self.block.append(f"  {each} {{ {fold_of_lane.step()} }}")
+            value = fold_of_lane.reduction.finish(f"(({self.c_type(node)}){fold_of_lane.result()})")
             self.block.append(f"  t{node}[r] = {value};")
         self.block.append("}")
         self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
@@ -250,21 +250,23 @@ class RowText(RowProducts):
 
     def _column_sums(self, group: Group) -> list[str]:
         """Return the statements that add a row to what its columns are reduced to."""
-        found = []
+        lines = []
         for node in group.columns:
-            one = reduction(self.program, node, self.plan.alias)
-            place = self._part(node.id, one.kind, (group.width,), False)
-            if one.kind == "sum":
+            reduced = reduction(self.program, node, self.plan.alias)
+            place = self._part(node.id, reduced.kind, (group.width,), False)
+            if reduced.kind == "sum":
                 self._sums(node, group.width, place)
-                found.append(f"c{node.id}[j] += {one.body};")
+                lines.append(f"c{node.id}[j] += {reduced.body};")
             else:
                 wide = self.size(group.width)
                 self.opens.append(f"double *const c{node.id} = {place};")
-                fill = f"c{node.id}[j] = {IDENTITY[one.kind]};"
+                fill = f"c{node.id}[j] = {IDENTITY[reduced.kind]};"
                 self.opens.append(f"for (i64 j = 0; j < {wide}; j++) {fill}")
-                both = combine(one.kind, "float64", f"c{node.id}[j]", f"(double)({one.body})")
-                found.append(f"c{node.id}[j] = {both};")
-        return found
+                both = combine(
+                    reduced.kind, "float64", f"c{node.id}[j]", f"(double)({reduced.body})"
+                )
+                lines.append(f"c{node.id}[j] = {both};")
+        return lines
 
 
 def _renamed(line: str, sums: Sequence[str]) -> str:

@@ -106,8 +106,8 @@ class Node:
     @cached_property
     def specification(self) -> Specification | None:
         """What the operator means; None for leaves, for Call and for what has no meaning."""
-        found = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
-        return None if found is None or found.opaque is not None else found
+        meant = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
+        return None if meant is None or meant.opaque is not None else meant
 
     def __str__(self) -> str:
         attributes = ", ".join(f"{name}={value}" for name, value in self.attributes.items())
@@ -151,11 +151,11 @@ class Program:
     @cached_property
     def consumers(self) -> tuple[tuple[int, ...], ...]:
         """For each node, the nodes that read it, ascending, each once."""
-        found: list[list[int]] = [[] for _ in self.nodes]
+        consumers: list[list[int]] = [[] for _ in self.nodes]
         for node in self.nodes:
             for operand in sorted(set(node.inputs)):
-                found[operand].append(node.id)
-        return tuple(map(tuple, found))
+                consumers[operand].append(node.id)
+        return tuple(map(tuple, consumers))
 
     @cached_property
     def schedule(self) -> tuple[tuple[Node, tuple[int, ...]], ...]:
@@ -167,13 +167,13 @@ class Program:
             if at not in needed:
                 needed.add(at)
                 waiting += self.nodes[at].inputs
-        found: list[tuple[Node, tuple[int, ...]]] = []
+        steps: list[tuple[Node, tuple[int, ...]]] = []
         kept = set(self.outputs)
         for node in reversed(self.nodes):
             if node.id in needed and node.op != "Input":
-                found.append((node, tuple(sorted(set(node.inputs) - kept))))
+                steps.append((node, tuple(sorted(set(node.inputs) - kept))))
                 kept |= set(node.inputs)
-        return tuple(reversed(found))
+        return tuple(reversed(steps))
 
     def expansion(self, node_id: int) -> Expansion:
         """Return shape and value of a node as terms of index notation.

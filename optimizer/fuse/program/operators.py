@@ -57,7 +57,7 @@ def meaning(op: str) -> Specification | None:
 def _texts() -> Mapping[str, tuple[str, int]]:
     text = resources.files(__package__).joinpath("operators.ops").read_text(encoding="utf-8")
     starts = list(_STATEMENT.finditer(text))
-    ends = [*(one.start() for one in starts[1:]), len(text)]
+    ends = [*(start.start() for start in starts[1:]), len(text)]
     return {
         start[1]: (text[start.start() : end], text.count("\n", 0, start.start()) + 1)
         for start, end in zip(starts, ends, strict=True)

@@ -82,20 +82,20 @@ class Builder:
     def _put(self, node: Node) -> int:
         told = tuple((name, repr(value)) for name, value in sorted(node.attributes.items()))
         key = (node.op, node.inputs, told, node.shape, node.dtype, node.layout)
-        found = self._known.setdefault(key, node.id)
-        if found == node.id:
+        number = self._known.setdefault(key, node.id)
+        if number == node.id:
             self.nodes.append(node)
-        return found
+        return number
 
     def _number(self, node: Node) -> Any:
         """Return the value of a node over numbers only, as NumPy computes it."""
         if node.shape or not node.inputs or node.op == "Call":
             return None
         operands = [self.nodes[at] for at in node.inputs]
-        if any(one.op != "Constant" for one in operands):
+        if any(operand.op != "Constant" for operand in operands):
             return None
         with np.errstate(all="ignore"):
-            return evaluate(node, [evaluate(one, []) for one in operands]).item()
+            return evaluate(node, [evaluate(operand, []) for operand in operands]).item()
 
     def program(self, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
         """Return the nodes that the outputs need, and all inputs."""
@@ -139,12 +139,12 @@ def _pass(program: Program) -> Program:
         if node.op == "Constant":
             new.append(builder.constant(node.attributes["value"], node.dtype))
             continue
-        found = None
+        replacement = None
         for attempt in _REWRITES.get(node.op, ()):
-            found = attempt(builder, node, inputs)
-            if found is not None:
+            replacement = attempt(builder, node, inputs)
+            if replacement is not None:
                 break
-        new.append(builder.copy(node, inputs) if found is None else found)
+        new.append(builder.copy(node, inputs) if replacement is None else replacement)
     return builder.program([new[at] for at in program.inputs], [new[at] for at in program.outputs])
 
 
@@ -159,8 +159,8 @@ def _alike(operand: Node, node: Node) -> bool:
 def _eliminate_one(builder: Builder, node: Node, inputs: Sequence[int]) -> int | None:
     """x * 1, x / 1 and x ** 1 are x."""
     sides = [(0, 1), (1, 0)] if node.op == "Mul" else [(0, 1)]
-    for operand, one in sides:
-        if builder.number(inputs[one]) == 1 and _alike(builder.nodes[inputs[operand]], node):
+    for operand, other in sides:
+        if builder.number(inputs[other]) == 1 and _alike(builder.nodes[inputs[operand]], node):
             return inputs[operand]
     return None
 
@@ -287,7 +287,7 @@ def _is_product(program: Program, node: Node) -> bool:
 
 def _inner_products(program: Program) -> frozenset[int]:
     """Return the products that only another product reads, and is a matrix or a vector there."""
-    found = set()
+    inner = set()
     for node in program.nodes:
         if not _is_product(program, node) or node.id in program.outputs or not node.shape:
             continue
@@ -295,8 +295,8 @@ def _inner_products(program: Program) -> frozenset[int]:
         if len(readers) == 1 and _is_product(program, program.nodes[readers[0]]):
             reader = program.nodes[readers[0]]
             if reader.inputs.count(node.id) == 1:
-                found.add(node.id)
-    return frozenset(found)
+                inner.add(node.id)
+    return frozenset(inner)
 
 
 def _cheapest(
@@ -322,13 +322,13 @@ def _cheapest(
 
 
 def _chain(program: Program, node: Node, inner: frozenset[int]) -> list[int]:
-    found: list[int] = []
+    operands: list[int] = []
     for operand in node.inputs:
         if operand in inner:
-            found += _chain(program, program.nodes[operand], inner)
+            operands += _chain(program, program.nodes[operand], inner)
         else:
-            found.append(operand)
-    return found
+            operands.append(operand)
+    return operands
 
 
 def _factor(node: Node, at: int, first: bool) -> _Factor:

@@ -120,18 +120,18 @@ class Prepared:
 
         formats: list[str] = []
         seconds: dict[Any, float] = {}
-        found: list[Any] = []
+        arrays: list[Any] = []
         order = (by_kernel, by_scipy) if race.kernel_first else (by_scipy, by_kernel)
         for way in order:
             begun = perf_counter()
             values = way()
             seconds[way] = perf_counter() - begun
             if way is by_kernel:
-                found = values
+                arrays = values
             else:
-                formats = [getattr(one, "format", "dense") for one in values]
+                formats = [getattr(value, "format", "dense") for value in values]
             del values  # SciPy's take memory
-        race.add(seconds[by_kernel] + _conversion_s(found, formats), seconds[by_scipy])
+        race.add(seconds[by_kernel] + _conversion_s(arrays, formats), seconds[by_scipy])
         verdict = race.verdict
         if verdict != "open":
             self.race, self.raced = None, str(race)
@@ -139,7 +139,7 @@ class Prepared:
             scipy_s = median(race.scipy_s)
             self.compiled, self.refusal = None, f"SciPy is kept: {race}"
             self.seconds = (TRACING_S + scipy_s, scipy_s)
-        return found
+        return arrays
 
     def _checked(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs; raise ValueError for one that isn't what the program says."""
@@ -235,11 +235,11 @@ def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan
     from ..planning.machine import Limits
     from ..planning.planner import FusionError, plan
 
-    found = plan(program, machine, options.heuristic)
-    if any(step.read_bytes + step.write_bytes > options.budget for step in found.steps):
+    made_plan = plan(program, machine, options.heuristic)
+    if any(step.read_bytes + step.write_bytes > options.budget for step in made_plan.steps):
         with contextlib.suppress(FusionError):
             return plan(program, machine, options.heuristic, limits=Limits(options.budget))
-    return found
+    return made_plan
 
 
 def _is_sum_of_entries(program: Program, node: Node) -> bool:
@@ -252,11 +252,11 @@ def _is_sum_of_entries(program: Program, node: Node) -> bool:
 
 def needless(regions: Sequence[Prepared | None]) -> bool:
     """Whether NumPy alone would have been done as soon with all regions of a call."""
-    seconds = [None if one is None else one.seconds for one in regions]
-    known = [one for one in seconds if one is not None]
+    seconds = [None if region is None else region.seconds for region in regions]
+    known = [pair for pair in seconds if pair is not None]
     if len(known) < len(seconds):
         return False
-    return sum(one[0] for one in known) >= sum(one[1] for one in known)
+    return sum(pair[0] for pair in known) >= sum(pair[1] for pair in known)
 
 
 def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:

@@ -51,7 +51,7 @@ class Race:
         """The kernel's time over SciPy's, ascending."""
         turns = self.turns
         pairs = zip(self.kernel_s[:turns], self.scipy_s[:turns], strict=False)
-        return sorted((one + self.overhead_s) / max(other, 1e-9) for one, other in pairs)
+        return sorted((kernel_s + self.overhead_s) / max(other, 1e-9) for kernel_s, other in pairs)
 
     @property
     def turns(self) -> int:
