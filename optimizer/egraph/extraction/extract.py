@@ -52,8 +52,8 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
     decisions = Decisions()
     for region in sorted(regions, key=lambda region: (len(region.choices), region.roots)):
         checkpoint()
-        own = region.part_of(incumbent)
-        decision = decide_cut(region, own, min(STEPS, max(0, steps - spent)), decisions)
+        start = region.part_of(incumbent)
+        decision = decide_cut(region, start, min(STEPS, max(0, steps - spent)), decisions)
         spent += decision.steps
         exact += decision.is_exact
         slack += decision.cost - decision.bound

@@ -38,7 +38,9 @@ class Decisions:
         selection: dict[int, Choice] = {}
         for at, node in selected.items():
             offered = region.choices[by_place[at]]
-            selection[by_place[at]] = next(one for one in offered if nodes[one.node] == node)
+            selection[by_place[at]] = next(
+                choice for choice in offered if nodes[choice.node] == node
+            )
         return Decision(selection, decision.cost, decision.bound, 0)
 
 
