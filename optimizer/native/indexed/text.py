@@ -171,16 +171,16 @@ class ScatterText:
 
     def _cell(
         self,
-        one: int,
+        number: int,
         steps: Sequence[int],
         texts: dict[int, str],
         before: list[str],
         body: list[str],
     ) -> str:
         """Write what a cell needs; return how it is read."""
-        if one in texts:
-            return texts[one]
-        cell = self.cells.cells[one]
+        if number in texts:
+            return texts[number]
+        cell = self.cells.cells[number]
         if cell.access >= 0:
             step = "" if cell.row else f" + {steps[cell.access]} * j"
             text = f"*(p{cell.access}{step})"
@@ -191,9 +191,9 @@ class ScatterText:
             }
             text = expression(cell.term, "float32", reads)
         lines = before if cell.row else body
-        lines.append(f"const {local_type(cell.boolean)} c{one} = {text};")
-        texts[one] = f"c{one}"
-        return texts[one]
+        lines.append(f"const {local_type(cell.boolean)} c{number} = {text};")
+        texts[number] = f"c{number}"
+        return texts[number]
 
     def _base(self, access: int, kind: str) -> str:
         base = f"(const {kind} *)c->in[{self.operands[access]}] + c->offset[{access}]"

@@ -35,8 +35,8 @@ def folded_axes(expansion: Expansion) -> set[int]:
     given = expansion.inputs[0]
     reductions = [
         reduction
-        for one in (*expansion.locals, *expansion.outputs)
-        for reduction in parts_of(one.value)
+        for definition in (*expansion.locals, *expansion.outputs)
+        for reduction in parts_of(definition.value)
         if isinstance(reduction, Reduce)
     ]
     return {
@@ -61,8 +61,8 @@ def parts_of(term: Term) -> Iterator[Term]:
             inside = (term.body,)
         case _:
             return
-    for one in inside:
-        yield from parts_of(one)
+    for part in inside:
+        yield from parts_of(part)
 
 
 def ones_in(shape: tuple[Extent, ...], space: tuple[Extent, ...]) -> Rows:

@@ -47,7 +47,7 @@ class StepWriter(Writer):
         """Return the definition of the function."""
         (cells,) = self.parts
         self.kept = self._kept(cells) if self.reduces else []
-        held = {state.read for state in self.states}
+        state_cells = {state.read for state in self.states}
         lines = [
             f"static void {self.name}(i64 *given) {{",
             "  const task *own = (const task *)given;",
@@ -55,7 +55,7 @@ class StepWriter(Writer):
             f"  const i64 steps = {self._extent(TIME)}, inner = {self._extent(self._last)};",
         ]
         for number, access in enumerate(self.accesses):
-            if number not in held:
+            if number not in state_cells:
                 lines.append(self._base(number, number, self.inputs.index(access.value)))
         for at, state in enumerate(self.states):
             if state.access is not None:
@@ -66,11 +66,11 @@ class StepWriter(Writer):
         ]
         for at, state in enumerate(self.states):
             lines += self._begun(at, state)
-        own = (one for one in self.kept if one not in self.lent)
+        stored = (cell for cell in self.kept if cell not in self.lent)
         room = f"[{self.whole}] __attribute__((aligned(64)))"
-        lines += [f"    float x{one}{room};" for one in own]
+        lines += [f"    float x{cell}{room};" for cell in stored]
         lines.append("    for (i64 t = 0; t < steps; t++) {")
-        lines += self._step_pointers(held)
+        lines += self._step_pointers(state_cells)
         lines += [f"  {line}" for line in self._stages(cells)]
         for at, output in enumerate(self.stacked):
             if not self._is_direct(at):
@@ -119,11 +119,11 @@ class StepWriter(Writer):
         end = "1" if state.is_row else "to"
         return [*lines, f"    for (i64 j = 0; j < {end}; j++) s{at}[0][j] = {source};"]
 
-    def _step_pointers(self, held: set[int]) -> list[str]:
+    def _step_pointers(self, state_cells: set[int]) -> list[str]:
         """Point to what a step reads and writes."""
         lines = []
         for number in range(len(self.accesses)):
-            if number not in held:
+            if number not in state_cells:
                 moved = f"{self._steps(number)} + t * c->stride[{number}][{TIME}]"
                 if self.steps[number]:
                     moved += f" + {self.steps[number]} * base"

@@ -70,7 +70,7 @@ def _resolved(graph: Graph) -> list[Step]:
                 changed += 1
             continue
         numbers = followed.elements.get(node.outputs[0]) if node.outputs else None
-        if numbers is not None and all(isinstance(one, int) for one in numbers):
+        if numbers is not None and all(isinstance(number, int) for number in numbers):
             changed += _fix(graph, number, numbers)
     if not changed:
         return []
