@@ -83,12 +83,12 @@ def blocks_of(masked: np.ndarray[Any, Any]) -> list[Block]:
     count = max(2, -(-rows // ROWS))
     size = -(-rows // count // STEP) * STEP or STEP
     seen = np.any(~masked.reshape(-1, *masked.shape[-2:]), axis=0)
-    found: list[Block] = []
+    found_blocks: list[Block] = []
     for start in range(0, rows, size):
         end = min(start + size, rows)
         columns = np.flatnonzero(seen[start:end].any(axis=0))
-        found.append((start, end, int(columns[0]), int(columns[-1]) + 1))
-    return found if work(found, masked) <= 1 - LEAST_LEFT_OUT else []
+        found_blocks.append((start, end, int(columns[0]), int(columns[-1]) + 1))
+    return found_blocks if work(found_blocks, masked) <= 1 - LEAST_LEFT_OUT else []
 
 
 def work(blocks: Sequence[Block], masked: np.ndarray[Any, Any]) -> float:
@@ -115,10 +115,10 @@ def _site(graph: Graph, number: int) -> Site | None:
     softmax = _above(graph, result.inputs[0], ("Softmax",))
     if softmax is None or not _is_last(graph, softmax):
         return None
-    found = _mask(graph, graph.nodes[softmax].inputs[0])
-    if found is None:
+    mask_input = _mask(graph, graph.nodes[softmax].inputs[0])
+    if mask_input is None:
         return None
-    mask, value, masked = found
+    mask, value, masked = mask_input
     scale: list[int] = []
     while (above := _above(graph, value, ("Div", "Mul"))) is not None:
         node = graph.nodes[above]

@@ -47,18 +47,18 @@ def merge_products(
     steps: list[Step] = []
     refused: set[tuple[int, ...]] = set()
     while True:
-        found = _round(graph, types, merging, refused, MOST_MERGES - len(steps))
-        if not found:
+        round_steps = _round(graph, types, merging, refused, MOST_MERGES - len(steps))
+        if not round_steps:
             break
-        steps += found
+        steps += round_steps
     share_subexpressions(graph)  # what several matrices multiply is joined once
     return steps
 
 
 def _convert(graph: Graph, types: Mapping[int, TensorType], rows_of: Matcher) -> None:
     """Make matrices of operands of any rank where there is another product for theirs to join."""
-    found = [match for match in rows_of.find(graph) if _is_few(graph, match, types)]
-    converted = {_product(match): match for match in found}
+    matches = [match for match in rows_of.find(graph) if _is_few(graph, match, types)]
+    converted = {_product(match): match for match in matches}
     alike: dict[tuple[object, ...], list[int]] = {}
     for number, node in graph.nodes.items():
         if node.operator == "MatMul" and node.inputs[1] in graph.constants:

@@ -131,7 +131,7 @@ class Planner:
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):
-            found = search(
+            result = search(
                 start.graph,
                 (*self.always, *self.explorative, *naming),
                 self.prices,
@@ -143,20 +143,20 @@ class Planner:
                 progress=self.phases.tell,
             )
             if kept is not None:
-                write_search(found, kept)
-            left = steps_not_in_plan(found.egraph, found.growth, found.costs)
-        self.last_search = (start, found) if hold else None
+                write_search(result, kept)
+            unplanned = steps_not_in_plan(result.egraph, result.growth, result.costs)
+        self.last_search = (start, result) if hold else None
         plans = []
-        every = [*found.plans, *([found.named] if found.named else ())]
+        every = [*result.plans, *([result.named] if result.named else ())]
         for place, derived in enumerate(every):
             clean(derived.graph, self.setting.fold_limit)
-            own = name if place == 0 else f"{name} {place + 1}"
-            grown = Plan(own, derived.graph, steps=[*start.steps, *derived.steps])
+            plan_name = name if place == 0 else f"{name} {place + 1}"
+            grown = Plan(plan_name, derived.graph, steps=[*start.steps, *derived.steps])
             rules = (*self.always, *self.explorative)
             allowed = [rule for rule in rules if rule.name not in derived.without]
-            plans.append(self.explore(own, grown, sizes, allowed))
-        plans[0].steps += left
-        plans[0].gap = found.extraction.gap
+            plans.append(self.explore(plan_name, grown, sizes, allowed))
+        plans[0].steps += unplanned
+        plans[0].gap = result.extraction.gap
         return plans
 
     def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> list[Plan]:
@@ -203,14 +203,14 @@ class Planner:
 
         if self.last_search is None:
             return None, None
-        (start, found), self.last_search = self.last_search, None
+        (start, result), self.last_search = self.last_search, None
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
             laid, further = lay_out_jointly(
-                found, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
+                result, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
             )
             if laid is not None and kept is not None:
-                write_search(found, kept, laid.account())
+                write_search(result, kept, laid.account())
         first, second = (
             None if made is None else Plan(each, made.graph, steps=[*start.steps, *made.steps])
             for each, made in ((name, laid), (f"{name} for kernels", further))
@@ -224,8 +224,8 @@ class Planner:
 
         if self.last_search is None or not self.setting.fuses:
             return False
-        _, found = self.last_search
-        return frees(found.egraph, found.growth.applications, TILES)
+        _, result = self.last_search
+        return frees(result.egraph, result.growth.applications, TILES)
 
     def attend(self, name: str, starts: Sequence[Plan]) -> Plan:
         """Derive a plan by computing attention under constant masks by blocks.
@@ -235,9 +235,9 @@ class Planner:
         with self.phases("rewriting", name):
             for start in starts:
                 plan = Plan(name, start.graph.copy())
-                found = split_masked_attention(plan.graph)
-                plan.steps = start.steps + found
-                if found:
+                splits = split_masked_attention(plan.graph)
+                plan.steps = start.steps + splits
+                if splits:
                     break
         return plan
 
@@ -258,8 +258,8 @@ class Planner:
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""
-        found = {match.rule.name for match in self._matcher(rules).find(plan.graph)}
-        return [rule for rule in rules if rule.name in found]
+        names = {match.rule.name for match in self._matcher(rules).find(plan.graph)}
+        return [rule for rule in rules if rule.name in names]
 
     def force(self, name: str, start: Plan, rules: Sequence[Rule]) -> Plan:
         """Derive a plan from another by applying rules wherever they match, whatever they cost."""

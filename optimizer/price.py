@@ -105,7 +105,7 @@ def kernel_of(
             continue
         if all(isinstance(size, int) for size in type_.shape):
             shapes[graph.names[value]] = (type_.dtype, tuple(int(size) for size in type_.shape))
-    held = {
+    telling = {
         graph.names[value]: value
         for value in node.inputs
         if value in graph.constants and _is_telling(graph, value)
@@ -113,7 +113,7 @@ def kernel_of(
     return extract_kernel(
         node_proto(graph, node),
         shapes,
-        lambda name: graph.constant(held[name]) if name in held else None,
+        lambda name: graph.constant(telling[name]) if name in telling else None,
         {entry.domain: entry.version for entry in graph.base.opset_import},
         fixed.__contains__,
     )
@@ -121,8 +121,8 @@ def kernel_of(
 
 def kernels_of_graph(graph: Graph, types: Mapping[int, TensorType]) -> dict[int, Kernel]:
     """Give the kernel of every node whose shapes are known."""
-    found = {number: kernel_of(graph, number, types) for number in graph.nodes}
-    return {number: kernel for number, kernel in found.items() if kernel is not None}
+    kernels = {number: kernel_of(graph, number, types) for number in graph.nodes}
+    return {number: kernel for number, kernel in kernels.items() if kernel is not None}
 
 
 def _is_telling(graph: Graph, value: int) -> bool:

@@ -110,10 +110,10 @@ def explain_model(
 
 
 def _named(rules: Sequence[Rule], name: str) -> Rule:
-    found = next((rule for rule in rules if rule.name == name), None)
-    if found is None:
+    rule_ = next((rule for rule in rules if rule.name == name), None)
+    if rule_ is None:
         raise OptionError(f"there is no rule {name!r}: tensolog rules list names them all")
-    return found
+    return rule_
 
 
 @interruptible()
@@ -205,7 +205,7 @@ def profile_model(
     setting = Setting(threads=cores() if threads is None else threads, budget=budget)
     kernels = kernels_of_model(model, input_shapes)
     tell = progress or (lambda phase, done, total, detail: None)
-    found = profile(
+    result = profile(
         catalog,
         kernels,
         threads=setting.threads,
@@ -224,7 +224,7 @@ def profile_model(
             "source": row.cost.source,
             "failure": row.failure,
         }
-        for row in found.kernels
+        for row in result.kernels
     ]
 
 

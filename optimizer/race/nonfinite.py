@@ -42,7 +42,7 @@ def losing_rules(
         planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
     )
     losing = {
-        one.name for one in forced if not contest.keeps_nonfinite(candidate_files.placed(one))
+        plan.name for plan in forced if not contest.keeps_nonfinite(candidate_files.placed(plan))
     }
     return losing or set(suspects)
 

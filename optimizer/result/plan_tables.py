@@ -108,9 +108,9 @@ def keep_plans(plans: Sequence[Plan], candidates: Sequence[Candidate], path: Pat
 
     Raises TensologError where the file can't be written.
     """
-    found = {candidate.candidate: candidate for candidate in candidates}
+    by_name = {candidate.candidate: candidate for candidate in candidates}
     measured = [
-        {"plan": plan.name, **{name: getattr(found[plan.name], name) for name in MEASURED}}
+        {"plan": plan.name, **{name: getattr(by_name[plan.name], name) for name in MEASURED}}
         for plan in plans
     ]
     steps = [
