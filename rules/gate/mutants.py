@@ -87,9 +87,9 @@ def mutants(rules: Sequence[Rule], count: int, seed: int) -> list[Mutant]:
     rng = random.Random(seed)
 
     def shuffled(rule: Rule) -> Iterator[Mutant]:
-        found = list(mutants_of(rule))  # made where one is drawn: of all rules that takes a minute
-        rng.shuffle(found)
-        yield from found
+        drawn = list(mutants_of(rule))  # made where one is drawn: of all rules that takes a minute
+        rng.shuffle(drawn)
+        yield from drawn
 
     waiting = [shuffled(rule) for rule in rng.sample(list(rules), len(rules))]
     drawn: list[Mutant] = []
@@ -203,10 +203,10 @@ def _of_node(node: PatternNode, *, on_left: bool) -> Iterator[tuple[str, Pattern
     if (sibling := SIBLINGS.get(node.op_type)) and not node.domain and not node.choices:
         yield f"{node.op_type} becomes {sibling}", replace(node, op_type=sibling)
     for at in range(len(node.inputs) - 1):
-        one, two = node.inputs[at : at + 2]
-        swapped = (*node.inputs[:at], two, one, *node.inputs[at + 2 :])
+        first, two = node.inputs[at : at + 2]
+        swapped = (*node.inputs[:at], two, first, *node.inputs[at + 2 :])
         yield f"{node.op_type}: swap operands {at} and {at + 1}", replace(node, inputs=swapped)
-        twice = (*node.inputs[:at], one, one, *node.inputs[at + 2 :])
+        twice = (*node.inputs[:at], first, first, *node.inputs[at + 2 :])
         yield f"{node.op_type}: operand {at} twice", replace(node, inputs=twice)
     for at, given in enumerate(node.inputs):
         for change, changed_input in _of_input(given):

@@ -75,9 +75,9 @@ def fuzz(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
             continue  # drawn with an element type that the operators don't take
         if any(o.dtype in _ROUGH for o in sides.operands):
             continue
-        found = _examined(rule, sides, seed, until)
-        if found is not None:
-            return found
+        counterexample = _examined(rule, sides, seed, until)
+        if counterexample is not None:
+            return counterexample
     return None
 
 
@@ -85,15 +85,15 @@ def drawn(rule: Rule, seed: int, until: float) -> Iterator[Instance]:
     """Instances in small batches: both element types, with and without empty dimensions."""
     batch = 0
     while time.thread_time() < until and batch < 64:
-        found = 0
+        matched = 0
         for dtype in ("float64", "int64", "float32"):
             for empty in (False, True):
                 if time.thread_time() > until:
                     return
                 for instance in instances(rule, 1, seed + 97 * batch, dtype, empty=empty):
-                    found += 1
+                    matched += 1
                     yield instance
-        if not found:
+        if not matched:
             return
         batch += 1
 

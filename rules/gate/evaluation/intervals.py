@@ -287,8 +287,8 @@ def _cosh(value: Any) -> Any:
 
 
 def _acos(value: Any) -> Any:
-    found = _within(math.asin, -1, 1, True)(value)
-    return found if found is NOTHING else PI * Fraction(1, 2) - found
+    arcsine = _within(math.asin, -1, 1, True)(value)
+    return arcsine if arcsine is NOTHING else PI * Fraction(1, 2) - arcsine
 
 
 PI = Interval(Fraction(math.pi), Fraction(math.nextafter(math.pi, 4)))
