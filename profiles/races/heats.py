@@ -104,10 +104,10 @@ class Field:
             self._in_turn = self._opens_cheaply()
         finalists = self._terms.finalists
         while True:
-            now, left = self._clock(), 1
+            now, heats = self._clock(), 1
             if finalists is not None:
-                left = number_of_heats(len(self._racing), finalists)
-            self._heat(now + (self._deadline - now) / left)
+                heats = number_of_heats(len(self._racing), finalists)
+            self._heat(now + (self._deadline - now) / heats)
             if finalists is None:
                 break
             half = max(finalists, (len(self._racing) + 1) // 2)
@@ -212,8 +212,8 @@ class Field:
     def _tell(self, label: str) -> None:
         if self._progress is not None:
             budget_s = self._terms.budget_s
-            left = max(0.0, self._deadline - self._clock())
-            used = 1.0 if budget_s <= 0 else 1.0 - left / budget_s
+            remaining_s = max(0.0, self._deadline - self._clock())
+            used = 1.0 if budget_s <= 0 else 1.0 - remaining_s / budget_s
             self._progress(min(1.0, max(0.0, used)), label)
 
 

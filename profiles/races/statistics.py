@@ -82,11 +82,11 @@ def bootstrap_ratio(
     if len(ratios) <= len(_STUDENT) and np.any(np.concatenate(ratios) != 1.0):
         few_low, few_high = _interval_of_few(ratios)
         low, high = min(low, few_low), max(high, few_high)
-    found = Ratio(value, float(low), float(high))
+    ratio = Ratio(value, float(low), float(high))
     if len(ratios) >= _MANY and all(len(block) == 1 for block in ratios) and low < high:
         times, bases = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
-        return min(found, _swift_ratio(times, bases, resamples, tail, seed), key=_width)
-    return found
+        return min(ratio, _swift_ratio(times, bases, resamples, tail, seed), key=_width)
+    return ratio
 
 
 def _width(ratio: Ratio) -> float:

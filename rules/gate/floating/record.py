@@ -126,9 +126,9 @@ def _problems(
             problems.append(_Problem(said, result.witness, unsafe=True))
         elif result.verdict == "unsafe":
             said = (
-                f"{where}: numerically unsafe: against {_longer(result.dtype)} the target is off by "
-                f"{result.target_error:.1e} of its scale, {result.max_ratio:.3g} times as far as the "
-                "source"
+                f"{where}: numerically unsafe: against {_longer(result.dtype)} the target is off "
+                f"by {result.target_error:.1e} of its scale, {result.max_ratio:.3g} times as far as "
+                "the source"
             )
             problems.append(_Problem(said, result.witness, unsafe=True))
         elif result.verdict == "rounds" and rule.equal == "exact":
