@@ -62,15 +62,6 @@ class OperatorSpec:
         """Default values by attribute, of those that have one."""
         return {spec.name: spec.default for spec in self.attributes if spec.default is not None}
 
-    @cached_property
-    def default_texts(self) -> Mapping[str, str]:
-        """Default values as canonical text by attribute, of those that have one."""
-        return {
-            spec.name: spec.default_text
-            for spec in self.attributes
-            if spec.default_text is not None
-        }
-
 
 @cache
 def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:

@@ -95,10 +95,6 @@ def _check_reading(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stat
     )
 
 
-def _configures(statement: duckdb.Statement) -> bool:
-    return statement.type in _CONFIGURING and not _READING_PRAGMA.match(statement.query)
-
-
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
     with suppress(duckdb.Error):  # DuckDB has rolled back by itself after some errors
         connection.execute("ROLLBACK")

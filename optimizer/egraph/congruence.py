@@ -294,11 +294,6 @@ class Columns:
             return nodes
         return self.intern(self.rows(nodes), self._widths.data[nodes])[0]
 
-    def drop(self, nodes: Ints) -> None:
-        """Let e-nodes be dead: an equal one is there, or no program would contain them."""
-        self._alive.data[nodes] = 0
-        self._forget()
-
     # ---------------------------------------------------------------------------- equality
 
     def union(self, a: Ints, b: Ints) -> None:

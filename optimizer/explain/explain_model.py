@@ -23,7 +23,6 @@ from ..graph.fold import FOLD_LIMIT
 from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
-from ..in_float32 import basis_of
 from ..layouts.assignments import MOST, assignments_of
 from ..layouts.timed_assignments import BELOW_LAYOUTS, cost_graph, time_assignments
 from ..match.matcher import Matcher, with_present_operators
@@ -31,6 +30,7 @@ from ..match.rewrite import Step, simplify
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
 from ..race.candidate_files import CandidateFiles
+from ..rewrites.compute_in_float32 import basis_of
 from ..setting import CLASSES, OptionError, Setting, allowed
 from ..target import AUTO, for_rules
 from .explanation import Explanation

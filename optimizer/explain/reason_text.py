@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..match.rewrite import Step
 from ..report.notebook import Text
-from ..unproved import marked
+from ..rewrites.unproved import marked
 from .reasons import COSTS_MORE, NOT_ALLOWED, LayoutOption, NodeOption, Reason
 
 if TYPE_CHECKING:

@@ -39,7 +39,9 @@ def losing_rules(
         return set()
     bare = planner.simplify("no rules", rules=())
     forced = (
-        planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
+        planner.apply_everywhere(rule.name, bare, [rule])
+        for rule in planner.always
+        if rule.name in suspects
     )
     losing = {
         plan.name for plan in forced if not contest.keeps_nonfinite(candidate_files.placed(plan))

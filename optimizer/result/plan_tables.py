@@ -14,8 +14,8 @@ from ..egraph.search_tables import write_tables
 from ..match.rewrite import Step
 from ..race.contest import Plan
 from ..race.verify import Deviation
+from ..rewrites.unproved import is_unproved
 from ..setting import Setting
-from ..unproved import is_unproved
 from .candidate import Candidate
 
 SCHEMA = """

@@ -88,9 +88,3 @@ def check_conditions(match: Match, view: GraphView) -> str | None:
         return None
     bound = Bindings(match, view)
     return next((bound.explain(c) for c in remaining if not bound.holds(c)), None)
-
-
-def check_all(match: Match, view: GraphView) -> str | None:
-    """Check every condition but use counts without Datalog; None, or the first that fails."""
-    bound = Bindings(match, view)
-    return next((bound.explain(c) for c in conditions(match.rule) if not bound.holds(c)), None)

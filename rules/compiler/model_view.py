@@ -75,10 +75,6 @@ class ModelView:
         known = self._schema_attributes(node).get(name)
         return None if known is None else schemas.default_of(known)
 
-    def schema_attributes(self, node: int) -> tuple[str, ...]:
-        """The names of all attributes that the node's operator has."""
-        return tuple(self._schema_attributes(node))
-
     def _schema_attributes(self, node: int) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
         op = self.nodes[node]
         known = schema(op.op_type, self.opset, op.domain)

@@ -105,27 +105,3 @@ def _undominated(offered: Sequence[Choice], shared: set[int]) -> list[Choice]:
         if choice.node in shared or not any(needs.issuperset(other.needs) for other in kept):
             kept.append(choice)
     return kept
-
-
-def exhaustive(problem: Problem) -> tuple[float, dict[int, Choice]]:
-    """The best selection by trying all of them: an oracle for small problems."""
-    best: tuple[float, dict[int, Choice]] = (float("inf"), {})
-    stack: list[dict[int, Choice]] = [{}]
-    while stack:
-        partial = stack.pop()
-        open_ = next(iter(_open(problem, partial)), None)
-        if open_ is None:
-            try:
-                cost = cost_of(partial, in_order(partial, problem.roots))
-            except CycleError:
-                continue
-            if cost < best[0]:
-                best = (cost, partial)
-            continue
-        stack += [{**partial, open_: choice} for choice in problem.choices.get(open_, ())]
-    return best
-
-
-def _open(problem: Problem, partial: Selection) -> list[int]:
-    needed = {*problem.roots, *(need for choice in partial.values() for need in choice.needs)}
-    return sorted(needed - set(partial))

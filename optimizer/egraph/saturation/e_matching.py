@@ -88,7 +88,6 @@ class EMatcher:
         self._failed: set[tuple[str, Row]] = set()
         self._asked: dict[str, int] = {rule.name: ANY for rule in rules}
         self._capped: dict[str, None] = {}
-        self.match_count = 0
 
     @property
     def capped(self) -> tuple[str, ...]:
@@ -119,7 +118,6 @@ class EMatcher:
             matches += self._rationed(rule, rows, view, round_)
             if is_over():
                 break
-        self.match_count += len(matches)
         return matches
 
     def _due(self, round_: int) -> dict[Rule, int]:

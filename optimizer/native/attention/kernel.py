@@ -17,11 +17,10 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..configurations.attention_configuration import ChosenAttention
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent, Map
+from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
 from ..regions.region_facts import MOVES
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
@@ -198,14 +197,8 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     moved = splits.union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(access.value), access.map) for access in accesses),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((meanings.shape(output), place),),
-    )
-    check(shapes)
+    outputs = ((meanings.shape(output), place),)
+    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     scale = math.prod(scales.values(), start=1.0)
     text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
     region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
@@ -277,8 +270,8 @@ def _operand(
     graph = meanings.graph
     shape = meanings.shape(value)
     loops = loops[len(loops) - len(shape) :]
-    for axis, loop in enumerate(loops):
-        if shape[axis] not in (1, extents[loop]):
+    for axis, number in enumerate(loops):
+        if shape[axis] not in (1, extents[number]):
             raise LoweringError("operands of an attention that don't fit")
     best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
     nodes: list[int] = []
@@ -331,4 +324,4 @@ def _result(
 
 
 def _whole(loops: tuple[int, ...]) -> Map:
-    return tuple(Affine(((loop, 1),)) for loop in loops)
+    return tuple(map(loop, loops))

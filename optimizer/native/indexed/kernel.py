@@ -22,11 +22,10 @@ from ..loops.lower import (
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from .rows import Gather, Scatter, gather_of, scatter_of
 from .text import ScatterText
@@ -159,8 +158,8 @@ def _lowered(
         indices.append(Access(lookup.indices, (loop(updating),), graph.dtype(lookup.indices) or ""))
     read = []
     for access in cells.accesses:
-        lookup = gathered.get(access.value)
-        table = access.value if lookup is None else lookup.table
+        gather_of_table = gathered.get(access.value)
+        table = access.value if gather_of_table is None else gather_of_table.table
         read.append(Access(table, access.map, access.dtype))
     fill = meanings.uniform(scatter.target)
     accesses = (*read, *indices)
@@ -184,14 +183,9 @@ def _lowered(
         None if fill is not None else inputs.index(scatter.target),
         0.0 if fill is None else fill,
     )
-    shapes = Shapes(
-        tuple((graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
-        tuple((inputs.index(access.value), access.map) for access in accesses),
-        tuple(extents),
-        groups,
-        ((target, made),),
+    shapes = shapes_of(
+        meanings, inputs, tuple(extents), ((target, made),), accesses=accesses, groups=groups
     )
-    check(shapes)
     nodes = {*scatter.nodes, *computed, *(gather.node for gather in gathered.values())}
     ordered = tuple(sorted(nodes, key=order.__getitem__))
     outputs = graph.nodes[scatter.nodes[-1]].outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -170,15 +170,9 @@ def lower_region(
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
     writer = columns or Writer(*what)
     text = writer.text()
-    shapes = Shapes(
-        tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        extents,
-        groups,
-        outputs,
-        made,
+    shapes = shapes_of(
+        meanings, inputs, extents, outputs, accesses=accesses, groups=groups, made=made
     )
-    check(shapes)
     cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
     operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
     return named(
@@ -260,6 +254,32 @@ def _renamed(shapes: Shapes) -> Shapes:
         extents=tuple(map(new, shapes.extents)),
         outputs=tuple((tuple(map(new, shape)), place) for shape, place in shapes.outputs),
     )
+
+
+def shapes_of(
+    meanings: Meanings,
+    inputs: Sequence[int],
+    extents: tuple[Extent, ...],
+    outputs: tuple[tuple[tuple[Extent, ...], Map], ...],
+    *,
+    accesses: Iterable[Access] = (),
+    groups: Groups | None = None,
+    made: tuple[str, ...] = (),
+) -> Shapes:
+    """Return how operands are checked and read; `groups` are loops one by one unless given.
+
+    `accesses` are to operands among `inputs`. Raises LoweringError as `check` does.
+    """
+    shapes = Shapes(
+        tuple((meanings.graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
+        tuple((inputs.index(access.value), access.map) for access in accesses),
+        extents,
+        Groups(tuple(range(len(extents)))) if groups is None else groups,
+        outputs,
+        made,
+    )
+    check(shapes)
+    return shapes
 
 
 def check(shapes: Shapes) -> None:

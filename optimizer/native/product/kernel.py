@@ -17,19 +17,17 @@ from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..configurations.product_configuration import Chosen, ProductConfiguration
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent
+from ..loops.affine import Extent, axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
 from ..loops.lower import (
     MOST_AXES,
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from .panels import PANEL, Likeness, Panels, fits_half, pairs_of
 from .text import EACH, HALVES, SEVEN, TILES, product_text
@@ -328,14 +326,8 @@ def _lowered(
     inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(access.value for access in accesses)]))
     if len(inputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(access.value), access.map) for access in accesses),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-    )
-    check(shapes)
+    outputs = ((shape, axis_by_axis(len(shape))),)
+    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
     added = inputs.index(bias[0]) if bias else None
     text = product_text(extents, accesses, inputs, added, after, form)

@@ -24,11 +24,10 @@ from ..loops.lower import (
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from ..regions.region_facts import MOVES, is_slow
 from .operators import LOOPS, of_operator, short_loop
@@ -233,14 +232,8 @@ def _found(
     text = writer.text()
     if writer.whole * (2 * len(states) + len(writer.kept)) > MOST_HELD:
         raise LoweringError("states that don't stay in the cache")
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(access.value), access.map) for access in read),
-        extents,
-        groups,
-        tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True)),
-    )
-    check(shapes)
+    placed = tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True))
+    shapes = shapes_of(meanings, inputs, extents, placed, accesses=read, groups=groups)
     nodes = tuple(number for number in graph.order() if number in steps.nodes | set(before))
     body = sorted(steps.body | set(before))
     cost = sum(cells.cells[output].cost for output in cells.outputs)

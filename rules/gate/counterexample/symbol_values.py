@@ -52,7 +52,6 @@ class SymbolSampler:
             name for assumption in statement.assumptions for name in _divisors(assumption)
         }
         self._solver: z3.Solver | None = None
-        self._fails: set[str] = set()
 
     def holds(self, symbols: Mapping[str, Number]) -> bool:
         """Whether numbers are of their symbols' kinds, and all assumptions on sizes hold."""
@@ -197,13 +196,6 @@ class SymbolSampler:
             if numbers is not None:
                 return numbers
         return None
-
-    def satisfiable(self) -> bool | None:
-        """Whether any numbers meet the assumptions on sizes; None where Z3 can't tell."""
-        if self.small(3, 1) is not None:
-            return True
-        answer = self._solver_of_assumptions(bounded=False).check()
-        return None if answer == z3.unknown else bool(answer == z3.sat)
 
     def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
         if self._solver is None or not bounded:

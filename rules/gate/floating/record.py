@@ -126,18 +126,18 @@ def _problems(
             problems.append(_Problem(said, result.witness, unsafe=True))
         elif result.verdict == "unsafe":
             said = (
-                f"{where}: numerically unsafe: against {_longer(result.dtype)} the target is off "
-                f"by {result.target_error:.1e} of its scale, {result.max_ratio:.3g} times as far as "
-                "the source"
+                f"{where}: numerically unsafe: against {_longer(result.dtype)} the target is "
+                f"off by {result.target_error:.1e} of its scale, {result.max_ratio:.3g} times as "
+                "far as the source"
             )
             problems.append(_Problem(said, result.witness, unsafe=True))
         elif result.verdict == "rounds" and rule.equal == "exact":
             said = f"{where}: the rule says exact, and the bits differ"
             problems.append(_Problem(said, result.witness))
-    for result in sorted(special, key=lambda result: "infinity" not in result.kind):
-        if result.verdict == "broken":
-            said = f"{result.dtype}, {result.kind.replace('_', ' ')}: {result.example}"
-            problems.append(_Problem(said, result.witness))
+    for kept in sorted(special, key=lambda kept: "infinity" not in kept.kind):
+        if kept.verdict == "broken":
+            said = f"{kept.dtype}, {kept.kind.replace('_', ' ')}: {kept.example}"
+            problems.append(_Problem(said, kept.witness))
     if rule.equal == "exact":
         problems += [
             _Problem(f"{b.dtype}: bits differ: {b.reason}") for b in bits if b.result == "refuted"

@@ -10,8 +10,9 @@ outside of l:h. What holds then: a score that far below the largest has an expon
 floating point, since exp(x) is 0 for x < -745 in float64 (-104 in float32), as long as the scores
 themselves differ by less than GAP - 745 within a row. So the columns left out add zeros to the
 sums, and nothing changes but the order of additions. A row that sees nothing (a mask of -Inf alone
-gives NaN) rules the mask out. tests/optimizer/test_masked_attention.py compares both sides for
-random lengths, heads, scales and masks; like any plan, it is compared with the original's outputs.
+gives NaN) rules the mask out. tests/optimizer/rewrites/test_split_masked_attention.py
+compares both sides for random lengths, heads, scales and masks; like any plan, it is compared with
+the original's outputs.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from .graph.graph import Graph, Node
-from .graph.maker import Maker
-from .graph.simplify import remove_dead
-from .match.rewrite import Step
+from ..graph.graph import Graph, Node
+from ..graph.maker import Maker
+from ..graph.simplify import remove_dead
+from ..match.rewrite import Step
 
 NAME = "SplitMaskedAttention"
 SUMMARY = "computes attention under a constant mask by blocks of rows, over what each block sees"

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
-from ..rules import Match, Rule, check_conditions, promise
-from ..rules.compiler.match_rows import match_of_all
-from ..rules.language.repetition import gathers
-from .graph.graph import Graph, TensorType
-from .graph.simplify import share_subexpressions
-from .match.matcher import Matcher
-from .match.rewrite import RewriteError, Step, apply_match
+from ...rules import Match, Rule, check_conditions, promise
+from ...rules.compiler.match_rows import match_of_all
+from ...rules.language.repetition import gathers
+from ..graph.graph import Graph, TensorType
+from ..graph.simplify import share_subexpressions
+from ..match.matcher import Matcher
+from ..match.rewrite import RewriteError, Step, apply_match
 
 # The rule that makes a matrix of an operand of any rank, for the others to gather.
 AS_MATRIX = "ConvertMatMulToMatrix"

@@ -22,12 +22,12 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from ..rules import Rule
-from .graph.graph import Graph, Node, TensorType
-from .graph.infer import infer_types
-from .graph.raise_opset import raised_for
-from .match.rewrite import Step
-from .setting import Setting
+from ...rules import Rule
+from ..graph.graph import Graph, Node, TensorType
+from ..graph.infer import infer_types
+from ..graph.raise_opset import raised_for
+from ..match.rewrite import Step
+from ..setting import Setting
 
 NAME = "ComputeInFloat32"
 SUMMARY = "computes in float32 throughout, as the runtime does operator by operator"

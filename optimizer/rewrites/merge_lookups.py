@@ -10,9 +10,8 @@ own. Joined in Concat,
 where o are the rows above each table; an index below zero counts from the end of its own table. An
 index beyond its table is made one beyond all of them, so that it is refused as before. Tables that
 are large together are made several: the runtime takes long to read a large tensor from a file
-(docs/search.md).
-tests/optimizer/test_lookups.py compares both sides; like any plan, it is compared with the
-original's outputs.
+(docs/search.md). tests/optimizer/rewrites/test_merge_lookups.py compares both sides; like any
+plan, it is compared with the original's outputs.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from itertools import accumulate, groupby
 
 import numpy as np
 
-from ..rules import ABSENT
-from .graph.axes import explicit_axes
-from .graph.graph import Graph, Node
-from .graph.maker import Maker
-from .graph.simplify import remove_dead
-from .match.rewrite import Step
+from ...rules import ABSENT
+from ..graph.axes import explicit_axes
+from ..graph.graph import Graph, Node
+from ..graph.maker import Maker
+from ..graph.simplify import remove_dead
+from ..match.rewrite import Step
 
 NAME = "MergeLookups"
 SUMMARY = "looks up rows of several tables in one table of all their rows"
