@@ -255,8 +255,8 @@ class _Reader:
         scope = dict(inner_scope)
         self.nodes(graph_id, function.node, (), types, inner_scope, scope)
         for role, names in (("input", function.input), ("output", function.output)):
-            for at, name in enumerate(names):
-                self.rows.add("graph_value", graph_id, role, at, inner_scope[name], None)
+            for i, name in enumerate(names):
+                self.rows.add("graph_value", graph_id, role, i, inner_scope[name], None)
         self.declarations(graph_id, "value_info", function.value_info, types, inner_scope, scope)
         fields = ("name", "domain", "overload", "doc_string")
         columns = [_optional(function, field) for field in fields]
@@ -349,12 +349,12 @@ class _Reader:
         graphs = [attribute.g] if single else list(attribute.graphs)
         if inferred is not None:
             typed = [inferred.g] if single else list(inferred.graphs)
-        for at, graph in enumerate(graphs):
+        for i, graph in enumerate(graphs):
             subgraph = self.graph(
                 graph,
-                typed[at] if inferred is not None and at < len(typed) else None,
+                typed[i] if inferred is not None and i < len(typed) else None,
                 "subgraph",
-                at,
+                i,
                 scope,
                 (node_id, position),
             )

@@ -66,7 +66,7 @@ def axis_parameters(domain: str, op_type: str, opset: int) -> tuple[AxisParamete
 
 
 def _parameters(block: s.Operator) -> Iterator[AxisParameter]:
-    places = {input_.name: at for at, input_ in enumerate(block.inputs) if input_.kind != "tensor"}
+    places = {input_.name: i for i, input_ in enumerate(block.inputs) if input_.kind != "tensor"}
     names = [attribute.name for attribute in block.attributes if attribute.type in ("int", "ints")]
     for name in (*names, *places):
         ranks = list(dict.fromkeys(_ranks(block, name)))

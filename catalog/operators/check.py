@@ -23,8 +23,8 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
     groups: list[s.Attribute | s.Let | s.Local] = []
     groups += [*operator.attributes, *operator.lets, *operator.locals]
     names = [entry.name for entry in groups]
-    for at, entry in enumerate(groups):
-        if entry.name in names[:at]:
+    for i, entry in enumerate(groups):
+        if entry.name in names[:i]:
             raise SpecificationError(entry.place, f"{entry.name} is defined already")
     known |= set(names)
     for output in operator.outputs:

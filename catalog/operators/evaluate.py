@@ -142,8 +142,8 @@ def _piece(
 ) -> Array:
     grid = _Grid(tensors)
     extents = ((len(rows), *shape[1:])) if shape else ()
-    for at, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
-        grid.bind(variable, np.arange(extent) + (rows.start if at == 0 else 0))
+    for i, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
+        grid.bind(variable, np.arange(extent) + (rows.start if i == 0 else 0))
     result = np.asarray(grid.value(definition.value, True))
     # axis -(v + 1) of the grid is the v-th index
     full = np.broadcast_to(result, tuple(reversed(extents)))

@@ -172,25 +172,25 @@ def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
     values = [fit.target(x) for x in grid]
     weights = [fit.weight(x) for x in grid]
     heaviest = max(weights)
-    usable = [at for at in range(points + 1) if weights[at] > heaviest * mp.mpf("1e-9")]
+    usable = [i for i in range(points + 1) if weights[i] > heaviest * mp.mpf("1e-9")]
     chosen = [usable[round(k * (len(usable) - 1) / count)] for k in range(count + 1)]
     over: list[Number] = []
     under = [mp.mpf(1)] + [mp.mpf(0)] * fit.under
     for _ in range(30):
         for _ in range(6 if fit.under else 1):
             matrix = mp.matrix(count + 1, count + 1)
-            for row, at in enumerate(chosen):
-                x = grid[at]
+            for row, i in enumerate(chosen):
+                x = grid[i]
                 for power in range(fit.degree + 1):
                     matrix[row, power] = x**power
                 for power in range(1, fit.under + 1):
-                    matrix[row, fit.degree + power] = -values[at] * x**power
-                matrix[row, count] = (-1) ** row * _at(under, x) / weights[at]
-            solved = mp.lu_solve(matrix, mp.matrix([values[at] for at in chosen]))
+                    matrix[row, fit.degree + power] = -values[i] * x**power
+                matrix[row, count] = (-1) ** row * _at(under, x) / weights[i]
+            solved = mp.lu_solve(matrix, mp.matrix([values[i] for i in chosen]))
             over = [solved[k] for k in range(fit.degree + 1)]
             under = [mp.mpf(1), *(solved[fit.degree + k] for k in range(1, fit.under + 1))]
         errors = [
-            (values[at] - _at(over, grid[at]) / _at(under, grid[at])) * weights[at] for at in usable
+            (values[i] - _at(over, grid[i]) / _at(under, grid[i])) * weights[i] for i in usable
         ]
         if max(map(abs, errors)) <= abs(solved[count]) * mp.mpf("1.001"):
             break
@@ -208,19 +208,19 @@ def _at(coefficients: list[Number], x: Number) -> Number:
 def _alternation(usable: list[int], errors: list[Number], wanted: int) -> list[int]:
     """Return the places of `wanted` extremes of alternating sign, the greatest that there are."""
     extremes: list[int] = []
-    for at, error in enumerate(errors):
+    for i, error in enumerate(errors):
         if extremes and (errors[extremes[-1]] > 0) == (error > 0):
             if abs(error) > abs(errors[extremes[-1]]):
-                extremes[-1] = at
+                extremes[-1] = i
         else:
-            extremes.append(at)
+            extremes.append(i)
     while len(extremes) > wanted:
         end = 0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1
         extremes.pop(end)
     if len(extremes) < wanted:  # already as good as the grid tells
         step = (len(usable) - 1) / (wanted - 1)
         return [usable[round(k * step)] for k in range(wanted)]
-    return [usable[at] for at in extremes]
+    return [usable[i] for i in extremes]
 
 
 def solve(fit: Fit) -> tuple[list[float], list[float], Number]:

@@ -139,13 +139,13 @@ class _Search:
         node_ = self.graph.nodes[number]
         if node_.operator not in node.operators or number in part.nodes.values():
             return
-        for inputs, at in _spread(node.inputs, node_.inputs, f"{node.name}:in"):
+        for inputs, input_positions in _spread(node.inputs, node_.inputs, f"{node.name}:in"):
             for outputs, to in _spread(node.outputs, node_.outputs, f"{node.name}:out"):
                 for order in _orders(node_.operator, inputs):
                     values = _bound(part.values, (*order, *outputs))
                     if values is not None:
                         nodes = {**part.nodes, node.name: number}
-                        yield Part(nodes, values, {**part.positions, **at, **to})
+                        yield Part(nodes, values, {**part.positions, **input_positions, **to})
 
     # --------------------------------------------------------------------------------- words
 

@@ -298,7 +298,7 @@ def _element(graph: Graph, source: int, axis: int, place: int) -> int:
     known = graph.types.get(source)
     type_ = None
     if known is not None and known.shape is not None:
-        rest = [size for at, size in enumerate(known.shape) if at != axis % len(known.shape)]
+        rest = [size for i, size in enumerate(known.shape) if i != axis % len(known.shape)]
         type_ = TensorType(known.dtype, tuple(rest))
     index = graph.add_constant(np.array(place, np.int64), "place")
     value = graph.new_value(f"{graph.names[source]}_element", type_)

@@ -120,7 +120,9 @@ class Field:
         """Time everybody who is left, at once as far as there are seats, until `end`."""
         size = len(self._racing) if self._in_turn else self._terms.seats - 1
         size = max(1, size)
-        groups = [self._racing[at : at + size] for at in range(0, len(self._racing), size)] or [[]]
+        groups = [
+            self._racing[start : start + size] for start in range(0, len(self._racing), size)
+        ] or [[]]
         for number, group in enumerate(groups):
             if self._in_turn:
                 self._rounds(group, end, self._turn)

@@ -124,10 +124,12 @@ class _Statement:
         self.lines.append((len(joined) - len(said), number, line.find(said)))
         self.text = joined
 
-    def place(self, at: int) -> str:
+    def place(self, position: int) -> str:
         """Say where in the file a place of the text is."""
-        offset, number, indented = next(line for line in reversed(self.lines) if line[0] <= at)
-        column = at - offset + indented + 1
+        offset, number, indented = next(
+            line for line in reversed(self.lines) if line[0] <= position
+        )
+        column = position - offset + indented + 1
         if number == self.line:
             return f" (column {column})"
         return f" (line {number}, column {column})"

@@ -28,18 +28,18 @@ def same_program(rule: Rule) -> bool:
 def _written_out(
     nodes: Sequence[PatternNode], aliases: dict[str, Input], outputs: Sequence[str]
 ) -> tuple[object, ...]:
-    makers = {o.value: (node, at) for node in nodes for at, o in enumerate(node.outputs)}
+    makers = {o.value: (node, i) for node in nodes for i, o in enumerate(node.outputs)}
 
     def value(name: str) -> object:
         if name in aliases:
             return argument(aliases[name])
         if name not in makers:
             return name
-        node, at = makers[name]
+        node, output = makers[name]
         attributes = tuple(sorted((key, repr(said)) for key, said in node.attributes))
         inputs = tuple(argument(given) for given in node.inputs)
         stars = tuple(o.star for o in node.outputs)
-        return (at, stars, node.operator, node.choices, attributes, node.rest, inputs)
+        return (output, stars, node.operator, node.choices, attributes, node.rest, inputs)
 
     def argument(given: Input) -> object:
         if given.value is None:

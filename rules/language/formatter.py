@@ -78,10 +78,10 @@ def _clause(clause: Tree[Token]) -> list[str]:
 
 def _given(items: Sequence[Tree[Token]]) -> list[str]:
     lines: list[str] = []
-    for at, item in enumerate(items):
-        head = "  given   " if at == 0 else " " * 10
+    for i, item in enumerate(items):
+        head = "  given   " if i == 0 else " " * 10
         said = _item(item, WIDTH - 11)
-        said[-1] += "," if at + 1 < len(items) else ""
+        said[-1] += "," if i + 1 < len(items) else ""
         lines += [head + said[0], *(" " * 10 + line for line in said[1:])]
     return lines
 
@@ -209,8 +209,8 @@ def _parts(operation: Tree[Token]) -> tuple[str, list[str], list[Node]]:
 def _filled(words: Sequence[str], indent: str, width: int) -> list[str]:
     """Set words on as few lines as they need, separated by commas."""
     lines = [indent]
-    for at, word in enumerate(words):
-        said = word + ("," if at + 1 < len(words) else "")
+    for i, word in enumerate(words):
+        said = word + ("," if i + 1 < len(words) else "")
         if lines[-1].strip() and len(lines[-1]) + 1 + len(said) > width:
             lines.append(indent)
         lines[-1] += f" {said}" if lines[-1].strip() else said
@@ -316,11 +316,11 @@ def _block(lines: list[str], rule: Rule) -> tuple[int, int]:
 def _code(line: str) -> str:
     """Give a line without its comment."""
     quoted = False
-    for at, letter in enumerate(line):
+    for i, letter in enumerate(line):
         if letter == '"':
             quoted = not quoted
         elif letter == "#" and not quoted:
-            return line[:at]
+            return line[:i]
     return line
 
 

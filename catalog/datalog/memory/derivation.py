@@ -123,8 +123,8 @@ def _queried(
         for number, (name, rows) in enumerate(inputs.items()):
             kinds = program.kinds[name]
             columns = [
-                pa.array([_stored(row[at], kind, program) for row in rows], type=arrow_type(kind))
-                for at, kind in enumerate(kinds)
+                pa.array([_stored(row[i], kind, program) for row in rows], type=arrow_type(kind))
+                for i, kind in enumerate(kinds)
             ]
             if not kinds:
                 columns = [pa.array([True] * len(rows), type=pa.bool_())]

@@ -105,10 +105,12 @@ def roll(trace: Trace, a: Any, shift: Any, axis: Any = None) -> Expression:
         raise UnsupportedError("np.roll over several axes")
     along = axis % rank
     extent = x.shape[along]
-    at = shift % extent if extent else 0
-    if not at:
+    offset = shift % extent if extent else 0
+    if not offset:
         return elementwise("Identity", x)
-    return _joined([_part(x, along, extent - at, extent), _part(x, along, 0, extent - at)], along)
+    return _joined(
+        [_part(x, along, extent - offset, extent), _part(x, along, 0, extent - offset)], along
+    )
 
 
 def _part(x: Expression, axis: int, start: int, end: int) -> Expression:
@@ -129,7 +131,9 @@ def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
     if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
         raise UnsupportedError("axes that NumPy refuses")
     turned = {axis % rank for axis in axes}
-    return lazy[tuple(slice(None, None, -1) if at in turned else slice(None) for at in range(rank))]
+    return lazy[
+        tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in range(rank))
+    ]
 
 
 def flipud(trace: Trace, m: Any) -> Any:

@@ -164,9 +164,7 @@ def _terms(operands: Sequence[Expression], labels: Sequence[Sequence[Label]]) ->
 
 def contracted(terms: Sequence[Term], result: tuple[Label, ...]) -> Expression:
     """Return the product of terms, summed over all labels that the result doesn't have."""
-    waiting = [
-        _summed(term, result, [*terms[:at], *terms[at + 1 :]]) for at, term in enumerate(terms)
-    ]
+    waiting = [_summed(term, result, [*terms[:i], *terms[i + 1 :]]) for i, term in enumerate(terms)]
     extents = {
         label: extent
         for term in waiting

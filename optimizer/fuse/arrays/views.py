@@ -252,15 +252,15 @@ def _steps(
     if bounds:
         axes, starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
         cuts = [slice(None)] * rank
-        for at, start, end, step in bounds:
-            cuts[at] = slice(start, None if end < 0 else end, step)
+        for sliced_axis, start, end, step in bounds:
+            cuts[sliced_axis] = slice(start, None if end < 0 else end, step)
         window = tuple(cuts)
         shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(cuts, shape, strict=True))
         attributes = (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
         view_steps.append(_Step("Slice", shape, attributes, lambda array: array[window]))
     if dropped:
         gone = tuple(dropped)
-        shape = tuple(extent for at, extent in enumerate(shape) if at not in gone)
+        shape = tuple(extent for i, extent in enumerate(shape) if i not in gone)
         view_steps.append(
             _Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone))
         )
@@ -272,7 +272,7 @@ def _steps(
 def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
     """Return the view with axes of length 1 where the gaps are."""
     rest = iter(shape)
-    wide = tuple(1 if at in gaps else next(rest) for at in range(len(shape) + len(gaps)))
+    wide = tuple(1 if axis in gaps else next(rest) for axis in range(len(shape) + len(gaps)))
     attributes = (("axes", gaps),)
     return _Step("Unsqueeze", wide, attributes, lambda array: np.expand_dims(array, gaps))
 

@@ -95,8 +95,8 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
     read: list[Placed] = []
     wanted = dict(gathered)
     for node in program.nodes:
-        ready = max((read[at].round for at in node.inputs), default=0)
-        blocks = [at for at in dict.fromkeys(node.inputs) if read[at].place == "blocks"]
+        ready = max((read[number].round for number in node.inputs), default=0)
+        blocks = [number for number in dict.fromkeys(node.inputs) if read[number].place == "blocks"]
         if node.id in axes:
             placed = Placed("blocks", axes[node.id])
         elif not blocks:
@@ -105,7 +105,7 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
             fitting = _in_blocks(program, node, read, ready)
             if fitting is None:
                 # The smallest alone at first: the others may then stay where they are.
-                smallest = min(blocks, key=lambda at: (program.nodes[at].size, at))
+                smallest = min(blocks, key=lambda number: (program.nodes[number].size, number))
                 wanted.setdefault(smallest, node.op)
             placed = fitting or Placed("here", round=ready + 1)
         computed.append(placed)
@@ -123,7 +123,7 @@ def _in_blocks(
     program: Program, node: Node, placements: Sequence[Placed], ready: int
 ) -> Placed | None:
     """Return the place of a node over blocks; None where it needs them as a whole."""
-    operands = [(program.nodes[at], placements[at]) for at in node.inputs]
+    operands = [(program.nodes[number], placements[number]) for number in node.inputs]
     if node.op == "MatMul":
         return _product(node, operands, ready)
     function = str(node.attributes.get("function", ""))

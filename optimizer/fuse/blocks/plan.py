@@ -87,27 +87,31 @@ class BlockPlan:
         if self.local is not None:
             return self.local.run([_whole(input_, budget, "the cheaper plan") for input_ in inputs])
         values: dict[int, Any] = {
-            at: aligned(array, self.rows) if self.placement.read[at].place == "blocks" else array
-            for at, array in zip(self.program.inputs, inputs, strict=True)
+            number: aligned(array, self.rows)
+            if self.placement.read[number].place == "blocks"
+            else array
+            for number, array in zip(self.program.inputs, inputs, strict=True)
         }
         constants = [node for node in self.program.nodes if node.op == "Constant"]
         extend(values, constants)
-        for at in self.placement.gathered:
-            if at in values:
-                values[at] = _whole(values[at], budget, self.placement.gathered[at])
+        for node_id in self.placement.gathered:
+            if node_id in values:
+                values[node_id] = _whole(values[node_id], budget, self.placement.gathered[node_id])
         for number, round_ in enumerate(self.rounds):
-            extend(values, [self.program.nodes[at] for at in round_.before])
+            extend(values, [self.program.nodes[number] for number in round_.before])
             if round_.nodes:
                 self._pass(number, round_, values)
-        return [values[at] for at in self.program.outputs]
+        return [values[number] for number in self.program.outputs]
 
     def _pass(self, number: int, round_: Round, values: dict[int, Any]) -> None:
         dask = loaded()
         whole = [
-            dask.delayed(values[at], pure=False, traverse=False, name=f"whole-{uuid.uuid4().hex}")
-            for at in round_.whole
+            dask.delayed(
+                values[number], pure=False, traverse=False, name=f"whole-{uuid.uuid4().hex}"
+            )
+            for number in round_.whole
         ]
-        split = [pieces(values[at], self.rows, axis) for at, axis in round_.split]
+        split = [pieces(values[number], self.rows, axis) for number, axis in round_.split]
         tasks = {
             rows: dask.delayed(self._sized(number, round_, rows), pure=False, traverse=False)
             for rows in set(self.rows)
@@ -116,13 +120,13 @@ class BlockPlan:
         outcomes = [
             run(
                 tasks[rows],
-                *(values[at].parts[block] for at in round_.operands),
+                *(values[number].parts[block] for number in round_.operands),
                 *(cut[block] for cut in split),
                 *whole,
             )
             for block, rows in enumerate(self.rows)
         ]
-        kept = [each[1][at] for at in range(len(round_.kept)) for each in outcomes]
+        kept = [each[1][i] for i in range(len(round_.kept)) for each in outcomes]
         total = (
             [_tree(outcomes, [made.ufunc for made in round_.aggregates])]
             if round_.aggregates
@@ -133,20 +137,22 @@ class BlockPlan:
             results = parts.pop(0).compute()
             for made, value in zip(round_.aggregates, results, strict=True):
                 values[made.node] = _finished(self.program, made.node, value, made.count)
-        for at in round_.kept:
-            node = self.program.nodes[at]
+        for node_id in round_.kept:
+            node = self.program.nodes[node_id]
             mine, parts = parts[: len(self.rows)], parts[len(self.rows) :]
-            values[at] = Partitioned(
+            values[node_id] = Partitioned(
                 mine,
                 self.rows,
                 node.shape,
                 node.dtype,
-                axis=self.placement.computed[at].axis,
+                axis=self.placement.computed[node_id].axis,
                 layout=node.layout,
                 nnz=node.nnz,
             )
-            if at in self.placement.gathered:
-                values[at] = _whole(values[at], self.options.budget, self.placement.gathered[at])
+            if node_id in self.placement.gathered:
+                values[node_id] = _whole(
+                    values[node_id], self.options.budget, self.placement.gathered[node_id]
+                )
 
     def _sized(self, number: int, round_: Round, rows: int) -> Pass:
         pass_ = self.passes.get((number, rows))
@@ -170,8 +176,8 @@ def _tree(results: Sequence[Any], ufuncs: Sequence[str]) -> Any:
     return level[0]
 
 
-def _finished(program: Program, at: int, value: Any, count: int | None) -> Any:
-    node = program.nodes[at]
+def _finished(program: Program, number: int, value: Any, count: int | None) -> Any:
+    node = program.nodes[number]
     if count is not None:
         with np.errstate(all="ignore"):
             value = np.true_divide(value, np.dtype(node.dtype).type(count))
@@ -189,12 +195,16 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     """
     after, rules = rewritten(program)
     given = zip(after.inputs, inputs, strict=True)
-    partitioned = {at: array for at, array in given if isinstance(array, Partitioned)}
+    partitioned = {number: array for number, array in given if isinstance(array, Partitioned)}
     rows = max(partitioned.values(), key=lambda array: array.nbytes).rows
     # Blocks of one length run together; of another length, they are needed as a whole.
-    alike = {at: array for at, array in partitioned.items() if array.shape[array.axis] == sum(rows)}
+    alike = {
+        number: array
+        for number, array in partitioned.items()
+        if array.shape[array.axis] == sum(rows)
+    }
     others = dict.fromkeys(partitioned.keys() - alike.keys(), "an operand beside longer ones")
-    placed = places(after, {at: array.axis for at, array in partitioned.items()}, others)
+    placed = places(after, {number: array.axis for number, array in partitioned.items()}, others)
     made = BlockPlan(
         program,
         after,
@@ -208,7 +218,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     )
     if not any(round_.nodes for round_ in made.rounds):
         made.local = prepare(program, options)  # all of it needs whole operands
-    here = {at for at, array in partitioned.items() if array.source is not None}
+    here = {number for number, array in partitioned.items() if array.source is not None}
     too_large = _too_large(after, placed, options.budget, here)
     made.blocks_s = math.inf if too_large else _blocks_s(made, options)
     if made.blocks_s == math.inf and made.here_s == math.inf:
@@ -230,9 +240,9 @@ def _too_large(program: Program, placed: Places, budget: float, here: Collection
 
     Operands that are in this process already, those `here`, take no more of it as a whole.
     """
-    for at, why in placed.gathered.items():
-        node = program.nodes[at]
-        if at in here:
+    for number, why in placed.gathered.items():
+        node = program.nodes[number]
+        if number in here:
             continue
         size = bytes_of(node.shape, node.dtype, node.nnz)
         if size > budget:
@@ -256,7 +266,7 @@ def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
 def _here_s(program: Program, partitioned: Mapping[int, Partitioned], options: Options) -> float:
     """Return what computing it here costs: fetching the blocks, then running the plan."""
     stored = {*program.inputs, *program.outputs}
-    if sum(_bytes(program, at) for at in stored) > options.budget:
+    if sum(_bytes(program, number) for number in stored) > options.budget:
         return math.inf
     missing = sum(array.nbytes for array in partitioned.values() if array.source is None)
     tasks = sum(len(array.parts) for array in partitioned.values() if array.source is None)
@@ -282,18 +292,22 @@ def _blocks_s(made: BlockPlan, options: Options) -> float:
             continue
         largest = made._sized(number, round_, max(made.rows))
         cost += turns * _plan_s(largest.program, largest.options)
-        sent = sum(_bytes(made.program, at) for at in round_.whole) * min(workers, count)
-        sent += sum(_bytes(made.program, at) for at, _ in round_.split)
+        sent = sum(_bytes(made.program, number) for number in round_.whole) * min(workers, count)
+        sent += sum(_bytes(made.program, number) for number, _ in round_.split)
         sent += sum(_bytes(made.program, each.node) for each in round_.aggregates) * count
-        sent += sum(_bytes(made.program, at) for at in round_.kept if at in made.placement.gathered)
+        sent += sum(
+            _bytes(made.program, number)
+            for number in round_.kept
+            if number in made.placement.gathered
+        )
         tasks = count + (count // (_FAN_IN - 1) + 1 if round_.aggregates else 0)
         tasks += 2 * count * len(round_.kept)
         cost += sent / _TRANSFER + tasks * _TASK_S
     return cost
 
 
-def _bytes(program: Program, at: int) -> int:
-    node = program.nodes[at]
+def _bytes(program: Program, number: int) -> int:
+    node = program.nodes[number]
     return bytes_of(node.shape, node.dtype, node.nnz)
 
 

@@ -90,9 +90,9 @@ def _round(
     operands: dict[int, None] = {}
     split: dict[tuple[int, int], None] = {}
     whole: dict[int, None] = {}
-    for at in nodes:
-        cut = dict(placement.computed[at].split)
-        for operand in program.nodes[at].inputs:
+    for number in nodes:
+        cut = dict(placement.computed[number].split)
+        for operand in program.nodes[number].inputs:
             if placement.read[operand].place == "blocks":
                 if operand not in nodes:
                     operands[operand] = None
@@ -101,12 +101,12 @@ def _round(
             elif program.nodes[operand].op != "Constant":
                 whole[operand] = None
     made = []
-    for at in aggregates:
-        node = program.nodes[at]
+    for node_id in aggregates:
+        node = program.nodes[node_id]
         count = None
         if node.op == "ReduceMean":
             count = program.nodes[node.inputs[0]].size // max(1, node.size)
-        made.append(Aggregate(at, str(combined(node)), count))
+        made.append(Aggregate(node_id, str(combined(node)), count))
     return Round(
         tuple(before),
         tuple(nodes),
@@ -125,30 +125,30 @@ def _needed(
     needed: set[int] = set()
     waiting = list(goals)
     while waiting:
-        at = waiting.pop()
-        if at in needed:
+        number = waiting.pop()
+        if number in needed:
             continue
-        needed.add(at)
+        needed.add(number)
         waiting += [
             operand
-            for operand in program.nodes[at].inputs
+            for operand in program.nodes[number].inputs
             if placement.read[operand].place == "blocks" and operand not in there
         ]
     return sorted(needed)
 
 
-def _worth_keeping(program: Program, placement: Places, at: int, machine: Machine) -> bool:
+def _worth_keeping(program: Program, placement: Places, number: int, machine: Machine) -> bool:
     """Whether a later round reads a value that is dearer to compute again than to keep."""
-    own_round = placement.computed[at].round
+    own_round = placement.computed[number].round
     if not any(
         placement.computed[reader].round > own_round + 1
-        for reader in _readers(program, placement, at)
+        for reader in _readers(program, placement, number)
     ):
         return False
-    node = program.nodes[at]
+    node = program.nodes[number]
     flops = 0.0
     seen: set[int] = set()
-    waiting = [at]
+    waiting = [number]
     while waiting:
         reached = program.nodes[waiting.pop()]
         if (
@@ -165,9 +165,9 @@ def _worth_keeping(program: Program, placement: Places, at: int, machine: Machin
     return flops / machine.flops > size / machine.write + size / machine.read
 
 
-def _readers(program: Program, placement: Places, at: int) -> list[int]:
+def _readers(program: Program, placement: Places, number: int) -> list[int]:
     """Return the nodes in blocks, and aggregates, that come to read a value."""
-    readers, waiting, seen = [], [at], {at}
+    readers, waiting, seen = [], [number], {number}
     while waiting:
         for reader in program.consumers[waiting.pop()]:
             if reader not in seen and placement.computed[reader].place != "here":
@@ -188,21 +188,21 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
         nodes.append(replace(node, id=len(nodes)))
         return place[key]
 
-    def given(at: int, axis: int | None) -> None:
-        node = program.nodes[at]
+    def given(number: int, axis: int | None) -> None:
+        node = program.nodes[number]
         shape = node.shape if axis is None else _cut(node.shape, axis, rows)
         share = _share(node, rows, total)
-        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
+        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (number, axis))
 
-    for at in round_.operands:
-        given(at, placement.read[at].axis)
-    for at, axis in round_.split:
-        given(at, axis)
-    for at in round_.whole:
-        given(at, None)
+    for number in round_.operands:
+        given(number, placement.read[number].axis)
+    for node_id, axis in round_.split:
+        given(node_id, axis)
+    for node_id in round_.whole:
+        given(node_id, None)
     inputs = tuple(range(len(nodes)))
-    for at in round_.nodes:
-        node, placed = program.nodes[at], placement.computed[at]
+    for node_id in round_.nodes:
+        node, placed = program.nodes[node_id], placement.computed[node_id]
         cut = dict(placed.split)
         reads = []
         for operand in node.inputs:
@@ -211,9 +211,9 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
             if key not in place:
                 add(program.nodes[operand], key)  # a number
             reads.append(place[key])
-        add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
+        add(_part(node, tuple(reads), placed, rows, total), (node_id, placed.axis))
     goals = [*(aggregate.node for aggregate in round_.aggregates), *round_.kept]
-    outputs = tuple(place[at, placement.computed[at].axis] for at in goals)
+    outputs = tuple(place[number, placement.computed[number].axis] for number in goals)
     return Program(tuple(nodes), inputs, outputs)
 
 

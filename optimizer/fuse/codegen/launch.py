@@ -253,12 +253,12 @@ def partials(chunks: int, total: int) -> Array:
 def start(function: Function, given: Sequence[int], threads: int) -> None:
     """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
     arguments = array("q", given)  # made in a third of the time that ctypes takes
-    at = arguments.buffer_info()[0]
+    address = arguments.buffer_info()[0]
     threads = min(threads, given[1])
     if threads <= 1:
-        function.call(at)
+        function.call(address)
     else:
-        together(function, at, threads)
+        together(function, address, threads)
     if arguments[7]:
         raise MemoryError("no memory for the tiles of a kernel")
 
@@ -316,8 +316,8 @@ def finish(program: Program, reduction: Reduction) -> Finish:
 def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Mapping[int, Finish]:
     """Return how the reductions among a kernel's results end, by node."""
     return {
-        at: finish(program, reduction)
-        for at, reduction in reductions.items()
+        number: finish(program, reduction)
+        for number, reduction in reductions.items()
         if reduction is not None
     }
 

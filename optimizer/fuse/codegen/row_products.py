@@ -20,13 +20,13 @@ _PLAIN = 4096
 class RowProducts(RowState):
     """Rows times what is the same for all of them, and products that are added up over the rows."""
 
-    def _sparse_factor(self, node: Node, at: int) -> bool:
+    def _sparse_factor(self, node: Node, number: int) -> bool:
         """Whether a product reads a sparse operand's stored entries alone."""
-        return node.op == "MatMul" and self._stored(at) and at == self._driver(node)
+        return node.op == "MatMul" and self._stored(number) and number == self._driver(node)
 
-    def _stored(self, at: int) -> bool:
+    def _stored(self, number: int) -> bool:
         """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
-        return at in self.given and self.node(at).layout != "dense"
+        return number in self.given and self.node(number).layout != "dense"
 
     def _fetching(self) -> set[int]:
         """Return the long rows that a product with a narrow matrix reads first: it looks ahead."""
@@ -44,14 +44,14 @@ class RowProducts(RowState):
                 read.update(self._factors(node))
         return fetched
 
-    def _adds_rarely(self, at: int) -> bool:
+    def _adds_rarely(self, number: int) -> bool:
         """Whether a sparse operand's rows add so little to a column that this is done plainly.
 
         What plain sums are kept for in a chunk has the size of the result, however few rows it is
         made of; where these are of a few entries, it would be read and written more than they are.
         """
-        entries = self.node(at).nnz
-        return entries is not None and entries <= _PLAIN * self.width(at)
+        entries = self.node(number).nnz
+        return entries is not None and entries <= _PLAIN * self.width(number)
 
     def _following(self) -> dict[int, int]:
         """Return long rows that a product reads before they are summed up, and the first such sum.
@@ -75,17 +75,17 @@ class RowProducts(RowState):
         return f"t{driver} != b{driver} && {near} ? AHEAD : 0"
 
     def _factors(self, node: Node) -> list[int]:
-        return [self.plan.alias.get(at, at) for at in node.inputs]
+        return [self.plan.alias.get(number, number) for number in node.inputs]
 
     def _driver(self, node: Node) -> int:
         """Return the operand whose rows a product takes one by one: a sparse one, the widest."""
-        cells = [at for at in self._factors(node) if self.part.state[at] == "cell"]
-        sparse = [at for at in cells if self._stored(at)]
+        cells = [number for number in self._factors(node) if self.part.state[number] == "cell"]
+        sparse = [number for number in cells if self._stored(number)]
         return max(sparse or cells, key=self.width)
 
     def _product(self, node: Node) -> None:
         if node.dtype not in SUFFIXES or any(
-            self.node(at).dtype != node.dtype for at in node.inputs
+            self.node(number).dtype != node.dtype for number in node.inputs
         ):
             raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
         if self.part.state[node.id] == "cell":

@@ -36,7 +36,13 @@ class RowText(RowProducts):
             for group in level.groups.values():
                 self._fetch(group.operands(self.plan.alias))
             for node in level.products:
-                self._fetch([at for at in self._factors(node) if not self._sparse_factor(node, at)])
+                self._fetch(
+                    [
+                        number
+                        for number in self._factors(node)
+                        if not self._sparse_factor(node, number)
+                    ]
+                )
         for level in self.plan.levels:
             for group in level.groups.values():
                 self._group(group)
@@ -65,20 +71,20 @@ class RowText(RowProducts):
         driver = self._driver(node)
         if (self.node(driver).nnz or 0) < _ENTRIES * self.part.rows:
             return False
-        others = [at for at in self._factors(node) if at != driver]
+        others = [number for number in self._factors(node) if number != driver]
         if self.part.state[node.id] == "cell":
             return self._stored(driver) and self.width(node.id) == 1
-        return self._stored(driver) and all(self.width(at) == 1 for at in others)
+        return self._stored(driver) and all(self.width(number) == 1 for number in others)
 
     def _frame(self, name: str) -> list[str]:
         views = HEADER + len(self.sizes)
         lines = [f"static void {name}(i64 *a) {{"]
-        sizes = [f"a[{HEADER + at}]" for at in range(len(self.sizes))]
+        sizes = [f"a[{HEADER + i}]" for i in range(len(self.sizes))]
         if self.single:
             sizes[0] = "1"
-        lines += [f"  const i64 n{at} = {value};" for at, value in enumerate(sizes)]
-        for at in range(len(self.operands)):
-            lines.append(f"  const view *in{at} = (const view *)(a + {views + at * VIEW});")
+        lines += [f"  const i64 n{i} = {value};" for i, value in enumerate(sizes)]
+        for i in range(len(self.operands)):
+            lines.append(f"  const view *in{i} = (const view *)(a + {views + i * VIEW});")
         lines.append("  i64 need = 64;")
         for buffer, kind, count in self.scratch:
             lines.append(f"  const i64 at_{buffer} = need;")
@@ -199,27 +205,27 @@ class RowText(RowProducts):
         """Return what stands before the loop over a row, and what reads its elements."""
         heads: list[str] = []
         loads: list[str] = []
-        for at in group.operands(self.plan.alias):
-            node, kind = self.node(at), self.c_type(at)
+        for number in group.operands(self.plan.alias):
+            node, kind = self.node(number), self.c_type(number)
             if node.op == "Constant":
                 continue
-            if self.part.state[at] != "cell":
-                view = self.view(at, "whole")
-                line = f"const {kind} *const x{at} = (const {kind} *){view}->data;"
+            if self.part.state[number] != "cell":
+                view = self.view(number, "whole")
+                line = f"const {kind} *const x{number} = (const {kind} *){view}->data;"
                 if line not in self.before:
                     self.before.append(line)
                 if node.size not in (1, group.width):
-                    raise LoweringError(f"%{at} doesn't lie along a row")
-                loads.append(load(node, f"x{at}[{'0' if node.size == 1 else 'j'}]"))
+                    raise LoweringError(f"%{number} doesn't lie along a row")
+                loads.append(load(node, f"x{number}[{'0' if node.size == 1 else 'j'}]"))
             elif group.width == 1:
-                loads.append(load(node, f"t{at}[r]"))
-            elif self.width(at) == 1:
-                heads.append(load(node, f"t{at}[r]"))
-            elif self.width(at) == group.width:
-                heads.append(f"const {kind} *restrict x{at} = t{at} + r * p{at};")
-                loads.append(load(node, f"x{at}[j]"))
+                loads.append(load(node, f"t{number}[r]"))
+            elif self.width(number) == 1:
+                heads.append(load(node, f"t{number}[r]"))
+            elif self.width(number) == group.width:
+                heads.append(f"const {kind} *restrict x{number} = t{number} + r * p{number};")
+                loads.append(load(node, f"x{number}[j]"))
             else:
-                raise LoweringError(f"%{at} has rows of another width")
+                raise LoweringError(f"%{number} has rows of another width")
         return heads, loads
 
     def _tiles(

@@ -48,7 +48,7 @@ def variable(node: Node) -> str:
 
 def computed_dtype(program: Program, node: Node) -> str:
     """Return the floating-point type that a node is computed in."""
-    for typed in (node, *(program.nodes[at] for at in node.inputs)):
+    for typed in (node, *(program.nodes[number] for number in node.inputs)):
         if typed.dtype in SUFFIXES:
             return typed.dtype
     return "float64"
@@ -59,7 +59,7 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
 
     `alias` names the nodes that moves only show in another shape.
     """
-    operands = [program.nodes[at] for at in node.inputs]
+    operands = [program.nodes[number] for number in node.inputs]
     _refuse_integers(node, operands)
     if node.op in MOVES:
         given = operands[0].attributes["value"] if operands[0].op == "Constant" else None

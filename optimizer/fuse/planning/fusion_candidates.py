@@ -88,7 +88,7 @@ def ranked(described: Facts) -> Facts:
     """
     table = dict(described)
     extents = {extent for row in table["node"] for extent in row[-2:]} | {SKINNY}
-    rank = {extent: at + 2 for at, extent in enumerate(sorted(extents - {0, 1}, key=int))}
+    rank = {extent: i + 2 for i, extent in enumerate(sorted(extents - {0, 1}, key=int))}
     rank |= {0: 0, 1: 1}
     nodes = tuple((*row[:-2], *(rank[extent] for extent in row[-2:])) for row in table["node"])
     return tuple({**table, "node": nodes, "skinny": ((rank[SKINNY],),)}.items())
@@ -109,7 +109,7 @@ def _describe(
         m, n = extent(node)
         rows["node"].append((first + number, of, node.op, min(len(node.shape), 3), m, n))
         rows["reads"] += [
-            (first + number, at, first + operand) for at, operand in enumerate(node.inputs)
+            (first + number, i, first + operand) for i, operand in enumerate(node.inputs)
         ]
         if node.nnz is not None:
             rows["sparse"].append((first + number,))

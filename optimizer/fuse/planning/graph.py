@@ -57,9 +57,7 @@ class Graph:
         self.conditions = conditions
         self.live = live(program)
         self.operands: dict[int, tuple[Operand, ...]] = {
-            number: tuple(
-                self._operand(self.nodes[number], at) for at in range(self._arity(number))
-            )
+            number: tuple(self._operand(self.nodes[number], i) for i in range(self._arity(number)))
             for number in self.live
         }
         self.kinds = {number: kind(self.nodes[number]) for number in self.live}

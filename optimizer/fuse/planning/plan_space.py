@@ -57,8 +57,8 @@ def _may_be(graph: Graph, grouping: list[Group]) -> bool:
         if any(graph.ancestors[x] >> y & 1 for x in grouping[a] for y in grouping[b])
     }
     waits |= {
-        (at, at)
-        for at, group in enumerate(grouping)
+        (i, i)
+        for i, group in enumerate(grouping)
         if any(graph.ancestors[x] >> y & 1 for x in group for y in group)
     }
     for middle in range(len(grouping)):
@@ -86,8 +86,8 @@ def _partitions(members: list[int]) -> Iterator[list[Group]]:
         return
     first, *rest = members
     for chosen in reversed(range(1 << len(rest))):
-        group = (first, *(item for at, item in enumerate(rest) if chosen >> at & 1))
-        for others in _partitions([item for at, item in enumerate(rest) if not chosen >> at & 1]):
+        group = (first, *(item for i, item in enumerate(rest) if chosen >> i & 1))
+        for others in _partitions([item for i, item in enumerate(rest) if not chosen >> i & 1]):
             yield [group, *others]
 
 

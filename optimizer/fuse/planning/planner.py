@@ -170,8 +170,12 @@ def _without_small(
     kept: list[Operator] = []
     plain: dict[int, Operator] = {}
     for operator in operators:
-        within = [at for at in operator.nodes if at in operator.outputs or at not in stored]
-        instead = {at: numpy.plain(at) for at in within if at not in plain}
+        within = [
+            number
+            for number in operator.nodes
+            if number in operator.outputs or number not in stored
+        ]
+        instead = {number: numpy.plain(number) for number in within if number not in plain}
         if isinstance(operator, PlainOperator) or (
             operator.cost_s < _FEW * machine.dispatch_s
             and _is_dense(prices.graph, operator)
@@ -184,7 +188,7 @@ def _without_small(
 
 
 def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
-    return all(graph.nodes[at].nnz is None for at in (*operator.nodes, *operator.inputs))
+    return all(graph.nodes[number].nnz is None for number in (*operator.nodes, *operator.inputs))
 
 
 def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:

@@ -428,5 +428,5 @@ def search(region: Region, pruning: Pruning) -> SearchResult:
 def _stored(region: Region, plan: int) -> int:
     count = len(region.candidates)
     return mask(
-        candidate for at, candidate in enumerate(region.candidates) if plan >> (count - 1 - at) & 1
+        candidate for i, candidate in enumerate(region.candidates) if plan >> (count - 1 - i) & 1
     )

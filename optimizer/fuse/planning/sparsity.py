@@ -33,7 +33,7 @@ def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[in
         # Of dense values, 0 times NaN is NaN.
         counts = not node.attributes and (node.nnz is not None or node.dtype == "bool")
         safe = _safe_positions(node.op, len(node.inputs)) if counts else ()
-        if any(operands[at] == 0.0 for at in safe):
+        if any(operands[i] == 0.0 for i in safe):
             at_zero_values[number] = 0.0
         elif operands and all(operand is not None for operand in operands):
             at_zero_values[number] = _value(node.op, _attributes(node), tuple(operands))
@@ -58,7 +58,7 @@ def _safe_positions(op: str, operands: int) -> tuple[int, ...]:
         parameter.variadic or parameter.optional for parameter in declared[:operands]
     ):
         return ()  # what the specification says of zeros leaves these out
-    return tuple(at for at in range(operands) if declared[at].name in spec.sparse_safe)
+    return tuple(number for number in range(operands) if declared[number].name in spec.sparse_safe)
 
 
 def _attributes(node: Node) -> tuple[tuple[str, object], ...]:

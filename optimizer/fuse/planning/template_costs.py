@@ -56,8 +56,8 @@ class TemplateCosts:
     def _outside(self) -> float:
         """Return the bytes of what a program reads and returns."""
         graph = self.graph
-        leaves = {at for at in graph.live if graph.nodes[at].is_leaf}
-        return sum(graph.bytes[at] for at in leaves | set(graph.program.outputs))
+        leaves = {number for number in graph.live if graph.nodes[number].is_leaf}
+        return sum(graph.bytes[number] for number in leaves | set(graph.program.outputs))
 
     def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
         """Return the cheapest operator over a cover; None where no template can hold it."""
@@ -112,9 +112,13 @@ class TemplateCosts:
         Libraries take some rows at a time, as they lie, so that short ones keep them busy longest.
         """
         ends = [operand.node for operand in self.graph.operands[number]]
-        dense = [at for at in ends if self.graph.nodes[at].nnz is None]
+        dense = [number for number in ends if self.graph.nodes[number].nnz is None]
         return max(
-            (self.graph.extents[at][0] for at in dense if min(self.graph.extents[at]) > 1),
+            (
+                self.graph.extents[number][0]
+                for number in dense
+                if min(self.graph.extents[number]) > 1
+            ),
             default=0,
         )
 
@@ -157,7 +161,10 @@ class TemplateCosts:
         if all(map(self._additive, closing)) if closing else nodes[cover.root].nnz is not None:
             for number in self._sparse_inputs(cover, shape):
                 known = at_zero(graph.program, inner, number)
-                if all(any(known.get(at) == 0.0 for at in each) for each in values or [inner[-1:]]):
+                if all(
+                    any(known.get(number) == 0.0 for number in each)
+                    for each in values or [inner[-1:]]
+                ):
                     driver, sparse = number, True
                     break
         if nodes[cover.root].nnz is not None and not sparse:

@@ -163,10 +163,10 @@ class Program:
         needed: set[int] = set()
         waiting = list(self.outputs)
         while waiting:
-            at = waiting.pop()
-            if at not in needed:
-                needed.add(at)
-                waiting += self.nodes[at].inputs
+            number = waiting.pop()
+            if number not in needed:
+                needed.add(number)
+                waiting += self.nodes[number].inputs
         steps: list[tuple[Node, tuple[int, ...]]] = []
         kept = set(self.outputs)
         for node in reversed(self.nodes):

@@ -371,7 +371,7 @@ def bound(program: Program, node: Node) -> Callable[..., Any]:
 
     A number comes as NumPy's or as a 0-d array, and may be given as either.
     """
-    operands = [program.nodes[at] for at in node.inputs]
+    operands = [program.nodes[number] for number in node.inputs]
     if all(around.layout == "dense" and around.size < _LARGE for around in (node, *operands)):
         if (
             all(not operand.shape and operand.dtype in _FLOATS for operand in operands)

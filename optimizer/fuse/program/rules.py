@@ -114,7 +114,7 @@ def _cost(program: Program) -> float:
     for node in program.nodes:
         if node.is_leaf:
             continue
-        operands = [program.nodes[at] for at in node.inputs]
+        operands = [program.nodes[number] for number in node.inputs]
         if node.op == "MatMul":
             work = 2.0 * node.size * operands[0].shape[-1]
         else:
@@ -229,7 +229,7 @@ def _constant(graph: Graph, value: Any, dtype: str) -> Any:
 
 
 def _graph_node(graph: Graph, program: Program, node: Node) -> GraphNode:
-    operands = [program.nodes[at] for at in node.inputs]
+    operands = [program.nodes[number] for number in node.inputs]
     outside_onnx = node.op == "Call" or node.op in FUNCTIONS
     if outside_onnx or any(described.layout != "dense" for described in (node, *operands)):
         return GraphNode(str(node.id), _OWN, node.inputs, (node.id,), {})
@@ -260,7 +260,7 @@ def _is_list(value: object) -> bool:
 def program_of(graph: Graph, before: Program) -> Program:
     """Return the graph, made of a program's, as a program; raise TranslationError if it is none."""
     builder = Builder()
-    place: dict[int, int] = {at: builder.keep(before.nodes[at]) for at in before.inputs}
+    place: dict[int, int] = {number: builder.keep(before.nodes[number]) for number in before.inputs}
 
     def operand(value: int) -> int:
         if value not in place:
@@ -276,7 +276,7 @@ def program_of(graph: Graph, before: Program) -> Program:
         (value,) = node.outputs
         if node.domain == _OWN:
             kept = before.nodes[int(node.op_type)]
-            place[value] = builder.copy(kept, [operand(at) for at in node.inputs])
+            place[value] = builder.copy(kept, [operand(number) for number in node.inputs])
             continue
         type_ = graph.types.get(value)
         if node.domain or type_ is None or type_.shape is None:
@@ -285,10 +285,10 @@ def program_of(graph: Graph, before: Program) -> Program:
         count = 1 if node.op_type in LISTS else len(node.inputs)
         shape = tuple(int(extent) for extent in type_.shape)
         attributes = _attributes(graph, node, shape)
-        operands = [operand(at) for at in node.inputs[:count]]
+        operands = [operand(number) for number in node.inputs[:count]]
         place[value] = builder.add(node.op_type, operands, shape, type_.dtype, attributes)
     outputs = [operand(value) for value in graph.graph_outputs]
-    return builder.program([place[at] for at in before.inputs], outputs)
+    return builder.program([place[number] for number in before.inputs], outputs)
 
 
 def _attributes(graph: Graph, node: GraphNode, shape: tuple[int, ...]) -> Mapping[str, Any]:

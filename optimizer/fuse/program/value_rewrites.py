@@ -74,9 +74,9 @@ class Builder:
         self.nodes.append(replace(node, id=len(self.nodes)))
         return len(self.nodes) - 1
 
-    def number(self, at: int) -> Any:
+    def number(self, number: int) -> Any:
         """Return the value of a Constant; None of another node."""
-        node = self.nodes[at]
+        node = self.nodes[number]
         return node.attributes["value"] if node.op == "Constant" else None
 
     def _put(self, node: Node) -> int:
@@ -91,7 +91,7 @@ class Builder:
         """Return the value of a node over numbers only, as NumPy computes it."""
         if node.shape or not node.inputs or node.op == "Call":
             return None
-        operands = [self.nodes[at] for at in node.inputs]
+        operands = [self.nodes[number] for number in node.inputs]
         if any(operand.op != "Constant" for operand in operands):
             return None
         with np.errstate(all="ignore"):
@@ -102,21 +102,23 @@ class Builder:
         needed = set(inputs)
         waiting = list(outputs)
         while waiting:
-            at = waiting.pop()
-            if at not in needed or self.nodes[at].op == "Input":
-                needed.add(at)
-                waiting += self.nodes[at].inputs
-        place = {at: number for number, at in enumerate(sorted(needed))}
+            number = waiting.pop()
+            if number not in needed or self.nodes[number].op == "Input":
+                needed.add(number)
+                waiting += self.nodes[number].inputs
+        place = {node_id: number for number, node_id in enumerate(sorted(needed))}
         nodes = [
             replace(
-                self.nodes[at],
-                id=place[at],
-                inputs=tuple(place[operand] for operand in self.nodes[at].inputs),
+                self.nodes[number],
+                id=place[number],
+                inputs=tuple(place[operand] for operand in self.nodes[number].inputs),
             )
-            for at in sorted(needed)
+            for number in sorted(needed)
         ]
         return Program(
-            tuple(nodes), tuple(place[at] for at in inputs), tuple(place[at] for at in outputs)
+            tuple(nodes),
+            tuple(place[number] for number in inputs),
+            tuple(place[number] for number in outputs),
         )
 
 
@@ -145,7 +147,9 @@ def _pass(program: Program) -> Program:
             if replacement is not None:
                 break
         new.append(builder.copy(node, inputs) if replacement is None else replacement)
-    return builder.program([new[at] for at in program.inputs], [new[at] for at in program.outputs])
+    return builder.program(
+        [new[number] for number in program.inputs], [new[number] for number in program.outputs]
+    )
 
 
 def _eliminate_identity(builder: Builder, node: Node, inputs: Sequence[int]) -> int | None:
@@ -221,7 +225,7 @@ def _sum_of_product(builder: Builder, node: Node, inputs: Sequence[int]) -> int 
     inner = builder.nodes[inputs[0]]
     if inner.op != "MatMul" or node.shape or len(inner.shape) != 2 or inner.layout != "dense":
         return None
-    left, right = (builder.nodes[at] for at in inner.inputs)
+    left, right = (builder.nodes[number] for number in inner.inputs)
     if len(left.shape) != 2 or len(right.shape) != 2 or node.dtype not in ("float32", "float64"):
         return None
     sums = [
@@ -272,7 +276,9 @@ def reorder_products(program: Program) -> Program:
         else:
             # An inner product is built too; where the order changes nobody reads it any more.
             new.append(builder.copy(node, [new[operand] for operand in node.inputs]))
-    return builder.program([new[at] for at in program.inputs], [new[at] for at in program.outputs])
+    return builder.program(
+        [new[number] for number in program.inputs], [new[number] for number in program.outputs]
+    )
 
 
 def _is_product(program: Program, node: Node) -> bool:
@@ -281,7 +287,7 @@ def _is_product(program: Program, node: Node) -> bool:
         and len(node.shape) <= 2
         and node.layout == "dense"
         and node.dtype in ("float32", "float64")
-        and all(1 <= len(program.nodes[at].shape) <= 2 for at in node.inputs)
+        and all(1 <= len(program.nodes[number].shape) <= 2 for number in node.inputs)
     )
 
 
@@ -303,10 +309,10 @@ def _cheapest(
     builder: Builder, program: Program, node: Node, inner: frozenset[int], new: Sequence[int]
 ) -> int:
     chain = _chain(program, node, inner)
-    vectors = [at for at in chain[1:-1] if len(program.nodes[at].shape) == 1]
+    vectors = [number for number in chain[1:-1] if len(program.nodes[number].shape) == 1]
     if len(chain) < 3 or vectors:
-        return builder.copy(node, [new[at] for at in node.inputs])
-    factors = [_factor(program.nodes[at], at, first=at == chain[0]) for at in chain]
+        return builder.copy(node, [new[number] for number in node.inputs])
+    factors = [_factor(program.nodes[number], number, first=number == chain[0]) for number in chain]
     split = _splits(factors)
 
     def build(low: int, high: int) -> int:
@@ -331,19 +337,19 @@ def _chain(program: Program, node: Node, inner: frozenset[int]) -> list[int]:
     return operands
 
 
-def _factor(node: Node, at: int, first: bool) -> _Factor:
+def _factor(node: Node, number: int, first: bool) -> _Factor:
     if len(node.shape) == 1:
         rows, columns = (1, node.shape[0]) if first else (node.shape[0], 1)
     else:
         rows, columns = node.shape
     entries = float(rows * columns if node.nnz is None else node.nnz)
-    return _Factor(at, rows, columns, entries)
+    return _Factor(number, rows, columns, entries)
 
 
 def _splits(factors: Sequence[_Factor]) -> dict[tuple[int, int], int]:
     """Return where to split each part of the chain; a product costs 2 flops an entry and column."""
     count = len(factors)
-    cost = {(at, at): 0.0 for at in range(count)}
+    cost = {(i, i): 0.0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}
     for length in range(2, count + 1):
         for low in range(count - length + 1):

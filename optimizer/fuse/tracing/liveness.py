@@ -102,27 +102,27 @@ def live_after(code: CodeType) -> Mapping[int, frozenset[str]]:
     if code.co_exceptiontable or _REFLECTION & set(code.co_names):
         return {}
     instructions = list(dis.get_instructions(code))
-    position = {instruction.offset: at for at, instruction in enumerate(instructions)}
+    position = {instruction.offset: i for i, instruction in enumerate(instructions)}
     after = [frozenset[str]()] * len(instructions)
     before = [frozenset[str]()] * len(instructions)
     changed = True
     while changed:
         changed = False
-        for at in range(len(instructions) - 1, -1, -1):
-            instruction = instructions[at]
+        for i in range(len(instructions) - 1, -1, -1):
+            instruction = instructions[i]
             live: frozenset[str] = frozenset()
-            if at + 1 < len(instructions) and instruction.opname not in _ENDS:
-                live = before[at + 1]
+            if i + 1 < len(instructions) and instruction.opname not in _ENDS:
+                live = before[i + 1]
             if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
                 target = position.get(instruction.argval)
                 live |= before[target] if target is not None else frozenset(code.co_varnames)
-            after[at] = live
+            after[i] = live
             read, written = _locals_of(instruction)
             entry = (live - written) | read
-            if entry != before[at]:
-                before[at] = entry
+            if entry != before[i]:
+                before[i] = entry
                 changed = True
-    return {instruction.offset: after[at] for at, instruction in enumerate(instructions)}
+    return {instruction.offset: after[i] for i, instruction in enumerate(instructions)}
 
 
 _ENDS = frozenset(["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"]) | frozenset(

@@ -224,10 +224,10 @@ class Replay:
         if not self.dependencies.holds():
             return MISSED
         if self.sparse:
-            for at, (place, _) in enumerate(self.inputs):
+            for i, (place, _) in enumerate(self.inputs):
                 if place in self.sparse:
-                    inputs[at] = rows_at_once(inputs[at])
-                    if inputs[at] is None:
+                    inputs[i] = rows_at_once(inputs[i])
+                    if inputs[i] is None:
                         return MISSED  # entries twice, or in no order
         taken = list(inputs)
         for value in self.prepared.run(inputs):
@@ -267,9 +267,9 @@ def result_sketch(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None 
         parts = tuple([result_sketch(part, wrapped, seen) for part in raw])
         return None if None in parts else parts
     if is_lazy(raw):
-        for at, argument in enumerate(wrapped):
+        for i, argument in enumerate(wrapped):
             if argument is raw:
-                return _Given(at)
+                return _Given(i)
         if raw._family is not None or seen.setdefault(id(raw._thunk), raw) is not raw:
             return None
         return _Pending(raw._thunk, raw._scalar)
@@ -283,8 +283,8 @@ def may_repeat(value: Any) -> bool:
 
 def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
     """Return the places of arguments by the identity of what regions read of them."""
-    arrays = [(at, argument) for at, argument in enumerate(wrapped) if hasattr(argument, "_thunk")]
-    return {id(array._thunk.value): at for at, array in arrays}
+    arrays = [(i, argument) for i, argument in enumerate(wrapped) if hasattr(argument, "_thunk")]
+    return {id(array._thunk.value): number for number, array in arrays}
 
 
 def replay_of(
@@ -304,7 +304,7 @@ def replay_of(
     prepared = runner.regions[0].prepared
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
-    sparse = frozenset(at for at, argument in enumerate(given) if is_sparse(argument))
+    sparse = frozenset(i for i, argument in enumerate(given) if is_sparse(argument))
     own_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
     if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
         return None
@@ -313,20 +313,22 @@ def replay_of(
         return None  # one was given twice: other calls may give two
     if any(id(leaf) not in read for leaf in record.leaves):
         return None
-    if any(not given[at].has_canonical_format for at in sparse) or _meet(prepared.traced):
+    if any(not given[number].has_canonical_format for number in sparse) or _meet(prepared.traced):
         return None
-    result = _placed(sketch, {id(expression): at for at, expression in enumerate(wanted)})
+    result = _placed(sketch, {id(expression): i for i, expression in enumerate(wanted)})
     if result is None:
         return None
     placed = [(read.get(id(input_), -1), input_) for input_ in inputs]
-    kept = tuple([(at, input_.dtype if at >= 0 else input_) for at, input_ in placed])
+    kept = tuple([(number, input_.dtype if number >= 0 else input_) for number, input_ in placed])
     return Replay(runner, dependencies, prepared, kept, sparse, result)
 
 
 def _meet(program: Program) -> bool:
     """Whether two sparse values meet: what is traced of that depends on their entries."""
     layouts = [node.layout for node in program.nodes]
-    return any(sum(layouts[at] != "dense" for at in node.inputs) > 1 for node in program.nodes)
+    return any(
+        sum(layouts[number] != "dense" for number in node.inputs) > 1 for node in program.nodes
+    )
 
 
 def _placed(sketch: Any, places: dict[int, int]) -> Any:

@@ -174,12 +174,12 @@ class Trace:
         while frame is not None:
             is_function = frame.f_code is code
             if is_function or frame.f_code.co_flags & CO_GENERATOR:
-                place, at = 0 if is_function else id(frame), frame.f_lasti
-                if at < self._last_instructions.get(place, -1):
+                place, offset = 0 if is_function else id(frame), frame.f_lasti
+                if offset < self._last_instructions.get(place, -1):
                     if not self._computed:
                         self.flush("the loop's next iteration")
                     self._computed = False
-                self._last_instructions[place] = at
+                self._last_instructions[place] = offset
             if is_function:
                 break
             frame = frame.f_back

@@ -57,7 +57,7 @@ class Between:
             raise LoweringError("attention to one key")
         loops = tuple(range(len(shape)))
         self.scores = next(
-            (at for at, access in enumerate(self.cells.accesses) if access.value == scores), -1
+            (i for i, access in enumerate(self.cells.accesses) if access.value == scores), -1
         )
         if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(
             shape if score_shape is None else score_shape
@@ -95,12 +95,12 @@ class Between:
         """
         accesses = list(self.cells.accesses)
         order = [
-            names[0] if at == self.scores else names[1 + self._others.index(access)]
-            for at, access in enumerate(accesses)
+            names[0] if i == self.scores else names[1 + self._others.index(access)]
+            for i, access in enumerate(accesses)
         ]
         skips = [
-            1 if at == self.scores else steps[self._others.index(access)]
-            for at, access in enumerate(accesses)
+            1 if i == self.scores else steps[self._others.index(access)]
+            for i, access in enumerate(accesses)
         ]
         extents = self.cells.ranges.extents
         writer = _Named(
@@ -179,7 +179,7 @@ def attention_text(
     batch = len(extents) - 4
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
     steps = between.steps()
-    names = ["s", *(f"p{3 + at}" for at in range(len(between.loads)))]
+    names = ["s", *(f"p{3 + i}" for i in range(len(between.loads)))]
     rows, body, element = between.body(names, steps)
     mask = between.mask(names, steps)
 
@@ -242,7 +242,7 @@ def attention_text(
             "    if (sound) {",
             "      from = keys; to = 0;",
             "      for (i64 r = 0; r < count && (from > 0 || to < keys); r++) {",
-            *(pointer(3 + at, "        ") for at in range(len(between.loads))),
+            *(pointer(3 + i, "        ") for i in range(len(between.loads))),
             "        const float square = attention_square(q + (first + r) * qi, qd, depth);",
             f"        const float bound = {factor} * __builtin_sqrtf(longest * square);",
             "        float top = -INFINITY;",
@@ -274,7 +274,7 @@ def attention_text(
         "                        count, depth);",
         "    for (i64 r = 0; r < count; r++) {",
         "      float *s = S + r * padded;",
-        *(pointer(3 + at, "      ") for at in range(len(between.loads))),
+        *(pointer(3 + i, "      ") for i in range(len(between.loads))),
         *(f"  {line}" for line in rows),
         "      float top = -INFINITY, mass = 0;",
         "      int32_t none = 0;",

@@ -185,7 +185,7 @@ def _tiles(
 ) -> tuple[str, str]:
     """Return functions for the tiles of a row, and statements that call them."""
     count = p.result[1]
-    starts = [min(at, count - places) for at in range(0, count, places)]
+    starts = [min(start, count - places) for start in range(0, count, places)]
     span = (places - 1) * p.steps[1] + (p.taps[1] - 1) * p.dilations[1] + 1
     lefts = {start: start * p.steps[1] - p.pads[1] for start in starts}
     inner = [start for start, left in lefts.items() if 0 <= left <= p.image[1] - span]

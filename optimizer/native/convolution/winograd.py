@@ -75,8 +75,8 @@ def prove(filtering: Filtering) -> None:
         for j in range(filtering.taps):
             for m in span:
                 terms = (
-                    filtering.back[i][at] * filtering.filters[at][j] * filtering.image[at][m]
-                    for at in span
+                    filtering.back[i][k] * filtering.filters[k][j] * filtering.image[k][m]
+                    for k in span
                 )
                 if sum(terms) != (m == i + j):
                     raise ValueError(

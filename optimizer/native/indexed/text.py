@@ -78,8 +78,8 @@ class ScatterText:
         count = len(self.cells.accesses)
         for number, access in enumerate(self.cells.accesses):
             lines.append(self._base(number, C_TYPES[access.dtype]))
-        for at, dtype in enumerate(self.index_types):
-            lines.append(self._base(count + at, f"{dtype}_t"))
+        for i, dtype in enumerate(self.index_types):
+            lines.append(self._base(count + i, f"{dtype}_t"))
         lines += [
             "  for (i64 unit = own->first; unit < own->end; unit++) {",
             "    const i64 table = unit / c->blocks, from = unit % c->blocks * c->block;",
@@ -120,13 +120,13 @@ class ScatterText:
                 f"      const i64 at{part} = indexed_row({index}{step} + {part}], {size});",
                 f"      worst |= at{part}; row = row * {size} + at{part};",
             ]
-        for at, number in enumerate(self.tables):
-            access = first + 1 + at
+        for i, number in enumerate(self.tables):
+            access = first + 1 + i
             place = f"x{access}[e * c->stride[{access}][{self.middle}]]"
             size = self._extent(self.groups.of[number])
             lines += [
-                f"      const i64 table{at} = indexed_row({place}, {size});",
-                f"      worst |= table{at};",
+                f"      const i64 table{i} = indexed_row({place}, {size});",
+                f"      worst |= table{i};",
             ]
         lines.append("      if (worst < 0) { indexed_outside(c); return; }")
         return lines
@@ -166,7 +166,7 @@ class ScatterText:
         lines += simd_loop("j", "from", "to", body, [], indent)
         return [
             *lines,
-            *("      " + "  " * at + "}" for at in reversed(range(len(self.along) - 1))),
+            *("      " + "  " * depth + "}" for depth in reversed(range(len(self.along) - 1))),
         ]
 
     def _cell(

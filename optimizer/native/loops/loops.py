@@ -52,15 +52,15 @@ def _as_one(place: Map, sizes: Sequence[Extent], second: int, extent: Extent) ->
     The second one must run along its whole axis: a slice from 0 on leaves a gap behind each row.
     """
     first = second - 1
-    at = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
-    if not at:
+    axes = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
+    if not axes:
         return True
     return (
-        len(at) == 2
-        and all(size == 1 for size in sizes[at[0] + 1 : at[1]])
-        and place[at[0]].single == first
-        and place[at[1]].single == second
-        and sizes[at[1]] == extent
+        len(axes) == 2
+        and all(size == 1 for size in sizes[axes[0] + 1 : axes[1]])
+        and place[axes[0]].single == first
+        and place[axes[1]].single == second
+        and sizes[axes[1]] == extent
     )
 
 

@@ -29,7 +29,7 @@ def expanded_reshape(
     values: dict[int, object] = {1: list(target[kept:])}
     expansion = spec.expand([rest, (len(target) - kept,)], attributes, values=values, outputs=1)
     (definition,) = expansion.outputs
-    free = tuple(Variable("kept", at) for at in range(kept))
+    free = tuple(Variable("kept", i) for i in range(kept))
     sizes = tuple(Symbol(size) if isinstance(size, str) else size for size in shape[:kept])
     inputs = tuple(
         None if input_ is None else replace(input_, shape=(*sizes, *input_.shape))

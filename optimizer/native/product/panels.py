@@ -71,7 +71,9 @@ def alike(matrix: np.ndarray) -> np.ndarray:
     pairs, half = pairs_of(columns), depth // 2
     pieces = max(1, -(-half // DEEP))
     most = -(-half // pieces)
-    starts = [at for k in range(0, 2 * half, 2 * most) for at in (k, k + min(most, half - k // 2))]
+    starts = [
+        start for k in range(0, 2 * half, 2 * most) for start in (k, k + min(most, half - k // 2))
+    ]
     greatest = np.zeros((len(starts), 2 * PANEL * pairs), np.float32)
     greatest[:, :columns] = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
     filled = max(columns, (2 * pairs - 1) * PANEL)

@@ -95,7 +95,9 @@ class Followed:
         old = self.graph.types.get(value)
         if old is None:
             return
-        before = old.shape or tuple(f"?{self.graph.names[value]}.{at}" for at in range(len(shape)))
+        before = old.shape or tuple(
+            f"?{self.graph.names[value]}.{axis}" for axis in range(len(shape))
+        )
         if len(before) != len(shape):
             return
         new = tuple(
@@ -152,8 +154,8 @@ class Followed:
             return None
         copies = not self.graph.attribute(number, "allowzero")
         sizes: list[Extent | None] = [
-            given[at] if size == 0 and copies and at < len(given) else as_size(size)
-            for at, size in enumerate(target)
+            given[i] if size == 0 and copies and i < len(given) else as_size(size)
+            for i, size in enumerate(target)
         ]
         if -1 in sizes:
             rest = self.sizes.times(size for size in sizes if size != -1)
@@ -193,11 +195,11 @@ class Followed:
             return None
         starts, ends, axes, steps = (*(elements or () for elements in read), (), ())[:4]
         sizes: list[Extent | None] = list(given)
-        for at, (start, end) in enumerate(zip(starts, ends, strict=False)):
-            axis = axes[at] if axes else at
+        for i, (start, end) in enumerate(zip(starts, ends, strict=False)):
+            axis = axes[i] if axes else i
             if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
                 return None
-            step = steps[at] if steps else 1
+            step = steps[i] if steps else 1
             size = given[axis]
             sizes[axis] = self._part(size, as_size(start), as_size(end)) if step == 1 else None
         return sizes

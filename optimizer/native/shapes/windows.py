@@ -61,18 +61,18 @@ def _slid(graph: Graph, sizes: Sizes, number: int, sides: Sequence[Extent]) -> S
     if not all(isinstance(tap, int) and tap > 0 for tap in taps):
         return [None] * rank
     result_sides: Sides = []
-    for at, side in enumerate(sides):
-        reach, stride = (int(taps[at]) - 1) * dilations[at] + 1, strides[at]
+    for i, side in enumerate(sides):
+        reach, stride = (int(taps[i]) - 1) * dilations[i] + 1, strides[i]
         if auto in ("SAME_UPPER", "SAME_LOWER"):
             result_sides.append(sizes.steps(sizes.add(side, stride - 1), stride))
             continue
-        around = 0 if auto == "VALID" else pads[at] + pads[at + rank]
+        around = 0 if auto == "VALID" else pads[i] + pads[i + rank]
         whole = sizes.add(side, around - reach + stride)
         if not graph.attribute(number, "ceil_mode") or stride == 1:
             result_sides.append(sizes.steps(whole, stride))
         elif isinstance(whole, int) and isinstance(side, int):  # none begins behind the image
             count = (whole + stride - 1) // stride
-            result_sides.append(count - ((count - 1) * stride >= side + pads[at]))
+            result_sides.append(count - ((count - 1) * stride >= side + pads[i]))
         else:
             result_sides.append(None)
     return result_sides

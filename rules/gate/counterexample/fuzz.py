@@ -260,7 +260,7 @@ def ends_the_process(sides: SideModels) -> bool:
     integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
     integers = integers or bool(nodes & {"Cast", "CastLike", "Shape", "Size"})
     view = sides.instance.view
-    empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
+    empty = any(0 in (view.shape(value) or ()) for value in range(len(view.names)))
     divides = nodes & ({"Div", "Mod", "ReduceMean"} if empty else {"Div", "Mod"})
     sized = nodes & {"Reshape", *FATAL_WHEN_EMPTY} or any("Pool" in name for name in nodes)
     return bool((integers and divides) or (empty and sized))
@@ -343,12 +343,12 @@ def summarize(difference: Difference, symbols: Mapping[str, Number] | None = Non
     named = difference.assignment.symbols if symbols is None else symbols
     operands = frozenset(difference.assignment.arrays)
     sizes = ", ".join(f"{symbol_worded(n, operands)} = {v}" for n, v in sorted(named.items()))
-    at = f" at {sizes}" if sizes else ""
+    at_sizes = f" at {sizes}" if sizes else ""
     if difference.kind == "shape" or not difference.output:
-        return f"{difference.text}{at}"
+        return f"{difference.text}{at_sizes}"
     places = ", ".join(map(str, difference.index))
     left, right = _value(difference.source), _value(difference.target)
-    return f"{difference.output}[{places}] is {left} on the left, {right} on the right{at}"
+    return f"{difference.output}[{places}] is {left} on the left, {right} on the right{at_sizes}"
 
 
 def _value(value: Any) -> str:

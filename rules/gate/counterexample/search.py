@@ -67,20 +67,20 @@ def find_first(
     searches = [_suspects(statement, hints, seed) for statement in statements]
     running = dict(enumerate(searches))
     while running and time.thread_time() < until:
-        for at, search in list(running.items()):
+        for number, search in list(running.items()):
             if draws <= 0 or time.thread_time() > until:
                 return None
             draws -= 1
             try:
                 suspect = next(search)
             except StopIteration:
-                del running[at]
+                del running[number]
                 continue
             if suspect is None:
                 continue
-            confirmed = confirm(statements[at], suspect, seed)
-            if confirmed is not None and counts(statements[at], confirmed.assignment):
-                return statements[at], confirmed
+            confirmed = confirm(statements[number], suspect, seed)
+            if confirmed is not None and counts(statements[number], confirmed.assignment):
+                return statements[number], confirmed
     return None
 
 

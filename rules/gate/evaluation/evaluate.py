@@ -207,9 +207,11 @@ class Grid:
             nothing: Any = np.zeros((), stored_as(tensor.kind))
             nothing = self.arithmetic.real(nothing) if tensor.kind == "real" else nothing
             return Element(nothing, False, tensor.kind)
-        at = tuple(places)
+        element = tuple(places)
         return Element(
-            np.asarray(tensor.values[at]), np.logical_and(defined, tensor.defined[at]), tensor.kind
+            np.asarray(tensor.values[element]),
+            np.logical_and(defined, tensor.defined[element]),
+            tensor.kind,
         )
 
     def _reduce(self, term: Reduce) -> Element:

@@ -150,7 +150,7 @@ def _moves(rule: Rule, node: PatternNode, operator: str) -> bool:
 
 def _moves_numbers(rule: Rule, node: PatternNode, operator: str) -> bool:
     places = {"Concat": range(len(node.inputs)), "Pad": (0, 2), "OneHot": (2,)}.get(operator, (0,))
-    moved = [item for at, item in enumerate(node.inputs) if at in places]
+    moved = [item for i, item in enumerate(node.inputs) if i in places]
     return any(i.literal is not None or rule.operand(i.value or "").scalar for i in moved)
 
 

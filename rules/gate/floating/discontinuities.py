@@ -546,12 +546,12 @@ class _Types:
             known = signature(node.operator, latest)
             if known is None:
                 continue
-            inputs = {known.slot(at).variable for at in range(len(node.inputs))}
-            for at, output in enumerate(node.outputs):
-                slot = known.slot(at, output=True)
+            inputs = {known.slot(i).variable for i in range(len(node.inputs))}
+            for i, output in enumerate(node.outputs):
+                slot = known.slot(i, output=True)
                 if slot.variable not in inputs and slot.types & _WIDER.keys():
                     sources[output.value] = node.inputs[0].value if node.inputs else None
-                if (operand := _operand_alike(node, at, latest)) is not None:
+                if (operand := _operand_alike(node, i, latest)) is not None:
                     alike[output.value] = operand
         told = {name for name in classes.parents if classes.root(name) in told}
         return _Types(classes, frozenset(told), sources, alike)
@@ -572,13 +572,13 @@ class _Types:
         return frozenset([here]).union(*others)
 
 
-def _operand_alike(node: PatternNode, at: int, opset: int) -> str | None:
+def _operand_alike(node: PatternNode, position: int, opset: int) -> str | None:
     """Name the operand whose type an output has by the operator's specification, if it says one."""
     try:
         block = described(node.operator, opset).blocks[0]
     except UndescribedError:
         return None
-    like = block.outputs[at].like if at < len(block.outputs) else None
+    like = block.outputs[position].like if position < len(block.outputs) else None
     places = [place for place, input_ in enumerate(block.inputs) if input_.name == like]
     return node.inputs[places[0]].value if places and places[0] < len(node.inputs) else None
 

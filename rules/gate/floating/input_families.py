@@ -60,7 +60,7 @@ def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
     odd: Array = np.full(shape, rng.integers(0, 2))
     for axis, size in enumerate(shape):
         along = np.arange(size) * rng.integers(0, 2)
-        odd = odd + along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+        odd = odd + along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.where(odd % 2 == 0, 1.0, -1.0)
 
 

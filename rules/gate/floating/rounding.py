@@ -86,14 +86,14 @@ class _Errors:
         ordinary: Sequence[float],
     ) -> None:
         self.samples += 1
-        for at, (result, other) in enumerate(zip(source, target, strict=True)):
+        for i, (result, other) in enumerate(zip(source, target, strict=True)):
             if self.equal and not same_bits(result, other):
                 self.equal, self.shown = False, drawn
             if not self.lost and (lost := _lost(result, other)):
                 self.lost, self.shown = lost, drawn
             if truth is None or result.dtype.kind != "f" or result.shape != other.shape:
                 continue
-            measured = errors(result, other, truth[at], ordinary[at])
+            measured = errors(result, other, truth[i], ordinary[i])
             if measured is not None:
                 self.measured = True
                 self.source = max(self.source, measured[0])
@@ -151,8 +151,8 @@ def _lost(source: Array, target: Array) -> str:
     places = np.argwhere(lost)
     if not len(places):
         return ""
-    at = tuple(map(int, places[0]))
-    before, other = source[at], target[at]
+    index = tuple(map(int, places[0]))
+    before, other = source[index], target[index]
     return f"{before:.9g} becomes {other:.9g}" if numbers else f"{before} becomes {other}"
 
 
@@ -191,10 +191,10 @@ def _errors(pair: SideModels, dtype: str, seed: tuple[int, int]) -> dict[str, _E
 def _largest(truths: Sequence[list[Array]], known: list[float]) -> list[float]:
     """Return the largest finite magnitude of each output."""
     for truth in truths:
-        for at, array in enumerate(truth):
+        for i, array in enumerate(truth):
             if array.dtype.kind == "f" and array.size:
                 finite = array[np.isfinite(array)]
-                known[at] = max(known[at], float(np.abs(finite).max(initial=0.0)))
+                known[i] = max(known[i], float(np.abs(finite).max(initial=0.0)))
     return known
 
 

@@ -262,9 +262,11 @@ def _unequal(problem: Problem, dtype: str, finite: bool) -> str:
         return ""
     if shown is None or not differ.any():
         return ""
-    at = min(np.flatnonzero(differ), key=lambda k: sum(_weight(a[k]) for a in known.values()))
-    operands = ", ".join(f"{name} = {_text(array[at])}" for name, array in sorted(known.items()))
-    before, other = (np.broadcast_to(side, (_SAMPLES,))[at] for side in shown)
+    sample = min(np.flatnonzero(differ), key=lambda k: sum(_weight(a[k]) for a in known.values()))
+    operands = ", ".join(
+        f"{name} = {_text(array[sample])}" for name, array in sorted(known.items())
+    )
+    before, other = (np.broadcast_to(side, (_SAMPLES,))[sample] for side in shown)
     return f"{operands or 'always'}: {_text(before)} in the source, {_text(other)} in the target"
 
 

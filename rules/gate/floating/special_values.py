@@ -93,9 +93,10 @@ def unlike(
 
 
 def _difference(how: Any, places: Array, source: Array, target: Array, name: str) -> Difference:
-    at = tuple(map(int, np.argwhere(places)[0]))
-    where = f"{name}[{', '.join(map(str, at))}]" if at else name
-    text = f"{where} is {_number(source[at])} in the source and {_number(target[at])} in the target"
+    index = tuple(map(int, np.argwhere(places)[0]))
+    where = f"{name}[{', '.join(map(str, index))}]" if index else name
+    before, after = _number(source[index]), _number(target[index])
+    text = f"{where} is {before} in the source and {after} in the target"
     return Difference(how, name, text)
 
 

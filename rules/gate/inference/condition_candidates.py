@@ -60,9 +60,11 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
         else:
             items.append(text)
     lines = rule_text(changed).splitlines()
-    at = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
-    if items and at is not None:
-        lines[at] = f"  given   {', '.join(items)}, {lines[at].removeprefix('  given   ')}"
+    line_number = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
+    if items and line_number is not None:
+        lines[line_number] = (
+            f"  given   {', '.join(items)}, {lines[line_number].removeprefix('  given   ')}"
+        )
     elif items:
         match = lines.index("  match")
         lines.insert(match, f"  given   {', '.join(items)}")

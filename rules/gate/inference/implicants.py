@@ -72,10 +72,10 @@ def _minimal(literals: list[z3.BoolRef], against: z3.Solver) -> list[z3.BoolRef]
 def _tight(cube: list[z3.BoolRef], context: z3.Solver) -> list[z3.BoolRef]:
     """Write bounds as equations that are such, given the others and what holds anyway."""
     tightened = list(cube)
-    for at, literal in enumerate(tightened):
+    for i, literal in enumerate(tightened):
         equation = _at_its_bound(literal)
         if equation is not None and context.check(*tightened, z3.Not(equation)) == z3.unsat:
-            tightened[at] = equation
+            tightened[i] = equation
     return tightened
 
 

@@ -109,8 +109,8 @@ def with_region(rule: Rule, seconds: float) -> Rule | None:
     if not texts:
         return None
     lines = rule_text(rule).splitlines()
-    at = next(k for k, line in enumerate(lines) if line.split() == ["equal", "partial"])
-    lines[at] += f" except {' or '.join(texts)}"
+    line_number = next(k for k, line in enumerate(lines) if line.split() == ["equal", "partial"])
+    lines[line_number] += f" except {' or '.join(texts)}"
     try:
         (changed,) = parse_rules("\n".join(lines) + "\n", rule.path)
     except RuleError:

@@ -110,9 +110,9 @@ class _Inference:
         """Which of the known models a candidate doesn't admit; each is asked once."""
         known, asked = self.excluded.get(candidate.text, (set(), 0))
         known |= {
-            at
-            for at in range(asked, len(self.wrong))
-            if not _admits(self.wrong[at], candidate, conditions)
+            i
+            for i in range(asked, len(self.wrong))
+            if not _admits(self.wrong[i], candidate, conditions)
         }
         self.excluded[candidate.text] = (known, len(self.wrong))
         return known

@@ -55,10 +55,10 @@ def derive(
     redundancies: list[Redundancy] = []
     until = time.monotonic() + budget
     with Progress(quiet=as_json, budget_s=budget) as progress:
-        for at, rule in enumerate(given):
+        for i, rule in enumerate(given):
             if time.monotonic() > until:
                 break
-            progress("deriving", at, len(given), rule.name)
+            progress("deriving", i, len(given), rule.name)
             redundancies.append(redundancy(rule, others))
     if as_json:
         from dataclasses import asdict
