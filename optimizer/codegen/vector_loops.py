@@ -245,9 +245,18 @@ def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[s
 
 
 def simd_loop(
-    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], indent: str
+    variable: str,
+    first: str,
+    end: str,
+    body: Sequence[str],
+    folds: Sequence[Fold],
+    indent: str,
+    lanes: int = 0,
 ) -> list[str]:
-    """Return a loop whose steps don't depend on each other, but for the folds."""
+    """Return a loop whose steps don't depend on each other, but for the folds.
+
+    Without folds so many `lanes` may be computed at a time; 0 leaves that to the compiler.
+    """
     clauses = "".join(fold.clause() for fold in folds)
     body = [*body, *(fold.step() for fold in folds)]
     before, rest = split(variable, "each_from", "each_to", body)
@@ -259,9 +268,29 @@ def simd_loop(
             *(f"  {line}" for line in [*before, *few]),
             "}",
         ]
+    elif lanes and not folds:
+        lines = _by_lanes(variable, first, end, body, lanes)
     else:
         lines = _loop(variable, first, end, body, clauses)
     return [f"{indent}{line}" for line in lines]
+
+
+def _by_lanes(variable: str, first: str, end: str, body: Sequence[str], lanes: int) -> list[str]:
+    """Return a loop of steps that are vectors of known number, unrolled, and one for the rest."""
+    begin = f"{variable}_from"
+    return [
+        "{",
+        f"  i64 {begin} = {first};",
+        f"  for (; {begin} + {lanes} <= {end}; {begin} += {lanes}) {{",
+        "    #pragma omp simd",
+        f"    for (i64 lane = 0; lane < {lanes}; lane++) {{",
+        f"      const i64 {variable} = {begin} + lane;",
+        *(f"      {line}" for line in body),
+        "    }",
+        "  }",
+        *(f"  {line}" for line in _loop(variable, begin, end, body, "")),
+        "}",
+    ]
 
 
 def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str) -> list[str]:

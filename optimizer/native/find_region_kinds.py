@@ -10,6 +10,7 @@ from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
 from .configured_kinds import ConfiguredKinds
 from .convolution.blocked import convolutions, no_others
+from .convolution.pair import no_others as no_other_pairs
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
@@ -55,10 +56,11 @@ def kinds_of(
     meanings = Meanings(graph, optimized)
     running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
+    choose_pair = no_other_pairs if configured is None else configured.pair_choice(budget_s)
     convolved = [
         *convolutions(meanings, running, choose),
         *narrow_convolutions(meanings, running, choose),
-        *pairs(meanings, running),
+        *pairs(meanings, running, choose_pair),
     ]
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)

@@ -9,8 +9,9 @@ from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
 from .configurations.attention_configuration import AttentionConfiguration
 from .configurations.convolution_configuration import ConvolutionConfiguration
+from .configurations.loop_configuration import LoopConfiguration
+from .configurations.pair_configuration import PairConfiguration
 from .configurations.product_configuration import ProductConfiguration
-from .configurations.row_configuration import RowConfiguration
 from .configurations.timed import Timed
 from .embed import RULE
 from .grow import RegionKernel
@@ -113,7 +114,8 @@ class Kind:
         ProductConfiguration
         | ConvolutionConfiguration
         | AttentionConfiguration
-        | RowConfiguration
+        | LoopConfiguration
+        | PairConfiguration
         | None
     ):
         """How its loops are tiled, None by default."""

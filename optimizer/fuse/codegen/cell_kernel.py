@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ....catalog.operators.terms import Read
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..program import memory_pool
 from ..program.dag import Node, Program, is_elementwise
 from .launch import (
@@ -46,6 +47,9 @@ _LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqr
 _MOST_LANED, _LANED = 2, 128
 # The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
 _ACCUMULATORS = {"sum": 1, "max": 2, "min": 2}
+# How the work is divided where nothing else is chosen.
+CELLS = FusedConfiguration()
+cells_chunked = lru_cache(256)(chunked)
 # Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
@@ -67,11 +71,25 @@ class FlatKernel:
         """The nodes that a run returns."""
         return (*self.cells, *(finish.node for finish in self.finishes))
 
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return CELLS
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on."""
+        return FusedSizes(math.prod(self.shape), 0, int(bool(self.finishes)), threads)
+
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration = CELLS,
     ) -> dict[int, Array]:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
-        count, chunks, step = self._cut
+        count = self._count
+        chunks, step = cells_chunked(count, how.part)
         views: list[int] = []
         arrays: list[Array] = []
         turned, width = False, self._width
@@ -98,7 +116,7 @@ class FlatKernel:
             result = memory_pool.empty(self.shape[::-1] if turned else self.shape, dtype)
             arguments += (address(result), 0, 0, 0)
             made[at] = result.T if turned else result
-        start(function, arguments, threads if count >= 1 << 15 else 1)
+        start(function, arguments, threads if count >= how.run else 1)
         del arrays
         for column, last in enumerate(self.finishes):
             assert partial is not None
@@ -106,9 +124,8 @@ class FlatKernel:
         return made
 
     @cached_property
-    def _cut(self) -> tuple[int, int, int]:
-        count = math.prod(self.shape)
-        return (count, *chunked(count))
+    def _count(self) -> int:
+        return math.prod(self.shape)
 
     @cached_property
     def _width(self) -> int:

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ...codegen.expressions import LoweringError
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..planning.plan import FusedOperator
 from ..program.dag import Node, Program, is_elementwise
 from ..program.evaluate import extend
@@ -34,6 +35,9 @@ from .launch import (
     start,
 )
 from .statements import MOVES, kernel_dtype
+
+# How the work is divided where nothing else is chosen: an entry takes longer than a cell.
+ENTRIES = FusedConfiguration(run=1 << 14)
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,27 @@ class EntryKernel:
         """The most columns of a product."""
         return max([1, *self.built.widths.values()])
 
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return ENTRIES
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on: how many threads run may be chosen."""
+        return FusedSizes(self.program.nodes[self.driver].nnz or 0, 0, 1, threads)
+
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration = ENTRIES,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
         if self.before:
             extend(known, self.before)
-        _Call(self, known).run(function, threads)
+        _Call(self, known, how).run(function, threads)
         if self.after:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}
@@ -89,6 +106,7 @@ class _Call:
 
     kernel: EntryKernel
     known: dict[int, Array]
+    how: FusedConfiguration
     arrays: list[Array] = field(default_factory=list)
 
     def run(self, function: Function, threads: int) -> None:
@@ -111,7 +129,7 @@ class _Call:
         made: dict[int, Array] = {}
         for node_id, form in built.operands:
             arguments += [*self._view(node_id, form, matrix, made), 0]
-        start(function, arguments, threads if nnz >= 1 << 14 else 1)
+        start(function, arguments, threads if nnz >= self.how.run else 1)
         for node_id, result in made.items():
             self.known[node_id] = self._shaped(node_id, result, matrix)
         for part in built.parts:

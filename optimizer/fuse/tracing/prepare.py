@@ -62,6 +62,7 @@ class Options:
     threads: int | None = None
     memory: float | None = None
     repeats: bool = False  # later calls may not be traced
+    tunes: bool = False  # calls choose how kernels' work is divided
 
     @property
     def budget(self) -> float:
@@ -100,7 +101,9 @@ class Prepared:
             try:
                 if self.race is not None:
                     return self._raced(self.race, inputs)
-                return self._checked(self.compiled.run(inputs, self.options.threads))
+                tunes = self.options.tunes
+                values = self.compiled.run(inputs, self.options.threads, tunes=tunes)
+                return self._checked(values)
             except TensologError as refusal:
                 self.compiled, self.refusal = None, str(refusal)
             except Exception as defect:

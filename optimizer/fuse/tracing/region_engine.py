@@ -318,7 +318,8 @@ class Engine:
 
     def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
         if not any(isinstance(input_, Partitioned) for input_ in inputs):
-            return prepare(program, replace(self.options, repeats=self.repeats))
+            tunes = self.options.heuristic == "cost"
+            return prepare(program, replace(self.options, repeats=self.repeats, tunes=tunes))
         from ..blocks.plan import prepare_blocks
 
         return prepare_blocks(program, inputs, self.options)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from importlib import resources
+from statistics import median
 from typing import TYPE_CHECKING
 
 from ....catalog.errors import TensologError
@@ -20,6 +22,8 @@ from .region_engine import Computed, Runner
 if TYPE_CHECKING:
     import duckdb
 
+    from ..codegen.compiled import Step
+
 # Imported within functions: DuckDB, for questions in SQL.
 
 
@@ -33,6 +37,8 @@ Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 _MANY = 1 << 1023
 
 _VALUE = ("shape", "dtype", "layout", "nnz")
+KERNEL = "a generated kernel"
+_CONFIGURED = ("region_id", "operator_id", "calls", "block", "part", "run", "median_s", "chosen")
 
 
 def explain(name: str, runner: Runner) -> Text:
@@ -79,11 +85,10 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         lines.append(f"all by NumPy: {prepared.refusal}")
     else:
         lines.append(prepared.plan.summary())
-        reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
+        ran = {step.outputs: step for step in prepared.compiled.steps}
         for step in prepared.plan.steps:
             if isinstance(step, FusedOperator):
-                reason = reasons.get(step.outputs, "")
-                kernel = f"by NumPy: {reason}" if reason else "a generated kernel"
+                kernel = _kernel_text(ran.get(step.outputs))
                 kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
                 lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
                 lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
@@ -95,6 +100,17 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         lines.append(f"raced: {prepared.raced}")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
     return lines
+
+
+def _kernel_text(step: Step | None) -> str:
+    """Return what computes an operator, and how its work is divided where calls chose that."""
+    if step is None or step.reason or step.tuning is None:
+        return f"by NumPy: {step.reason}" if step is not None and step.reason else KERNEL
+    if step.tuning.chosen is None or step.tuning.ratio is None:
+        return KERNEL
+    ratio, low, high = step.tuning.ratio
+    share = f"{ratio:.2f} of the default's time, {low:.2f} to {high:.2f}"
+    return f"{KERNEL}, {step.tuning.chosen.description}: {share}"
 
 
 def _block_lines(plan: BlockPlan) -> list[str]:
@@ -149,6 +165,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
     region: list[tuple[object, ...]] = []
     nodes: list[tuple[object, ...]] = []
     rules: list[tuple[object, ...]] = []
+    configured: list[tuple[object, ...]] = []
     tables: dict[str, Table] = {}
     for number, region_ in enumerate(regions, start=1):
         plan = region_.plan
@@ -164,6 +181,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
             )
         )
         rules += [(number, position, name) for position, name in enumerate(region_.rules)]
+        configured += [(number, *row) for row in _configurations(region_)]
         for node in region_.program.nodes:
             attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
             computed = (node.op, list(node.inputs), attributes)
@@ -186,8 +204,27 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
             nodes,
         ),
         "region_rule": (("region_id", "position", "rule"), rules),
+        "kernel_configuration": (_CONFIGURED, configured),
         **tables,
     }
+
+
+def _configurations(prepared: Prepared | BlockPlan) -> list[tuple[object, ...]]:
+    """Return what calls of a region's kernels took, by how the work was divided."""
+    plan = prepared.plan
+    if not isinstance(prepared, Prepared) or prepared.compiled is None or plan is None:
+        return []
+    rows: list[tuple[object, ...]] = []
+    steps = {step.outputs: step for step in prepared.compiled.steps}
+    for number, operator in enumerate(plan.steps):
+        step = steps.get(operator.outputs)
+        tuning = None if step is None else step.tuning
+        if tuning is not None:
+            rows += [
+                (number, len(seconds), *astuple(how), median(seconds), how == tuning.chosen)
+                for how, seconds in tuning.seconds.items()
+            ]
+    return rows
 
 
 def _counted(plan: FusionPlan | None) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ class Plan:
     read and made, both whole blocks. Sizes of `image` and `result` that are known when the model
     runs are names; the result is as large as the image there. `together` is how many tiles are
     multiplied at once at most, `piece` how many channels' filters are transformed at a time, 0
-    where that was done in advance.
+    where that was done in advance. `fetch_next` and `loop_order` are those of a configuration.
     """
 
     rows: Filtering
@@ -42,6 +42,8 @@ class Plan:
     pads: tuple[int, int]
     together: int
     piece: int
+    fetch_next: bool = True
+    loop_order: int = 0
 
     @property
     def products(self) -> int:
@@ -72,6 +74,13 @@ class Plan:
 
 # Channels that are made at a time, as convolution.h has them.
 PANEL = 32
+# The loops in which an image is transformed: over blocks of channels, and over tiles.
+OVER_BLOCKS = "for (i64 b = 0; place != held && b < DEPTH / BLOCK; b++)"
+OVER_TILES = "for (i64 tile = 0; tile < count; tile++)"
+TILES_FIRST = (
+    "for (i64 tile = 0; place != held && tile < count; tile++)",
+    "for (i64 b = 0; b < DEPTH / BLOCK; b++)",
+)
 # Elements of a line of the cache. As powers of two lines apart fall on the same places of the first
 # cache, odd numbers of them are.
 LINE = 16
@@ -113,6 +122,9 @@ def minimal_text(
     }
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(end))
+    outer, inner = TILES_FIRST if plan.loop_order else (OVER_BLOCKS, OVER_TILES)
+    loops = loops.replace("OUTER", outer).replace("INNER", inner)
+    loops = loops.replace("FETCHED", "PREPARED" if plan.fetch_next else "0")
     loops = loops.replace("MORE", told_more(more, "to"))
     loops = loops.replace("SIZES", ", ".join(_sizes(plan)))
     return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
