@@ -21,9 +21,9 @@ from .extraction.e_node_costs import Costs, original_selection, problem_of
 from .extraction.extract import MOST_STEPS, Extraction, extract
 from .extraction.merges import MergeResult, canonical, merge, pairs_neighbours
 from .extraction.problem import Choice, Problem, Selection, cost_of
+from .plan_steps import steps_of
 from .provenance import Application
 from .saturation.saturate import Budget, Growth, Report, saturate
-from .trace import steps_of
 
 # Extractions after which what is not measured yet is left out.
 EXTRACTIONS = 6

@@ -14,9 +14,9 @@ from ...catalog.errors import TensologError
 from .congruence import NONE
 from .extraction.merges import canonical
 from .extraction.problem import Selection
+from .plan_steps import name_of
 from .provenance import Application
 from .search import SearchResult
-from .trace import name_of
 
 Rows = Sequence[Mapping[str, object]]
 

@@ -9,8 +9,8 @@ from ...rules import Rule
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
+from ..egraph.plan_steps import name_of
 from ..egraph.saturation.saturate import Growth
-from ..egraph.trace import name_of
 from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of

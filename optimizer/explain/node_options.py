@@ -16,9 +16,9 @@ from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, original_selection, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, extract
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.plan_steps import correction_text, name_of
 from ..egraph.provenance import Application
 from ..egraph.saturation.saturate import Growth
-from ..egraph.trace import correction_text, name_of
 from ..match.rewrite import Step
 from .reasons import (
     COSTS_MORE,

@@ -12,8 +12,8 @@ from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs, original_selection, problem_of
 from ..egraph.extraction.extract import extract
 from ..egraph.extraction.merges import merge, pairs_neighbours
+from ..egraph.plan_steps import name_of
 from ..egraph.saturation.saturate import Growth, saturate
-from ..egraph.trace import name_of
 from ..graph.fold import fold_constants
 from ..graph.graph import Graph
 from ..graph.infer import bound_types

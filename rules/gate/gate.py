@@ -23,7 +23,7 @@ from .vacuity import has_no_value, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
 # What needs Z3 or ONNX Runtime is imported within functions: a process that only starts workers
-# (parallel.py) does without.
+# (prover_pool.py) does without.
 if TYPE_CHECKING:
     from ..prover.statement import Outcome, Statement
 

@@ -19,7 +19,7 @@ from ..prover.cases.case_split import IllTyped, statements
 from .counterexample.fuzz import fuzz
 from .counterexample.refute import refute
 from .mutants import Mutant, mutants
-from .parallel import prove_rules
+from .prover_pool import prove_rules
 from .verdict import Counterexample, Verdict
 
 # static: no rule any more, or refused for its form; refuted: with numbers; unknown: neither proved

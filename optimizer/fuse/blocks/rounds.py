@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..planning.machine import Machine
+from ..planning.machine_rates import Machine
 from ..program.dag import Node, Program
-from .places import Placed, Places, combined
+from .block_places import Placed, Places, combined
 
 # Weights of elementwise operators in elements a second are all taken alike here: what is decided
 # is whether a value in blocks is kept between rounds, where products of matrices matter.

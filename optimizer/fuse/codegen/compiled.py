@@ -18,7 +18,7 @@ from ...codegen.compiler import FLAGS, CompilerError, absence, find_compiler, li
 from ...codegen.expressions import LoweringError
 from ...codegen.unit import native_level, unit
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
-from ..planning.plan import FusedOperator, FusionPlan
+from ..planning.fusion_plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from ..program.evaluate import bound, evaluate, ignored
 from .cell_kernel import lower_flat

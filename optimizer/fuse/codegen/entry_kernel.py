@@ -14,7 +14,7 @@ import numpy as np
 
 from ...codegen.expressions import LoweringError
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
-from ..planning.plan import FusedOperator
+from ..planning.fusion_plan import FusedOperator
 from ..program.dag import Node, Program, is_elementwise
 from ..program.evaluate import extend
 from .axes import Classes

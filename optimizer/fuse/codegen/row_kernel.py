@@ -15,7 +15,7 @@ import numpy as np
 
 from ...codegen.expressions import LoweringError
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
-from ..planning.plan import FusedOperator
+from ..planning.fusion_plan import FusedOperator
 from ..program import memory_pool
 from ..program.dag import Node, Program
 from ..program.evaluate import extend

@@ -12,7 +12,7 @@ from ....catalog.operators.expand import Expansion
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction, expression
 from ..program.dag import Node, Program, is_elementwise
-from ..program.operators import FUNCTIONS
+from ..program.numpy_operators import FUNCTIONS
 
 # Types that are read and then computed with as double, which holds each of their numbers.
 SMALL_INTEGERS = frozenset(["int8", "uint8", "int16", "uint16", "int32", "uint32"])

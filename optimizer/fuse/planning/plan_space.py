@@ -17,8 +17,8 @@ from functools import cached_property
 from itertools import permutations
 
 from .fusion_candidates import Edge
-from .graph import Graph, mask, members
-from .plan import FusedOperator, PlainOperator
+from .fusion_plan import FusedOperator, PlainOperator
+from .planning_graph import Graph, mask, members
 from .template_costs import ROW_S, Cover, TemplateCosts
 
 # The groupings of so many aggregates are all tried: 203 of six.

@@ -14,8 +14,8 @@ import numpy as np
 
 from ....catalog.operators.functions import ShapeError
 from ..program.dag import Node, Program
-from ..program.operators import meaning
-from .graph import Graph
+from ..program.numpy_operators import meaning
+from .planning_graph import Graph
 
 # What is known of an element at a place where the driver is zero: its value, or nothing.
 Known = float | None

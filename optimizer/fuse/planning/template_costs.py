@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from .fusion_candidates import ADDITIVE, Edge, over
-from .graph import Graph
-from .machine import Limits, Machine
-from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .fusion_plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .machine_rates import Limits, Machine
+from .planning_graph import Graph
 from .sparsity import Known, at_zero, multiplies_unstored
 from .work import ONE_BY_ONE, SINGLE
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ....catalog.operators.functions import ShapeError
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
-from ..program.operators import meaning
+from ..program.numpy_operators import meaning
 
 # Relative to one addition in a vectorized loop, as in SystemML's cost model (PVLDB 2018, section
 # 4.3; the table of its ComputeCostMethods); primitives without a line cost 1. Functions are as

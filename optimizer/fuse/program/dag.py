@@ -1,9 +1,8 @@
 """A program over arrays as a DAG of operators; specifications say what each of them means.
 
-Operators have ONNX's names, or those of operators.py, and what ONNX passes as a list in an input
-(axes, a new shape, the bounds of a slice) stands in `attributes`, so that every input of a node is
-an array.
-Beside the specified operators there are three kinds of nodes:
+Operators have ONNX's names, or those of numpy_operators.py, and what ONNX passes as a list in an
+input (axes, a new shape, the bounds of a slice) stands in `attributes`, so that every input of a
+node is an array. Beside the specified operators there are three kinds of nodes:
 
 - Input: an array that is given when the program runs.
 - Constant: a number known beforehand, in `attributes["value"]` as a Python bool, int or float.
@@ -32,7 +31,7 @@ from typing import Any
 from ....catalog.errors import TensologError
 from ....catalog.operators import Specification
 from ....catalog.operators.expand import Expansion
-from .operators import meaning
+from .numpy_operators import meaning
 
 # Imported within functions: onnx, which planning does without.
 

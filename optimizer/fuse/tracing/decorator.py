@@ -35,7 +35,7 @@ from .trace import Family, Trace
 if TYPE_CHECKING:
     import duckdb
 
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
 
 # Imported within functions: what explains, and SciPy's objects, for who asks for them.
 

@@ -23,8 +23,8 @@ from .region_race import Race
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan
-    from ..planning.machine import Machine
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
+    from ..planning.machine_rates import Machine
 
 # Imported within functions: what plans and compiles, which calls too small to pay do without.
 
@@ -182,7 +182,7 @@ def prepare(program: Program, options: Options) -> Prepared:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan
         from ..codegen.launch import default_threads
-        from ..planning.machine import Machine
+        from ..planning.machine_rates import Machine
 
         machine = Machine.here(options.threads or default_threads())
         made.plan = _planned(made.program, machine, options)
@@ -235,8 +235,8 @@ def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan
 
     Where none does, NumPy wouldn't either, and the plan stays.
     """
-    from ..planning.machine import Limits
-    from ..planning.planner import FusionError, plan
+    from ..planning.fusion_planner import FusionError, plan
+    from ..planning.machine_rates import Limits
 
     made_plan = plan(program, machine, options.heuristic)
     if any(step.read_bytes + step.write_bytes > options.budget for step in made_plan.steps):
@@ -266,7 +266,7 @@ def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
     """Return a program rewritten, and the rules of the rule base that did so."""
     after = rewrite(program)
     try:
-        from ..program.rules import apply_rules
+        from ..program.rule_rewrites import apply_rules
 
         ruled, names = apply_rules(after)
     except Exception as defect:
@@ -286,8 +286,8 @@ def _expected_s(program: Program) -> tuple[float, float]:
     largest = max(entries, default=0)
     if largest * 1e-11 > tracing_s:
         return 0.0, 0.0  # a single pass over that array takes longer
-    from ..planning.machine import Machine
-    from ..planning.planner import unfused_s
+    from ..planning.fusion_planner import unfused_s
+    from ..planning.machine_rates import Machine
 
     tracing_s *= min(max(Machine.here(1).plain_s / _PLAIN_S, 1.0), _SLOWEST)
     calls = sum(not sparse.isdisjoint((node.id, *node.inputs)) for node in operators)

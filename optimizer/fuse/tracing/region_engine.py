@@ -17,7 +17,7 @@ from .expressions import Expression, Places, Record
 from .prepare import Options, Prepared, needless, prepare
 
 if TYPE_CHECKING:
-    from ..blocks.plan import BlockPlan
+    from ..blocks.block_plan import BlockPlan
 
 # Imported within functions: blocks, for arrays that come in some.
 
@@ -320,7 +320,7 @@ class Engine:
         if not any(isinstance(input_, Partitioned) for input_ in inputs):
             tunes = self.options.heuristic == "cost"
             return prepare(program, replace(self.options, repeats=self.repeats, tunes=tunes))
-        from ..blocks.plan import prepare_blocks
+        from ..blocks.block_plan import prepare_blocks
 
         return prepare_blocks(program, inputs, self.options)
 

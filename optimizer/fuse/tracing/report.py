@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ....catalog.errors import TensologError
 from ...report.notebook import Text
-from ..blocks.passes import prepared as prepared_pass
-from ..blocks.plan import BlockPlan
+from ..blocks.block_passes import prepared as prepared_pass
+from ..blocks.block_plan import BlockPlan
 from ..planning.fusion_candidates import refusal
-from ..planning.plan import FusedOperator, FusionPlan
+from ..planning.fusion_plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from .prepare import Prepared
 from .region_engine import Computed, Runner

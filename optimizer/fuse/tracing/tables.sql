@@ -1,5 +1,5 @@
 -- What `sql` of a fused function answers from: a kept region a row, its program, and its plan
--- (optimizer/fuse/planning/plan.py). Regions are numbered from 1, in the order in which they were planned.
+-- (optimizer/fuse/planning/fusion_plan.py). Regions are numbered from 1, in the order in which they were planned.
 
 CREATE TABLE region (
     region_id BIGINT, nodes BIGINT, kernels BIGINT, refusal VARCHAR, cost_s DOUBLE,

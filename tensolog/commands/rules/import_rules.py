@@ -12,7 +12,7 @@ from .. import options as shared
 from .arguments import counted, refuse
 
 if TYPE_CHECKING:
-    from ...rules.foreign.imported import Report
+    from ...rules.foreign.import_report import Report
 
 
 @click.command(
@@ -53,7 +53,7 @@ def import_rules(
     from ...profiles.machine import cores
     from ...progress import Progress
     from ...rules.foreign import import_rules as run
-    from ...rules.foreign.imported import Imported
+    from ...rules.foreign.import_report import Imported
 
     done = 0
     with Progress(quiet=as_json) as progress:
@@ -91,7 +91,7 @@ def _end(report: Report) -> None:
 
 
 def _said(imported: object) -> str:
-    from ...rules.foreign.imported import Imported
+    from ...rules.foreign.import_report import Imported
 
     assert isinstance(imported, Imported)
     if imported.conditions:

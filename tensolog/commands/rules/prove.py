@@ -172,7 +172,7 @@ def _prove(
     from ...rules.gate.ledger.ledger import Ledger
     from ...rules.gate.ledger.proof_tables import store_verdicts
     from ...rules.gate.ledger.renewal import orphans, renew, shipped_path
-    from ...rules.gate.parallel import prove_rules
+    from ...rules.gate.prover_pool import prove_rules
     from .verdict_text import verdict_text
 
     entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]

@@ -2,7 +2,8 @@
 
 What they mean stands in operators.ops, for the planner: which cells are needed, where zeros stay
 zeros. Kernels compute them by functions of their own, as exp(x) - 1 cancels and log(exp(x))
-overflows. A rule that matches ONNX's operators doesn't see them (rules.py), and no model has them.
+overflows. A rule that matches ONNX's operators doesn't see them (rule_rewrites.py), and no model
+has them.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ import numpy as np
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
 from ..tracing.prepare import Options, Prepared, prepare, rewritten
+from .block_passes import Pass, combine, prepared, run_pass
+from .block_places import Places, places
 from .partitioned import BlocksError, Partitioned, aligned, bytes_of, loaded, persisted, pieces
-from .passes import Pass, combine, prepared, run_pass
-from .places import Places, places
 from .rounds import Round, rounds, sized
 
 if TYPE_CHECKING:
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
 
 # Imported within functions: Dask's cluster, and what plans and compiles, which is loaded
 # with a first region that pays.
@@ -230,7 +230,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
 
 def _machine(options: Options) -> Any:
     from ..codegen.launch import default_threads
-    from ..planning.machine import Machine
+    from ..planning.machine_rates import Machine
 
     return Machine.here(options.threads or default_threads())
 
@@ -274,7 +274,7 @@ def _here_s(program: Program, partitioned: Mapping[int, Partitioned], options: O
 
 
 def _plan_s(program: Program, options: Options) -> float:
-    from ..planning.planner import plan
+    from ..planning.fusion_planner import plan
 
     if any(not node.size for node in program.nodes):
         return 0.0

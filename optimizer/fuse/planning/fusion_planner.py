@@ -17,9 +17,7 @@ from ....profiles.machine import cores
 from ...collector_pause import seldom_collected
 from ..program.dag import Program
 from .fusion_candidates import Conditions, conditions
-from .graph import Graph, Operand, mask, members
-from .machine import Limits, Machine
-from .plan import (
+from .fusion_plan import (
     FusedOperator,
     FusionPlan,
     Heuristic,
@@ -29,8 +27,10 @@ from .plan import (
     PlanCounts,
     Point,
 )
+from .machine_rates import Limits, Machine
+from .plan_search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
 from .plan_space import Operator, Region
-from .search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
+from .planning_graph import Graph, Operand, mask, members
 from .template_costs import INFINITE, TemplateCosts
 
 _KEPT = 1024

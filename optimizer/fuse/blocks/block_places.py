@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..program.dag import Node, Program
-from ..program.operators import FUNCTIONS
+from ..program.numpy_operators import FUNCTIONS
 
 Place = Literal["here", "blocks", "aggregate"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..gate.parallel import prove_rules
+from ..gate.prover_pool import prove_rules
 from ..gate.verdict import Verdict
 from ..language.parser import parse_rules
 from ..language.syntax import Rule

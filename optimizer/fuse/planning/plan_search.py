@@ -38,9 +38,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from .graph import mask, members
-from .plan import PlanCounts
+from .fusion_plan import PlanCounts
 from .plan_space import Operator, Region, Roots
+from .planning_graph import mask, members
 
 
 def fuse_all(region: Region) -> list[Operator]:

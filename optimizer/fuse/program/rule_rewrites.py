@@ -30,7 +30,7 @@ from ...graph.graph import Graph, TensorType, attribute_value
 from ...graph.graph import Node as GraphNode
 from ...match.rewrite import attribute_proto
 from .dag import LISTS, Node, Program, type_code
-from .operators import FUNCTIONS, OPSET
+from .numpy_operators import FUNCTIONS, OPSET
 from .value_rewrites import Builder
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _version() -> str:
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if file.name.endswith((".rules", ".jsonl", ".py")):
             digest.update(file.read_bytes())
-    digest.update((resources.files(str(__package__)) / "rules.py").read_bytes())
+    digest.update((resources.files(str(__package__)) / "rule_rewrites.py").read_bytes())
     return digest.hexdigest()[:16]
 
 
