@@ -57,7 +57,7 @@ _HOPS, _ROUNDS, _LEAST_ROUNDS, _LINK_S = 8, 15, 5, 3.0
 _STAGES, _ROWS, _WIDTH = 32, 64, 256
 _LIMIT_S = 60.0
 # No message is free: what the subtraction leaves is cut here.
-_LEAST_LATENCY_S = 1e-6
+LEAST_LATENCY_S = 1e-6
 
 Tell = Callable[[str, int, int, str], None]
 Places = tuple[tuple[int, ...], ...]
@@ -107,7 +107,7 @@ def measure_machine(
         for number, place in enumerate(places)
     )
     links = tuple(
-        Link(source.name, target.name, max(_LEAST_LATENCY_S, hop_s - stage_s), bytes_per_s)
+        Link(source.name, target.name, max(LEAST_LATENCY_S, hop_s - stage_s), bytes_per_s)
         for source, target in itertools.permutations(devices, 2)
     )
     return Cluster("this machine", devices, links)
@@ -215,7 +215,7 @@ def _processes(places: Places) -> StartGroup:
     """Return what starts a group of processes on the first and the last of the places."""
 
     def start(partition: Partition, folder: Path) -> WorkerGroup:
-        pinned = (places[0][:1], places[-1][:1])[: len(partition.devices)]
+        pinned = (places[0], places[-1])[: len(partition.devices)]
         starts = starts_of(partition, Start(folder / "model.onnx", 1), pinned)
         return WorkerGroup(partition, starts, partition.slots)
 
@@ -229,19 +229,41 @@ def _stage(threads: int, places: Places) -> tuple[float, float]:
     time, so that both are always busy, against the same in one stage. The second is what one stage
     takes longer while all processes compute it.
     """
-    model, feeds = _products()
-    with tempfile.TemporaryDirectory(prefix="tensolog-stage-") as name:
-        file = Path(name) / "products.onnx"
-        file.write_bytes(model.SerializeToString())
+    with _products_on_disk() as (file, model, feeds):
         busy_s, alone_s = (_busy(file, feeds, threads, some) for some in (places, places[:1]))
-        rows = _alone_and_apart(Path(name) / "row", model, _STAGES, _processes(places))
-        with rows as (_, apart):
-            busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
-    period_s = 1e-9 / sum(1 / float(np.median(times)) for times in busy)
+        period_s = _period(model, feeds, file.parent / "row", places)
     contention_s = max(0.0, busy_s - alone_s)
     # Half of the stages are on each of the two devices, which are both busy.
     stage_s = (2 * period_s - alone_s - contention_s / 2) / _STAGES
     return max(0.0, stage_s), contention_s / (4 * _STAGES * _WIDTH**2)
+
+
+def measure_stage(place: tuple[int, ...]) -> float:
+    """Return what running a stage takes in s, by two processes that share a processor.
+
+    For who may have no second one: all that they do is then done one after the other.
+    """
+    with _products_on_disk() as (file, model, feeds):
+        alone_s = _busy(file, feeds, 1, (place,))
+        period_s = _period(model, feeds, file.parent / "row", (place, place))
+    return max(0.0, (period_s - alone_s) / _STAGES)
+
+
+@contextlib.contextmanager
+def _products_on_disk() -> Iterator[tuple[Path, onnx.ModelProto, dict[str, Array]]]:
+    """Write a row of products; give its file, the model and what it is given."""
+    model, feeds = _products()
+    with tempfile.TemporaryDirectory(prefix="tensolog-stage-") as name:
+        file = Path(name) / "products.onnx"
+        file.write_bytes(model.SerializeToString())
+        yield file, model, feeds
+
+
+def _period(model: onnx.ModelProto, feeds: dict[str, Array], folder: Path, places: Places) -> float:
+    """Return the seconds between answers of a row that two processes compute in turns."""
+    with _alone_and_apart(folder, model, _STAGES, _processes(places)) as (_, apart):
+        busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
+    return 1e-9 / sum(1 / float(np.median(times)) for times in busy)
 
 
 @contextlib.contextmanager

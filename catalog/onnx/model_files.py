@@ -99,10 +99,10 @@ def _outside(
         return set()
     if external_data:
         return _initializers_above(model, by_tensor, _OUTSIDE_BYTES - 1)
-    outside = {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
+    found = {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
     if outside_bytes is not None:
-        outside |= _initializers_above(model, by_tensor, outside_bytes - 1)
-    return outside
+        found |= _initializers_above(model, by_tensor, outside_bytes - 1)
+    return found
 
 
 def _initializers_above(

@@ -40,8 +40,8 @@ def cheapest_within_intervals(
             break
         count *= 2
     costs.end_measuring()
-    selection, best = _extracted(egraph, costs, steps)
-    return best, cost_of(selection, selection)
+    own, best = _extracted(egraph, costs, steps)
+    return best, cost_of(own, own)
 
 
 def nodes_of(selection: Selection) -> set[int]:
@@ -51,8 +51,8 @@ def nodes_of(selection: Selection) -> set[int]:
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Selection, Extraction]:
     problem = problem_of(egraph, costs)
-    selection = original_selection(egraph, problem)
-    return selection, extract(problem, selection, steps)
+    own = original_selection(egraph, problem)
+    return own, extract(problem, own, steps)
 
 
 def _rival(

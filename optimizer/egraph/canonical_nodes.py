@@ -88,8 +88,8 @@ class Spelling:
         if lists:
             classes = list(operands)
             for position, array in lists.items():
-                identity = ("axes", operator, position, array.tobytes())
-                classes[position] = self.egraph.leaf(constant_of(array), identity)
+                own = ("axes", operator, position, array.tobytes())
+                classes[position] = self.egraph.leaf(constant_of(array), own)
             operands = tuple(classes)
         return operator, number, operands
 
@@ -121,13 +121,13 @@ class Spelling:
         columns = self.egraph.columns
         form = self._form(columns.operator(node))
         given = self.egraph.vocabulary.attributes[columns.attribute(node)].protos
-        spelled_defaults = []
+        found = []
         for name, default in form.from_the_end.items() if form else ():
             ranks = [self._rank(value) for value in columns.operands(node)]
             rank = None if form is None else form.attributes[name].rank_of(ranks, 1)
             if name not in given and rank is not None:
-                spelled_defaults.append((name, counted(default, rank)))
-        return spelled_defaults
+                found.append((name, counted(default, rank)))
+        return found
 
     def _form(self, number: int) -> _Form | None:
         """What of an operator may be spelled in several ways; None if nothing is known of it."""
@@ -137,17 +137,13 @@ class Spelling:
             schema = None if op.is_virtual else schema_for(op.domain, op.op_type, opset)
             form = None
             if schema is not None:
-                parameters = axis_parameters(op.domain, op.op_type, opset)
+                found = axis_parameters(op.domain, op.op_type, opset)
                 form = _Form(
                     op,
                     schema,
                     specification(op.domain, op.op_type, opset),
-                    {
-                        parameter.name: parameter
-                        for parameter in parameters
-                        if parameter.position is None
-                    },
-                    tuple(parameter for parameter in parameters if parameter.position is not None),
+                    {one.name: one for one in found if one.position is None},
+                    tuple(one for one in found if one.position is not None),
                 )
             self._forms[number] = form
         return self._forms[number]
@@ -274,13 +270,13 @@ class Spelling:
                 values[position] = constant.array().tolist()
         given = self.egraph.vocabulary.attributes[number].values
         try:
-            expansions = []
+            found = []
             for spelled in (axes, ordered):
                 if parameter.position is None:
-                    attributes: Mapping[str, object] = {**given, parameter.name: spelled}
+                    own: Mapping[str, object] = {**given, parameter.name: spelled}
                 else:
-                    attributes, values[parameter.position] = given, list(spelled)
-                expansions.append(form.described.expand(shapes, attributes, values=values))
+                    own, values[parameter.position] = given, list(spelled)
+                found.append(form.described.expand(shapes, own, values=values))
         except ShapeError:
             return False
-        return expansions[0] == expansions[1]
+        return found[0] == found[1]

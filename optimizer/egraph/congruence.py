@@ -220,21 +220,21 @@ class Columns:
         index_keys, index_nodes = self._sorted_index()
         wanted = keys[first]
         places = np.searchsorted(index_keys, wanted)
-        is_present = np.zeros(len(first), bool)
+        found = np.zeros(len(first), bool)
         inside = places < len(index_keys)
-        is_present[inside] = index_keys[places[inside]] == wanted[inside]
+        found[inside] = index_keys[places[inside]] == wanted[inside]
         nodes = np.empty(len(first), np.int64)
-        nodes[is_present] = index_nodes[places[is_present]]
-        if not exact or not _are_equal(rows.take(first[is_present]), self.rows(nodes[is_present])):
+        nodes[found] = index_nodes[places[found]]
+        if not exact or not _are_equal(rows.take(first[found]), self.rows(nodes[found])):
             self._reseed()
             return self.intern(rows, widths)
-        made = ~is_present
+        made = ~found
         count = int(made.sum())
         if count:
             asked = np.flatnonzero(made)[np.argsort(first[made])]  # numbered as asked for
-            output_counts = widths[first[asked]]
-            fresh = self.new_classes(int(output_counts.sum()))
-            nodes[asked] = self.append(rows.take(first[asked]), output_counts, fresh)
+            own = widths[first[asked]]
+            fresh = self.new_classes(int(own.sum()))
+            nodes[asked] = self.append(rows.take(first[asked]), own, fresh)
             self._index = (
                 np.insert(index_keys, places[made], wanted[made]),
                 np.insert(index_nodes, places[made], nodes[made]),
@@ -294,6 +294,11 @@ class Columns:
             return nodes
         return self.intern(self.rows(nodes), self._widths.data[nodes])[0]
 
+    def drop(self, nodes: Ints) -> None:
+        """Let e-nodes be dead: an equal one is there, or no program would contain them."""
+        self._alive.data[nodes] = 0
+        self._forget()
+
     # ---------------------------------------------------------------------------- equality
 
     def union(self, a: Ints, b: Ints) -> None:
@@ -332,9 +337,9 @@ class Columns:
         a = self._outputs.data[segments(self._output_starts.data[kept], widths)]
         b = self._outputs.data[segments(self._output_starts.data[twins], widths)]
         a, b = self.canonical(a), self.canonical(b)
-        differs = (a != b) & (a != NONE) & (b != NONE)
-        if differs.any():
-            self._pending.append((a[differs], b[differs]))
+        apart = (a != b) & (a != NONE) & (b != NONE)
+        if apart.any():
+            self._pending.append((a[apart], b[apart]))
 
     def _stamp_changes(self, before: Ints, moved: Ints) -> None:
         """A match may be new where a class that took part in a union is read or given."""

@@ -113,14 +113,14 @@ def _float_values(graph: onnx.GraphProto) -> set[str]:
 
 def _shapes(graph: onnx.GraphProto) -> Shapes:
     """Give the sizes that are known, by value; None for one that is free."""
-    shapes: Shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    found: Shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for entry in (*graph.value_info, *graph.input, *graph.output):
         type_ = entry.type.tensor_type
         if type_.HasField("shape"):
-            shapes[entry.name] = tuple(
+            found[entry.name] = tuple(
                 size.dim_value if size.HasField("dim_value") else None for size in type_.shape.dim
             )
-    return shapes
+    return found
 
 
 def _widened(node: onnx.NodeProto, double: Double) -> onnx.NodeProto:

@@ -196,10 +196,10 @@ class Contest:
     def keeps_nonfinite(self, plan: Plan) -> bool:
         """Tell whether a plan gives NaN and infinities where the original does, on drawn inputs."""
         try:
-            deviations = self._verifier.deviations(plan.name, plan.source, among=NONFINITE)
+            found = self._verifier.deviations(plan.name, plan.source, among=NONFINITE)
         except Exception:  # what does not run loses nothing: `verify` says why it is refused
             return True
-        return all(deviation.within for deviation in deviations)
+        return all(deviation.within for deviation in found)
 
     def time(
         self,
@@ -266,17 +266,15 @@ class Contest:
         finalists: int | None = None,
     ) -> dict[str, Lap]:
         """Time plans as `time` does; those that the runtime refuses have no lap."""
-        end, remaining = self.clock() + budget_s, list(plans)
+        end, left = self.clock() + budget_s, list(plans)
         while True:
             try:
                 share = max(0.0, end - self.clock())
-                return self.time(
-                    remaining, share, phase=phase, reference=reference, finalists=finalists
-                )
+                return self.time(left, share, phase=phase, reference=reference, finalists=finalists)
             except RaceError as error:  # one that is refused must not hide the others
                 if error.model in ("", reference):
                     return {}
-                remaining = [plan for plan in remaining if plan.name != error.model]
+                left = [plan for plan in left if plan.name != error.model]
 
     def opening(self, plan: Plan, budget_s: float) -> Lap | None:
         """Time how long a plan takes to be opened, and the original; None without the time."""

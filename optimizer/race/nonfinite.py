@@ -39,12 +39,10 @@ def losing_rules(
         return set()
     bare = planner.simplify("no rules", rules=())
     forced = (
-        planner.apply_everywhere(rule.name, bare, [rule])
-        for rule in planner.always
-        if rule.name in suspects
+        planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
     )
     losing = {
-        plan.name for plan in forced if not contest.keeps_nonfinite(candidate_files.placed(plan))
+        one.name for one in forced if not contest.keeps_nonfinite(candidate_files.placed(one))
     }
     return losing or set(suspects)
 

@@ -46,17 +46,17 @@ def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> li
     race too.
     """
     end = time.monotonic() + budget_s
-    best: list[Plan] = []
+    found: list[Plan] = []
     for number, plan in enumerate(plans):
-        remaining_s = end - time.monotonic()
+        left = end - time.monotonic()
         # No less than a plan takes with one way beside it, and to see what it runs.
-        share = max(remaining_s / (len(plans) - number), 3 * contest.entry_s)
-        if share > remaining_s:
+        share = max(left / (len(plans) - number), 3 * contest.entry_s)
+        if share > left:
             break
-        best += _of_one(contest, plan, share)
-    for plan in best:
+        found += _of_one(contest, plan, share)
+    for plan in found:
         contest.verify(plan)
-    return best
+    return found
 
 
 def promising(

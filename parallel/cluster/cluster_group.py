@@ -214,12 +214,12 @@ class ClusterGroup(Group):
     def _deliver(self, stage: int, slot: int, state: int, sequence: int, reason: str) -> None:
         os.write(self._callers[slot][1], done_message(stage, slot, state, sequence, reason))
 
-    def _lose(self, number: int, reason: str) -> None:
+    def _lose(self, number: int, error: ConnectionLostError) -> None:
         """Note that a worker is gone; lanes that wait are woken."""
         with self._losing:
             self.is_lost = True
             if not self._reason:
-                self._reason = f"the worker at {self._addresses[number]} was lost: {reason}"
+                self._reason = f"the worker at {self._addresses[number]} was lost: {error}"
                 os.write(self._hang_up, b"l")
 
     def kill(self) -> None:

@@ -30,12 +30,18 @@ _HELLO_S = 5.0
 # Bytes that are copied to be sent at once rather than in several packets.
 _TOGETHER_BYTES = 1 << 16
 _BUFFER_BYTES = 1 << 22
+# The kernel passes at most 253 descriptors with a message (SCM_MAX_FD).
+_MOST_DESCRIPTORS = 250
 # A machine that is gone without a word is noticed after about so long.
 _SILENCE_S = 15
 
 
 class ConnectionLostError(TensologError):
     """The other side of a connection is gone, or can't be reached."""
+
+
+class MessageError(ConnectionLostError):
+    """What came through a connection is no message of a group: it is of no use any more."""
 
 
 @dataclass(frozen=True)
@@ -205,11 +211,14 @@ def receive_message(connection: socket.socket, limit_s: float | None = None) -> 
     receive_into(connection, memoryview(head))
     (length,) = _LENGTH.unpack(head)
     if length > _MOST_MESSAGE_BYTES:
-        raise ConnectionLostError(f"a message of {length} bytes is none of a group's")
+        raise MessageError(f"a message of {length} bytes is none of a group's")
     text = bytearray(length)
     receive_into(connection, memoryview(text))
     connection.settimeout(None)
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise MessageError(f"a message that is none of a group's: {error}") from error
 
 
 def send_file(connection: socket.socket, file: Path) -> None:
@@ -238,17 +247,25 @@ def exchange_descriptors(connection: socket.socket, ours: list[int], count: int)
     connection.settimeout(_CONNECT_S)
     received: list[int] = []
     try:
-        socket.send_fds(connection, [b"d"], ours)
-        data, received, _, _ = socket.recv_fds(connection, 1, count)
-    except OSError as error:
-        raise ConnectionLostError(error.strerror or str(error)) from error
-    if data != b"d" or len(received) != count:
+        for first in range(0, max(1, len(ours)), _MOST_DESCRIPTORS):
+            socket.send_fds(connection, [b"d"], ours[first : first + _MOST_DESCRIPTORS])
+        for _ in range(0, max(1, count), _MOST_DESCRIPTORS):
+            # What one message has comes with its byte, never with another one's.
+            data, found, _, _ = socket.recv_fds(connection, 1, _MOST_DESCRIPTORS)
+            received += found
+            if data != b"d":
+                raise ConnectionLostError("it passed no descriptors")
+        if len(received) != count:
+            raise MessageError(f"it passed {len(received)} descriptors, and not {count}")
+    except (OSError, ConnectionLostError) as error:
         for descriptor in received:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-        raise ConnectionLostError("it passed other descriptors than it was to")
+        if isinstance(error, OSError):
+            raise ConnectionLostError(error.strerror or str(error)) from error
+        raise
     connection.settimeout(None)
-    return list(received)
+    return received
 
 
 def shut(connection: socket.socket) -> None:

@@ -14,19 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from ..devices import Cluster, Device, Link
-from ..measure import Tell, measure_link, measure_rates
+from ..measure import LEAST_LATENCY_S, Tell, measure_link, measure_rates, measure_stage
 from ..runnable_plan import Partition
+from ..serving.processor_claims import claim_processors
 from .cluster_group import ClusterGroup, StageFiles
 from .engine import Engine, EngineError, Worker
 from .places import Place
 
 _MEASURING_S = 300.0
-_STAGE_S = 1e-6
+# That it is above 0 says that a device hands over what it gives at the end of a stage.
+_LEAST_STAGE_S = 1e-6
 
 
 async def rates_here(threads: int, dask_worker: Any = None) -> dict[str, float]:
     """Measure the machine of a worker, in which this runs, beside what the worker does."""
-    return await asyncio.to_thread(measure_rates, threads, ((),))
+    return await asyncio.to_thread(_rates, threads)
+
+
+def _rates(threads: int) -> dict[str, float]:
+    """Return rates of a worker's processor and what a stage takes there; keys are a Device's."""
+    rates = measure_rates(threads, ((),))
+    claim = claim_processors([1])
+    try:
+        return {**rates, "stage_s": max(_LEAST_STAGE_S, measure_stage(claim.places[0][:1]))}
+    finally:
+        claim.release()
 
 
 def measure_cluster(address: str, *, tell: Tell | None = None) -> Cluster:
@@ -59,9 +71,6 @@ def measure_cluster(address: str, *, tell: Tell | None = None) -> Cluster:
                 processor=worker.processor,
                 node=worker.host,
                 fingerprint=worker.fingerprint,
-                # Not apart from the link, of which it is a small part: that it is above 0 says that
-                # a device hands over what it gives at the end of a stage.
-                stage_s=_STAGE_S,
                 address=worker.address,
                 **rates[worker.address],
             )
@@ -78,11 +87,17 @@ def measure_cluster(address: str, *, tell: Tell | None = None) -> Cluster:
             f"workers of {address}",
             tuple(devices),
             tuple(
-                Link(devices[i].name, devices[j].name, *links[min(i, j), max(i, j)])
+                _as_link(devices[i], devices[j], *links[min(i, j), max(i, j)])
                 for i, j in itertools.permutations(range(len(devices)), 2)
             ),
             address,
         )
+
+
+def _as_link(source: Device, target: Device, hop_s: float, bytes_per_s: float) -> Link:
+    """Return a link whose latency is what a hop adds beyond the stage that runs after it."""
+    latency_s = max(LEAST_LATENCY_S, hop_s - target.stage_s)
+    return Link(source.name, target.name, latency_s, bytes_per_s)
 
 
 def tournament(count: int) -> Iterator[list[tuple[int, int]]]:

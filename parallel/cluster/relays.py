@@ -24,16 +24,17 @@ from ..runnable_plan import CALLER, Partition
 from ..serving.part_messages import (
     DONE_BYTES,
     FAILED,
+    MOST_REASON_BYTES,
     done_message,
     read_done,
     read_steps,
     unpack_done,
 )
 from ..serving.shared_memory import SharedMemory
-from .connections import ConnectionLostError, receive_into, send, shut
+from .connections import ConnectionLostError, MessageError, receive_into, send, shut
 
-# The state of a message that a site has ended, with the reason.
-LOST = 2
+# The state of a message that a stage is done, and that a site has ended, with the reason.
+DONE, LOST = 0, 2
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,24 @@ class Layout:
             wanted = {number for one in stages for number in one.reads}
         return tuple(number for number in gives if number in wanted)
 
+    def check(self, site: int, stage: int, slot: int, state: int, length: int) -> None:
+        """Raise MessageError unless a site may send a message with this stage, slot and so on."""
+        if site == CALLER or state == LOST:
+            is_there = stage == CALLER
+        else:
+            stages = self.partition.stages
+            is_there = 0 <= stage < len(stages) and self.sites[stages[stage].device] == site
+        if (
+            not is_there
+            or slot >= self.slots
+            or state not in (DONE, FAILED, LOST)
+            or length > MOST_REASON_BYTES
+        ):
+            raise MessageError(
+                f"a message of stage {stage}, slot {slot}, state {state}, {length} bytes is none "
+                "that this group has: tensolog there may be another one than here"
+            )
+
     def waiting(self, stage: int, site: int) -> list[int]:
         """Return the devices of a site that wait for a stage, or for the caller."""
         stages = self.partition.stages
@@ -84,8 +103,9 @@ class Layout:
 class Relay:
     """Passes on to site `there` what is written into `inbox`, and delivers what comes from it.
 
-    `deliver(stage, slot, state, sequence, reason)` tells who waits here; `lost(reason)` is called
-    once where the other site is gone.
+    `deliver(stage, slot, state, sequence, reason)` tells who waits here; `lost(error)` is called
+    where nothing can be passed any more, whatever the reason: a MessageError where the other site
+    sent something that it can't have meant.
     """
 
     layout: Layout
@@ -94,7 +114,7 @@ class Relay:
     connection: socket.socket
     memories: Sequence[SharedMemory]
     deliver: Callable[[int, int, int, int, str], None]
-    lost: Callable[[str], None]
+    lost: Callable[[ConnectionLostError], None]
     inbox: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -148,8 +168,8 @@ class Relay:
                     self._pass(stage, slot, state, sequence, "")
         except EOFError:
             return
-        except OSError as error:
-            self.lost(error.strerror or str(error))
+        except Exception as error:  # requests would wait for ever for a relay that ends in silence
+            self.lost(_loss(error))
         finally:
             os.close(self._read)
 
@@ -166,15 +186,27 @@ class Relay:
             while True:
                 receive_into(self.connection, memoryview(head))
                 stage, slot, state, length, sequence = unpack_done(bytes(head))
+                self.layout.check(self.there, stage, slot, state, length)
                 text = bytearray(length)
                 receive_into(self.connection, memoryview(text))
                 reason = text.decode(errors="replace")
                 if state == LOST:
-                    self.lost(reason)
+                    self.lost(ConnectionLostError(reason))
                     return
                 if state != FAILED:
                     for number in self._received(stage):
                         receive_into(self.connection, self._bytes(number, slot))
                 self.deliver(stage, slot, state, sequence, reason)
-        except (ConnectionLostError, OSError) as error:
-            self.lost(str(error))
+        except Exception as error:  # as above
+            if isinstance(error, MessageError):
+                self.tell_lost(str(error))
+            self.lost(_loss(error))
+
+
+def _loss(error: Exception) -> ConnectionLostError:
+    """Say why nothing is passed any more."""
+    if isinstance(error, ConnectionLostError):
+        return error
+    if isinstance(error, OSError):
+        return ConnectionLostError(error.strerror or str(error))
+    return MessageError(f"what it sent can't be passed on: {error!r}")

@@ -29,11 +29,13 @@ from ..runnable_plan import CALLER, Partition
 from ..serving.instance import START_S, Start
 from ..serving.part_messages import step_message
 from ..serving.process import WorkerProcess
+from ..serving.processor_claims import ProcessorClaim, claim_processors
 from ..serving.shared_memory import SharedMemory
 from .connections import (
     Address,
     ConnectionLostError,
     Listener,
+    MessageError,
     connect,
     exchange_descriptors,
     is_shared,
@@ -108,6 +110,7 @@ class WorkerSite:
         self._reads: dict[int, int] = {}  # the other ends, of the devices here
         self._callers: list[int] = []  # by slot
         self._descriptors: list[int] = []
+        self._claim: ProcessorClaim | None = None
         self._ended = threading.Event()
         self._wake = os.pipe()
         self._lock = threading.Lock()
@@ -234,7 +237,7 @@ class WorkerSite:
                 connection,
                 self._memories,
                 self._deliver,
-                lambda reason: self._end(""),
+                self._lose,
             )
         if not self._callers:
             self._callers = [self._relays[CALLER].inbox] * self._layout.slots
@@ -256,13 +259,17 @@ class WorkerSite:
             "memories": memories,
         }
         writes = {one for one in (*inboxes, *self._callers, *memories) if one >= 0}
-        for device in self._devices:
+        threads = [self._threads[device] for device in self._devices]
+        with contextlib.suppress(ValueError):  # of fewer processors they take turns
+            self._claim = claim_processors(threads)
+        places = ((),) * len(threads) if self._claim is None else self._claim.places
+        is_alone = self._claim is not None and self._claim.others == "none"
+        for device, place in zip(self._devices, places, strict=True):
             start = Start(
                 self._folder / "model.onnx",
                 self._threads[device],
-                # Which cores are whose is up to those who started the workers; threads of two
-                # workers would keep each other from them.
-                spins=False,
+                place,
+                spins=is_alone,
                 memory_limit_bytes=self._limits[device],
             )
             read = self._reads[device]
@@ -281,6 +288,10 @@ class WorkerSite:
         message = step_message(stage, slot, state, sequence)
         for device in self._layout.waiting(stage, self._number):
             os.write(self._inboxes[device], message)
+
+    def _lose(self, error: ConnectionLostError) -> None:
+        """End where another site is gone, which the others notice, or sent what it can't mean."""
+        self._end(str(error) if isinstance(error, MessageError) else "")
 
     def _watch(self) -> None:
         """Wait until a process or another site ends."""
@@ -310,6 +321,8 @@ class WorkerSite:
         for process in self._processes.values():
             process.kill()
             process.leave()
+        if self._claim is not None:
+            self._claim.release()
         for relay in self._relays.values():
             relay.end()
         for relay in self._relays.values():

@@ -110,7 +110,10 @@ class Instance:
         return self._outputs.read(self._call("run", limit_s, self._inputs.write(feeds)))
 
     def load(self, key: str, feeds: Mapping[str, Array], limit_s: float) -> None:
-        """Bind tensors to be timed, and run them twice; see `start_timing`."""
+        """Bind tensors to be timed, and run them; see `start_timing`.
+
+        `key` stands for tensors of certain shapes: they are run twice the first time, then once.
+        """
         places = self._inputs.write({name: [array] for name, array in feeds.items()})
         self.resident_bytes = self._call("load", limit_s, key, places)
 

@@ -14,7 +14,7 @@ _STEP = struct.Struct("<iHHQ")  # stage or CALLER, slot, state, sequence of the 
 _DONE = struct.Struct("<iHHHQ")  # stage, slot, state, bytes of the reason, sequence
 DONE_BYTES = _DONE.size
 _MOST_STEPS = 256
-_MOST_REASON_BYTES = 400  # POSIX lets pipes break what is longer than 512 bytes
+MOST_REASON_BYTES = 400  # POSIX lets pipes break what is longer than 512 bytes
 
 
 def step_message(stage: int, slot: int, state: int, sequence: int) -> bytes:
@@ -29,7 +29,7 @@ def read_steps(descriptor: int) -> Iterator[tuple[int, int, int, int]]:
 
 def done_message(stage: int, slot: int, state: int, sequence: int, reason: str = "") -> bytes:
     """Say to the caller that a stage which it waits for is done."""
-    text = reason.encode()[:_MOST_REASON_BYTES]
+    text = reason.encode()[:MOST_REASON_BYTES]
     return _DONE.pack(stage, slot, state, len(text), sequence) + text
 
 

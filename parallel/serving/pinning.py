@@ -2,13 +2,14 @@
 
 An instance stays within one memory node where it fits there, and instances are spread over all
 nodes: both sockets of a machine are used, and no instance reads its weights from the other one.
-Within a node whole cores are given first, then the second threads of cores.
+Within a node whole cores are given first, then the second threads of cores. What pools of this
+machine have already is taken last (processor_claims.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,19 +52,31 @@ def assign(
 
 
 def assign_each(
-    counts: Sequence[int], available: Sequence[Processor]
+    counts: Sequence[int],
+    available: Sequence[Processor],
+    claims: Mapping[int, int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Give each instance as many processors as `counts` says; ValueError where there are few."""
+    """Give each instance as many processors as `counts` says; ValueError where there are few.
+
+    `claims` says how many others have a processor, by its number: those of the fewest come first.
+    """
     if sum(counts) > len(available):
         raise ValueError(f"{_asked(counts)} on {len(available)} processors")
+    others = claims or {}
+
+    def load(processor: Processor) -> int:
+        return others.get(processor.number, 0)
+
     nodes: dict[int, list[Processor]] = {}
-    for processor in sorted(available, key=lambda entry: (entry.sibling, entry.number)):
+    for processor in sorted(available, key=lambda one: (load(one), one.sibling, one.number)):
         nodes.setdefault(processor.node, []).append(processor)
     assigned = []
     for threads in counts:
-        # The emptiest node; where none has room enough, what is free anywhere.
-        free = max(nodes.values(), key=len)
-        if len(free) >= threads:
+        # The node with the fewest claims, and of equal ones the emptiest; where none has room
+        # enough, what is free anywhere.
+        roomy = [rest for rest in nodes.values() if len(rest) >= threads]
+        if roomy:
+            free = min(roomy, key=lambda rest: (sum(map(load, rest[:threads])), -len(rest)))
             taken, free[:] = free[:threads], free[threads:]
         else:
             taken = []
@@ -83,11 +96,30 @@ def here(instances: int, threads: int) -> tuple[tuple[int, ...], ...]:
     return here_each([threads] * instances)
 
 
-def here_each(counts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Assign the processors that this process may use, as many to each instance as it asks for."""
+def here_each(
+    counts: Sequence[int], claims: Mapping[int, int] | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """Assign the processors that this process may use, as many to each instance as it asks for.
+
+    Of a container that is bound by a quota, and not by a mask, each instance gets all processors of
+    a node: containers beside it, which are not seen, may have any of them as well.
+    """
     if sum(counts) > cores():
         raise ValueError(f"{_asked(counts)}, and {cores()} cores may be used")
-    return assign_each(counts, topology(processors()))
+    available = topology(processors())
+    places = assign_each(counts, available, claims)
+    if not has_quota():
+        return places
+    nodes = {processor.number: processor.node for processor in available}
+    return tuple(
+        tuple(sorted(n for n in nodes if nodes[n] in {nodes[one] for one in place}))
+        for place in places
+    )
+
+
+def has_quota() -> bool:
+    """Tell whether fewer cores may be kept busy than there are processors to run on."""
+    return cores() < len(processors())
 
 
 def _asked(counts: Sequence[int]) -> str:

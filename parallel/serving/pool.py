@@ -26,8 +26,8 @@ from ...profiles.machine import cores
 from ..choosing.deployment import Deployment, DeploymentError, read_deployment
 from ..choosing.settings import Setting
 from .instance import Array, Instance, Slot, Start
-from .pinning import here, here_each
 from .process import InstanceError, RunError
+from .processor_claims import ProcessorClaim, claim_processors
 from .requests import MOST_LOSSES, Part, Queue, Request
 from .source import GroupSource, InstanceSource, Runner, Source
 from .worker_group import WorkerGroup, starts_of
@@ -74,6 +74,7 @@ class ParallelSession:
         self._drivers: list[_Driver] = []
         self._lock = threading.Lock()
         self._cluster: ClusterSources | None = None
+        self._claim: ProcessorClaim | None = None
         if plan.remote is not None:
             self._sources = self._on_cluster()
         else:
@@ -86,6 +87,8 @@ class ParallelSession:
             driver.thread.start()
         # A session that nobody has any more ends its instances; so does the interpreter's end.
         weakref.finalize(self, self._queue.close, ClosedError("the session is gone"))
+        if self._claim is not None:
+            weakref.finalize(self, self._claim.release)
         try:
             for driver in self._drivers:
                 driver.opened.result()
@@ -96,8 +99,8 @@ class ParallelSession:
 
     def _whole(self) -> list[Source]:
         """Return where instances come from that each have the whole model."""
-        places = here(self.setting.instances, self.setting.threads)
-        return [InstanceSource(self._start(place)) for place in places]
+        self._claim = claim_processors([self.setting.threads] * self.setting.instances)
+        return [InstanceSource(self._start(place)) for place in self._claim.places]
 
     def _divided(self) -> list[Source]:
         """Return where groups of workers come from, each with the parts of a model."""
@@ -105,7 +108,8 @@ class ParallelSession:
         assert partition is not None
         slots = partition.slots
         try:
-            places = here_each(list(partition.threads) * instances)
+            self._claim = claim_processors(list(partition.threads) * instances)
+            places = self._claim.places
         except ValueError as error:
             warnings.warn(
                 f"{error}: workers take turns; deploy the model here", TensologWarning, stacklevel=4
@@ -135,11 +139,20 @@ class ParallelSession:
             self.plan.model_path,
             self.setting.threads,
             processors,
-            # Threads that wait busily for each other cost others nothing where each has a processor
-            # of its own; where instances can't be pinned they would take turns with them.
-            spins=self.setting.instances == 1 or hasattr(os, "sched_setaffinity"),
+            spins=self._spins(),
             memory_limit_bytes=self._memory_limit_bytes,
         )
+
+    def _spins(self) -> bool:
+        """Tell whether threads wait busily for each other.
+
+        That costs others nothing where each has a processor of its own. Threads that share some
+        with another pool, or instances that are not pinned, would take turns with those who wait.
+        """
+        if self._claim is None:
+            return False
+        of_others = {"none": True, "some": False, "unknown": self.setting.instances == 1}
+        return of_others[self._claim.others]
 
     @property
     def restarts(self) -> int:
@@ -230,6 +243,8 @@ class ParallelSession:
             driver.thread.join(_CLOSE_S)
         if self._cluster is not None:
             self._cluster.close()
+        if self._claim is not None:
+            self._claim.release()
         self._fail_rest(ClosedError("the session was closed before the request was run"))
 
     def __enter__(self) -> Self:

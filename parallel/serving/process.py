@@ -17,9 +17,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ...catalog.errors import TensologError
+from .shared_memory import anonymous_file
 
+# Arguments come in a file: those of a command have room for 128 KiB, and a partition may have more.
 _CODE = (
-    "import json, sys; arguments = json.loads(sys.argv[1]); sys.path[:] = arguments.pop('path')\n"
+    "import json, os, sys\n"
+    "with os.fdopen(int(sys.argv[1]), 'rb') as file: arguments = json.load(file)\n"
+    "sys.path[:] = arguments.pop('path')\n"
     "from {package}.{module} import main; main(arguments)"
 )
 _END_S = 2.0
@@ -52,11 +56,13 @@ class WorkerProcess:
         told = json.dumps({**arguments, "path": path, "pipe": there.fileno()})
         code = _CODE.format(package=__package__, module=module)
         try:
-            with there, _interrupts_wait():
+            with there, os.fdopen(anonymous_file(), "wb") as file, _interrupts_wait():
+                file.write(told.encode())
+                file.seek(0)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", code, told],
+                    [sys.executable, "-c", code, str(file.fileno())],
                     stdin=subprocess.DEVNULL,
-                    pass_fds=(there.fileno(), *descriptors),
+                    pass_fds=(there.fileno(), file.fileno(), *descriptors),
                     env={**os.environ, **_ONE_THREAD},
                 )
         except OSError as error:

@@ -28,7 +28,7 @@ class SharedMemory:
 
     def __init__(self, descriptor: int | None = None) -> None:
         """Make one, or open what another process made."""
-        self.descriptor = _anonymous() if descriptor is None else descriptor
+        self.descriptor = anonymous_file() if descriptor is None else descriptor
         self._map: mmap.mmap | None = None
 
     def write(self, arrays: Mapping[str, Sequence[Array]]) -> dict[str, Place]:
@@ -87,7 +87,8 @@ class SharedMemory:
         return self._map
 
 
-def _anonymous() -> int:
+def anonymous_file() -> int:
+    """Open a file that has no name, and is gone with the last descriptor of it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("tensolog")
     with tempfile.TemporaryFile() as file:  # it has no name by now

@@ -7,6 +7,7 @@ and are lost together: the first driver that notices starts the next group.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -42,7 +43,7 @@ class Runner(Protocol):
         ...
 
 
-class Source:
+class Source(ABC):
     """Opens what runs requests; `opened` counts how often that had to be."""
 
     def __init__(self) -> None:
@@ -50,9 +51,9 @@ class Source:
         self._gate = threading.Condition()
         self._running = 0
 
+    @abstractmethod
     def open(self, number: int) -> Runner:
         """Return what runs the requests of a driver; raises what opening the model raises."""
-        raise NotImplementedError
 
     @contextmanager
     def turn(self, *, alone: bool) -> Iterator[None]:

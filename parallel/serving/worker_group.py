@@ -13,6 +13,7 @@ import os
 import select
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from .process import InstanceError, RunError, WorkerProcess
 from .shared_memory import SharedMemory
 
 
-class Group:
+class Group(ABC):
     """What runs the stages of a partition, wherever that is; `lane` gives what runs requests.
 
     In this process are the memory of each owner of tensors, the caller first, and for each slot a
@@ -47,29 +48,29 @@ class Group:
         self._first: list[int] = []
 
     @property
+    @abstractmethod
     def pids(self) -> list[int]:
         """Number the processes of this machine."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ready(self) -> None:
         """Wait until all stages are open; ModelError where the runtime refuses one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill(self) -> None:
         """End all that runs at once; all that is under way is lost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """End all that runs; no lane may be used any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def channels(self, slot: int) -> tuple[int, list[int]]:
         """Return the descriptor of what is done in a slot, and those that tell of lost workers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lost(self, descriptors: Collection[int]) -> str:
         """End the group of which some workers hung up; say how the first of these ended."""
-        raise NotImplementedError
 
     def lane(self, slot: int) -> Lane:
         """Return what runs requests in a slot, to be closed once; InstanceError if all is lost."""

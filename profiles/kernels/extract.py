@@ -36,14 +36,14 @@ def kernels_of(
     constants |= {tensor.values.name for tensor in graph.sparse_initializer}
     constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
     known = is_constant or constants.__contains__
-    kernels = []
+    found = []
     for node in graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             continue
         kernel = kernel_of(node, shapes, constant, opsets, known)
         if kernel is not None:
-            kernels.append((node.name or next(filter(None, node.output), ""), kernel))
-    return kernels
+            found.append((node.name or next(filter(None, node.output), ""), kernel))
+    return found
 
 
 def kernel_of(

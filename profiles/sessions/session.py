@@ -152,6 +152,10 @@ def reason_of(error: Exception) -> str:
     return _CODES.sub("", " ".join(str(error).split()))[:MOST_LETTERS]
 
 
+Outputs = tuple[tuple[int, tuple[int, ...]], ...]
+"""The type of elements, as ONNX numbers them, and the shape of each output."""
+
+
 class BoundRun:
     """A session with its inputs and outputs bound to fixed buffers; `time` runs it.
 
@@ -165,31 +169,47 @@ class BoundRun:
         feeds: Mapping[str, np.ndarray[Any, Any]],
         *,
         own_time: bool = OWN_TIME,
+        outputs: Outputs | None = None,
     ) -> None:
-        """Bind `feeds` (by input name) and run once to learn the outputs' shapes.
+        """Bind `feeds` (by input name) and run twice, first to learn the types of the outputs.
 
-        `own_time` says whether a single thread is timed by its own clock, see `time`.
+        Where these are known as `outputs`, of another such run with feeds of the same shapes, the
+        first run is spared. `own_time` says whether a single thread is timed by its own clock, see
+        `time`.
         """
         self._session = session
         alone = session.get_session_options().intra_op_num_threads == 1
         self._clock = time.thread_time_ns if alone and own_time else time.perf_counter_ns
         self.feeds = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
+        self._values: Sequence[Any] | None = None
         # Python's wrapper of a run takes longer where it is given options, longer than some models:
         # only runs that last have them.
         self._options = _endable_options()
         try:
-            self._binding = self._bind()
+            self._binding = self._bind(outputs)
             taken = self.time()
         except Exception:  # strings, sequences and optionals can't be bound: run them unbound
-            self._binding = None
+            self._binding = self._values = None
             taken = self.time()
         if taken < _SHORT_NS:
             self._options = None
 
-    def _bind(self) -> Any:
+    @property
+    def outputs(self) -> Outputs | None:
+        """Return the types of the outputs; None where they can't be bound."""
+        if self._values is None:
+            return None
+        return tuple((value.element_type(), tuple(value.shape())) for value in self._values)
+
+    def _bind(self, known: Outputs | None) -> Any:
         values = {name: ort_value(array) for name, array in self.feeds.items()}
         names = [entry.name for entry in self._session.get_outputs()]
-        outputs = self._session.run_with_ort_values(names, values, self._options)
+        if known is None:
+            outputs = self._session.run_with_ort_values(names, values, self._options)
+        else:
+            make = onnxruntime.OrtValue.ortvalue_from_shape_and_type
+            outputs = [make(list(shape), element_type) for element_type, shape in known]
+        self._values = outputs
         binding = self._session.io_binding()
         for name, value in values.items():
             binding.bind_ortvalue_input(name, value)

@@ -39,7 +39,7 @@ class Candidate:
 
 def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
     """What to try to prove, in order; ShapeClashError where no reading fits any sizes."""
-    distinct: list[Candidate] = []
+    found: list[Candidate] = []
     texts: set[str] = set()
     clash: ShapeClashError | None = None
     elementwise = _elementwise(rule)
@@ -63,10 +63,10 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
         if not reading.outputs:
             numbers |= fixed
         degenerate = reading.outputs and bool(fixed - numbers)
-        distinct.append(Candidate(translation, conditions, plain, elementwise, degenerate))
-    if not distinct:
+        found.append(Candidate(translation, conditions, plain, elementwise, degenerate))
+    if not found:
         raise clash or ShapeClashError("the shapes fit at no sizes")
-    return tuple(distinct)
+    return tuple(found)
 
 
 def _elementwise(rule: ForeignRule) -> bool:
@@ -92,24 +92,24 @@ def _readings(rule: ForeignRule) -> list[Reading]:
 def _conditions(rule: ForeignRule, translation: Translation) -> tuple[Condition, ...]:
     """What a reading assumes of the left side, in terms of its inputs."""
     reading, names = translation.reading, dict(translation.names)
-    conditions = [Condition(text, _in_words(text)) for text in translation.conditions]
+    found = [Condition(text, _in_words(text)) for text in translation.conditions]
     if not reading.broadcast:
-        conditions += _of_one_shape(rule, names, ELEMENTWISE, "don't broadcast")
+        found += _of_one_shape(rule, names, ELEMENTWISE, "don't broadcast")
     if reading.alike:
-        conditions += _of_one_shape(rule, names, ("concat",), "are concatenated")
+        found += _of_one_shape(rule, names, ("concat",), "are concatenated")
     if rule.system == "taso" and not reading.groups:
-        conditions += _of_one_group(rule, names)
+        found += _of_one_group(rule, names)
     if reading.depthwise:
         name = names[DEPTHWISE.name]
-        conditions.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
+        found.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
     if reading.pointwise:
-        conditions += [
+        found += [
             Condition(f"dim({name}, {axis}) = 1", f"{given} is a 1x1 kernel")
             for given, name in names.items()
             if name.startswith("W")
             for axis in (2, 3)
         ]
-    return tuple({condition.text: condition for condition in conditions}.values())
+    return tuple({condition.text: condition for condition in found}.values())
 
 
 def _widest(rule: ForeignRule) -> Shapes:
@@ -118,10 +118,10 @@ def _widest(rule: ForeignRule) -> Shapes:
 
 def _before(shapes: Shapes, term: Term) -> Shape | None:
     """A shape as the left side alone has it: what the right side needs may fail."""
-    shape = shapes.shapes[term]
-    if shape is None:
+    found = shapes.shapes[term]
+    if found is None:
         return None
-    return Shape(tuple(item.replaced(shapes.known) for item in shape.sizes), shape.rest)
+    return Shape(tuple(item.replaced(shapes.known) for item in found.sizes), found.rest)
 
 
 def _of_one_shape(
@@ -129,7 +129,7 @@ def _of_one_shape(
 ) -> list[Condition]:
     """The operands of the left side's operators that have one shape only by assumption."""
     wide = _widest(rule)
-    conditions = []
+    found = []
     said: set[frozenset[Term]] = set()
     for term in parts(rule.sources):
         if not isinstance(term, Apply) or term.operator not in operators:
@@ -144,13 +144,13 @@ def _of_one_shape(
             said.add(frozenset(pair))
             left, right = (_name(term, names) for term in pair)
             words = f"{equation_text(pair[0])} and {equation_text(pair[1])} have one shape"
-            conditions.append(Condition(f"shape({left}) = shape({right})", f"{words}: they {why}"))
-    return conditions
+            found.append(Condition(f"shape({left}) = shape({right})", f"{words}: they {why}"))
+    return found
 
 
 def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
     wide = _widest(rule)
-    conditions = []
+    found = []
     for term in parts(rule.sources):
         if (
             isinstance(term, Apply)
@@ -159,8 +159,8 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
         ):
             left, right = (_name(shaped_like(operand), names) for operand in term.operands)
             words = f"group = 1 in {equation_text(term)}"
-            conditions.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
-    return conditions
+            found.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
+    return found
 
 
 def _groups(shapes: Shapes, term: Apply) -> Size:

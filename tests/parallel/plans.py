@@ -9,9 +9,15 @@ from tensolog.parallel.choosing.batches import BatchAxis
 from tensolog.parallel.choosing.deployment import Deployment, read_deployment
 from tensolog.parallel.choosing.settings import Measured, Setting
 from tensolog.parallel.serving.instance import Slot
+from tensolog.parallel.serving.processor_claims import ProcessorClaim
 
 FEATURES = 8
 TWO = Setting(2, 1, 4)
+
+
+def unpinned(counts):
+    """Claim nothing: machines may have fewer cores than what is tested takes."""
+    return ProcessorClaim(((),) * len(counts), "none")
 
 
 def model(nodes, inputs, outputs, initializers=()):

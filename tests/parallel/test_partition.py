@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tensolog.parallel.simulation.placement import whole_on
 from tensolog import open_parallel
 
 from .models import Builder, perceptron, problem, random_graph, random_plan, space, transformer
-from .plans import deployed
+from .plans import deployed, unpinned
 from .test_materialized import inputs_of, run
 
 posix = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
@@ -67,7 +68,7 @@ def agree(model, found):
         np.testing.assert_allclose(found[info.name], expected, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(500))
 def test_stages_of_random_plans_of_random_graphs(seed):
     source = random.Random(seed)
     model = random_graph(source.randrange, 6)
@@ -178,10 +179,27 @@ def test_processes_compute_what_the_whole_model_does(tmp_path, seed):
         group.close()
 
 
+@posix
+def test_a_partition_larger_than_the_arguments_of_a_command(tmp_path):
+    """Those have room for 128 KiB on Linux."""
+    parted = pipeline(perceptron(4, 16, 1), 2)
+    first, *others = parted.partition.stages
+    long = replace(first, operators="MatMul " * 40_000)
+    parted = replace(parted, partition=replace(parted.partition, stages=(long, *others)))
+    group = group_of(parted, tmp_path)
+    try:
+        group.ready()
+        feeds = inputs_of(perceptron(4, 16, 1))
+        (found,) = group.lane(0).run({k: [v] for k, v in feeds.items()}, 20).values()
+        np.testing.assert_allclose(found, run(perceptron(4, 16, 1), feeds)[0], rtol=2e-4, atol=2e-5)
+    finally:
+        group.close()
+
+
 @pytest.fixture(autouse=True)
 def cores_enough(monkeypatch):
     """Have two workers on machines with one core, too."""
-    monkeypatch.setattr(pool_module, "here_each", lambda counts: ((),) * len(counts))
+    monkeypatch.setattr(pool_module, "claim_processors", unpinned)
 
 
 def guarded():

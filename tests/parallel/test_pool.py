@@ -27,7 +27,7 @@ from tensolog.parallel.serving.process import InstanceError, RunError
 
 from tensolog import open_parallel
 
-from .plans import FEATURES, deployed, division, expected, layer, model
+from .plans import FEATURES, deployed, division, expected, layer, model, unpinned
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
 TWO = Setting(2, 1, 4)
@@ -37,7 +37,7 @@ TWO = Setting(2, 1, 4)
 def two_cores(monkeypatch):
     """Have two instances on machines with one core, too."""
     monkeypatch.setattr(pool_module, "cores", lambda: 2)
-    monkeypatch.setattr(pool_module, "here", lambda instances, threads: ((),) * instances)
+    monkeypatch.setattr(pool_module, "claim_processors", unpinned)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def plan(tmp_path_factory):
 def pool(plan):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool_module, "cores", lambda: 2)
-        patch.setattr(pool_module, "here", lambda instances, threads: ((),) * instances)
+        patch.setattr(pool_module, "claim_processors", unpinned)
         opened = open_parallel(plan)
     with opened:
         yield opened

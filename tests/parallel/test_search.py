@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tensolog.parallel.planning import plan
 from tensolog.parallel.search.dynamic_programming import AdditiveCosts, best_plan
 from tensolog.parallel.search.elimination import eliminate
+from tensolog.parallel.search.exact import best_of_all
 from tensolog.parallel.search.goals import PlanError, score
 from tensolog.parallel.search.pipelines import divide_evenly
 from tensolog.parallel.simulation.simulator import Simulation
@@ -36,6 +37,24 @@ def test_the_best_of_all_plans_of_small_graphs(goal, nodes, count, seed):
     assert found.score.goal <= best.goal * (1 + 1e-9)
     if len(found.instances) == 1:
         assert found.score.goal == pytest.approx(best.goal)
+
+
+@pytest.mark.parametrize("goal", ["latency", "throughput"])
+@pytest.mark.parametrize("seed", range(6))
+def test_eight_operators_on_four_devices_with_some_divisions_of_each(goal, seed):
+    """All divisions of all are 10^13 plans: those of three drawn for each are looked through."""
+    source = random.Random(seed)
+    devices = cluster(4, gb_per_s=[0.5, 5, 50][seed % 3], latency_us=seed % 4, launch_us=seed % 2)
+    own = space(random_graph(source.randrange, 8), devices)
+    every = [own.all_configs(number) for number in range(len(own.cuts))]
+    drawn = [source.sample(configs, min(3, len(configs))) for configs in every]
+    start = Simulation(own.problem, tuple(one[0] for one in drawn))
+    best, run = math.inf, start
+    for one in itertools.product(*drawn):
+        run = run.changed(one)
+        best = min(best, score(run, goal).goal)
+    found = best_of_all(own.problem, drawn, goal, start, steps=10**6)
+    assert found.exact and found.score.goal == pytest.approx(best)
 
 
 @given(st.integers(0, 10**9))

@@ -112,17 +112,17 @@ def _resolve_type(
             stack.append(declared[waiting[0]])
             continue
         # A union may name itself; Souffle refuses that, and so does an empty rest.
-        types_of_parts = {kinds[part] for part in current.parts if part in kinds}
-        if not types_of_parts or current.name in current.parts:
+        found = {kinds[part] for part in current.parts if part in kinds}
+        if not found or current.name in current.parts:
             raise DatalogError.at(
                 current.position, f"type {current.name} is defined by way of itself"
             )
-        if len(types_of_parts) > 1:
+        if len(found) > 1:
             raise DatalogError.at(
                 current.position,
-                f"union type {current.name} mixes {' and '.join(sorted(types_of_parts))}",
+                f"union type {current.name} mixes {' and '.join(sorted(found))}",
             )
-        kinds[current.name] = types_of_parts.pop()
+        kinds[current.name] = found.pop()
         stack.pop()
 
 

@@ -277,17 +277,17 @@ class ClausePlanner:
             else:
                 self._test("=", value, self._value(argument))
 
-    def _range(self, variable: Expression, node: Functor) -> None:
-        assert isinstance(variable, Variable)
+    def _range(self, left: Expression, node: Functor) -> None:
+        assert isinstance(left, Variable)
         if self.kinds.of(node) != NUMBER:
             raise DatabaseOnlyError("range over what is no number")
         bounds = tuple(self._value(argument) for argument in node.arguments)
-        if variable.name in self.bound:
-            self._test("in range", self._value(variable), *bounds)
+        if left.name in self.bound:
+            self._test("in range", self._value(left), *bounds)
             return
         self.steps.append(Enumerate(Call("range", bounds)))
         self.joins += 1
-        self.bound[variable.name] = self._added()
+        self.bound[left.name] = self._added()
 
     # -- expressions
 

@@ -21,12 +21,12 @@ def blocks_of_file(value: Any, rows: tuple[int, ...], dask: Any) -> list[Any] | 
     start = root.offset + _address(value) - _address(root)
     row = value.nbytes // value.shape[0]
     read = dask.delayed(read_rows, pure=False)
-    blocks = []
+    found = []
     for count in rows:
         shape = (count, *value.shape[1:])
-        blocks.append(read(str(root.filename), value.dtype.str, start, shape))
+        found.append(read(str(root.filename), value.dtype.str, start, shape))
         start += count * row
-    return blocks
+    return found
 
 
 def read_rows(path: str, dtype: str, offset: int, shape: tuple[int, ...]) -> Any:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..planning.machine_rates import Machine
+from ..planning.machine import Machine
 from ..program.dag import Node, Program
-from .block_places import Placed, Places, combined
+from .places import Placed, Places, combined
 
 # Weights of elementwise operators in elements a second are all taken alike here: what is decided
 # is whether a value in blocks is kept between rounds, where products of matrices matter.
@@ -52,30 +52,28 @@ def rounds(program: Program, placement: Places, machine: Machine) -> tuple[Round
     """Return the rounds of a program whose values have these places; the last may have no pass."""
     ends = set(program.outputs) | set(placement.gathered)
     there = {node.id for node in program.nodes if node.op == "Input"}
-    result = []
-    for number in range(max(place.round for place in placement.read) + 1):
+    found = []
+    for number in range(max(one.round for one in placement.read) + 1):
         placed = list(zip(program.nodes, placement.computed, strict=True))
         before = [
             node.id
-            for node, place in placed
-            if place.place == "here" and place.round == number and not node.is_leaf
+            for node, one in placed
+            if one.place == "here" and one.round == number and not node.is_leaf
         ]
         aggregates = [
-            node.id
-            for node, place in placed
-            if place.place == "aggregate" and place.round == number + 1
+            node.id for node, one in placed if one.place == "aggregate" and one.round == number + 1
         ]
         kept = [
             node.id
-            for node, place in placed
-            if place.place == "blocks"
-            and place.round == number
+            for node, one in placed
+            if one.place == "blocks"
+            and one.round == number
             and node.id not in there
             and (node.id in ends or _worth_keeping(program, placement, node.id, machine))
         ]
-        result.append(_round(program, placement, before, aggregates, kept, there))
+        found.append(_round(program, placement, before, aggregates, kept, there))
         there |= set(kept)
-    return tuple(result)
+    return tuple(found)
 
 
 def _round(
@@ -90,9 +88,9 @@ def _round(
     operands: dict[int, None] = {}
     split: dict[tuple[int, int], None] = {}
     whole: dict[int, None] = {}
-    for number in nodes:
-        cut = dict(placement.computed[number].split)
-        for operand in program.nodes[number].inputs:
+    for at in nodes:
+        cut = dict(placement.computed[at].split)
+        for operand in program.nodes[at].inputs:
             if placement.read[operand].place == "blocks":
                 if operand not in nodes:
                     operands[operand] = None
@@ -101,12 +99,12 @@ def _round(
             elif program.nodes[operand].op != "Constant":
                 whole[operand] = None
     made = []
-    for node_id in aggregates:
-        node = program.nodes[node_id]
+    for at in aggregates:
+        node = program.nodes[at]
         count = None
         if node.op == "ReduceMean":
             count = program.nodes[node.inputs[0]].size // max(1, node.size)
-        made.append(Aggregate(node_id, str(combined(node)), count))
+        made.append(Aggregate(at, str(combined(node)), count))
     return Round(
         tuple(before),
         tuple(nodes),
@@ -122,63 +120,58 @@ def _needed(
     program: Program, placement: Places, goals: Sequence[int], there: set[int]
 ) -> list[int]:
     """Return the nodes that a pass computes for its goals, in order."""
-    needed: set[int] = set()
+    found: set[int] = set()
     waiting = list(goals)
     while waiting:
-        number = waiting.pop()
-        if number in needed:
+        at = waiting.pop()
+        if at in found:
             continue
-        needed.add(number)
+        found.add(at)
         waiting += [
             operand
-            for operand in program.nodes[number].inputs
+            for operand in program.nodes[at].inputs
             if placement.read[operand].place == "blocks" and operand not in there
         ]
-    return sorted(needed)
+    return sorted(found)
 
 
-def _worth_keeping(program: Program, placement: Places, number: int, machine: Machine) -> bool:
+def _worth_keeping(program: Program, placement: Places, at: int, machine: Machine) -> bool:
     """Whether a later round reads a value that is dearer to compute again than to keep."""
-    own_round = placement.computed[number].round
+    own = placement.computed[at].round
     if not any(
-        placement.computed[reader].round > own_round + 1
-        for reader in _readers(program, placement, number)
+        placement.computed[reader].round > own + 1 for reader in _readers(program, placement, at)
     ):
         return False
-    node = program.nodes[number]
+    node = program.nodes[at]
     flops = 0.0
     seen: set[int] = set()
-    waiting = [number]
+    waiting = [at]
     while waiting:
-        reached = program.nodes[waiting.pop()]
-        if (
-            reached.id in seen
-            or placement.read[reached.id].place != "blocks"
-            or reached.op == "Input"
-        ):
+        one = program.nodes[waiting.pop()]
+        if one.id in seen or placement.read[one.id].place != "blocks" or one.op == "Input":
             continue
-        seen.add(reached.id)
-        inner = program.nodes[reached.inputs[0]].shape[-1] if reached.op == "MatMul" else 0
-        flops += reached.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
-        waiting += reached.inputs
+        seen.add(one.id)
+        inner = program.nodes[one.inputs[0]].shape[-1] if one.op == "MatMul" else 0
+        flops += one.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
+        waiting += one.inputs
     size = node.size * 8.0
     return flops / machine.flops > size / machine.write + size / machine.read
 
 
-def _readers(program: Program, placement: Places, number: int) -> list[int]:
+def _readers(program: Program, placement: Places, at: int) -> list[int]:
     """Return the nodes in blocks, and aggregates, that come to read a value."""
-    readers, waiting, seen = [], [number], {number}
+    found, waiting, seen = [], [at], {at}
     while waiting:
         for reader in program.consumers[waiting.pop()]:
             if reader not in seen and placement.computed[reader].place != "here":
                 seen.add(reader)
-                readers.append(reader)
+                found.append(reader)
                 if placement.read[reader].place == "blocks":
                     waiting.append(reader)
-    return readers
+    return found
 
 
-def sized(program: Program, placement: Places, round_: Round, rows: int, total: int) -> Program:
+def sized(program: Program, placement: Places, one: Round, rows: int, total: int) -> Program:
     """Return a round's pass for blocks of so many rows, of `total` rows in all."""
     nodes: list[Node] = []
     place: dict[tuple[int, int | None], int] = {}
@@ -188,21 +181,21 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
         nodes.append(replace(node, id=len(nodes)))
         return place[key]
 
-    def given(number: int, axis: int | None) -> None:
-        node = program.nodes[number]
+    def given(at: int, axis: int | None) -> None:
+        node = program.nodes[at]
         shape = node.shape if axis is None else _cut(node.shape, axis, rows)
         share = _share(node, rows, total)
-        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (number, axis))
+        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
 
-    for number in round_.operands:
-        given(number, placement.read[number].axis)
-    for node_id, axis in round_.split:
-        given(node_id, axis)
-    for node_id in round_.whole:
-        given(node_id, None)
+    for at in one.operands:
+        given(at, placement.read[at].axis)
+    for at, axis in one.split:
+        given(at, axis)
+    for at in one.whole:
+        given(at, None)
     inputs = tuple(range(len(nodes)))
-    for node_id in round_.nodes:
-        node, placed = program.nodes[node_id], placement.computed[node_id]
+    for at in one.nodes:
+        node, placed = program.nodes[at], placement.computed[at]
         cut = dict(placed.split)
         reads = []
         for operand in node.inputs:
@@ -211,9 +204,9 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
             if key not in place:
                 add(program.nodes[operand], key)  # a number
             reads.append(place[key])
-        add(_part(node, tuple(reads), placed, rows, total), (node_id, placed.axis))
-    goals = [*(aggregate.node for aggregate in round_.aggregates), *round_.kept]
-    outputs = tuple(place[number, placement.computed[number].axis] for number in goals)
+        add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
+    goals = [*(aggregate.node for aggregate in one.aggregates), *one.kept]
+    outputs = tuple(place[at, placement.computed[at].axis] for at in goals)
     return Program(tuple(nodes), inputs, outputs)
 
 

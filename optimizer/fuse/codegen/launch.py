@@ -80,12 +80,12 @@ def _native() -> Callable[[int, int, int], object] | None:
         return None
     text = resources.files(codegen).joinpath("pool.h").read_text(encoding="utf-8")
     try:
-        function = library(text, compiler, (*FLAGS, "-pthread")).together
+        found = library(text, compiler, (*FLAGS, "-pthread")).together
     except (CompilerError, OSError):
         return None
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-    function.restype = None
-    called: Callable[[int, int, int], object] = function
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.restype = None
+    called: Callable[[int, int, int], object] = found
     return called
 
 
@@ -177,8 +177,7 @@ _HEAD = object.__basicsize__
 def _agree() -> bool:
     base = np.arange(12.0).reshape(3, 4)
     return ctypes.sizeof(ctypes.c_void_p) + _HEAD <= np.ndarray.__basicsize__ and all(
-        _read_address(array) == _told_address(array)
-        for array in (base, base[1:, ::2], base.T, base[:0])
+        _read_address(one) == _told_address(one) for one in (base, base[1:, ::2], base.T, base[:0])
     )
 
 
@@ -244,21 +243,21 @@ def partials(chunks: int, total: int) -> Array:
     """
     if total <= _LINE and chunks == 1:
         return np.zeros((1, max(1, total)))
-    chunk_width = -(-max(1, total) // _LINE) * _LINE
-    memory = np.zeros(chunks * chunk_width + _LINE)
+    apart = -(-max(1, total) // _LINE) * _LINE
+    memory = np.zeros(chunks * apart + _LINE)
     first = -(address(memory) // 8) % _LINE
-    return memory[first : first + chunks * chunk_width].reshape(chunks, chunk_width)
+    return memory[first : first + chunks * apart].reshape(chunks, apart)
 
 
 def start(function: Function, given: Sequence[int], threads: int) -> None:
     """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
     arguments = array("q", given)  # made in a third of the time that ctypes takes
-    address = arguments.buffer_info()[0]
+    at = arguments.buffer_info()[0]
     threads = min(threads, given[1])
     if threads <= 1:
-        function.call(address)
+        function.call(at)
     else:
-        together(function, address, threads)
+        together(function, at, threads)
     if arguments[7]:
         raise MemoryError("no memory for the tiles of a kernel")
 
@@ -290,10 +289,10 @@ class Finish:
         if self.kind in ("max", "min") and not count:
             raise ValueError("zero-size array to reduction operation which has no identity")
         whole = partial[0] if len(partial) == 1 else _REDUCE[self.kind].reduce(partial, axis=0)
-        array: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
-        if array.shape != self.shape:
-            array.shape = self.shape
-        return array
+        found: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
+        if found.shape != self.shape:
+            found.shape = self.shape
+        return found
 
     @cached_property
     def _last(self) -> Callable[[Array], Array]:
@@ -315,11 +314,7 @@ def finish(program: Program, reduction: Reduction) -> Finish:
 
 def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Mapping[int, Finish]:
     """Return how the reductions among a kernel's results end, by node."""
-    return {
-        number: finish(program, reduction)
-        for number, reduction in reductions.items()
-        if reduction is not None
-    }
+    return {at: finish(program, one) for at, one in reductions.items() if one is not None}
 
 
 def _function(term: Term) -> Callable[[Array], Array]:

@@ -17,10 +17,11 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..configurations.attention_configuration import ChosenAttention
 from ..grow import RegionKernel
-from ..loops.affine import Extent, Map, loop
+from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
 from ..regions.region_facts import MOVES
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
@@ -52,27 +53,25 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKerne
     if not whole.parts:
         return _matched(meanings, allowed)
     value_count = len(meanings.graph.names)
-    attention_kernels: list[RegionKernel] = []
-    for matched in _matched(Meanings(whole.graph), {*allowed, *whole.parts}):
-        nodes = whole.model_nodes(matched.region.nodes)
-        if nodes is not None and all(value < value_count for value in matched.kernel.inputs):
+    found: list[RegionKernel] = []
+    for one in _matched(Meanings(whole.graph), {*allowed, *whole.parts}):
+        nodes = whole.model_nodes(one.region.nodes)
+        if nodes is not None and all(value < value_count for value in one.kernel.inputs):
             read = read_by(meanings.graph, nodes)
-            attention_kernels.append(
-                RegionKernel(replace(matched.region, nodes=nodes, inputs=read), matched.kernel)
-            )
-    return attention_kernels
+            found.append(RegionKernel(replace(one.region, nodes=nodes, inputs=read), one.kernel))
+    return found
 
 
 def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    attention_kernels: list[RegionKernel] = []
+    found: list[RegionKernel] = []
     for number in meanings.graph.order():
         match = _match(meanings, number, allowed)
         if match is not None:
             try:
-                attention_kernels.append(_lowered(meanings, match, allowed))
+                found.append(_lowered(meanings, match, allowed))
             except LoweringError:
                 continue
-    return attention_kernels
+    return found
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -131,8 +130,8 @@ def _without_nan(meanings: Meanings, value: int) -> tuple[int, frozenset[int]]:
     asks, puts = users
     (told,), (made,) = graph.nodes[asks].outputs, graph.nodes[puts].outputs
     condition, then, otherwise = graph.nodes[puts].inputs
-    is_read_here = graph.users[told] == {puts} and not graph.is_pinned(told)
-    if not is_read_here or condition != told or otherwise != value or meanings.scalar(then) != 0:
+    own = graph.users[told] == {puts} and not graph.is_pinned(told)
+    if not own or condition != told or otherwise != value or meanings.scalar(then) != 0:
         return value, frozenset()
     return (
         (made, frozenset(users))
@@ -181,24 +180,30 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
     operands = [_operand(meanings, v, loops, extents, inner, allowed) for v, loops in places]
-    splits = {operand.split for operand in operands if operand.split is not None}
-    ends = inner.union(*(operand.nodes for operand in operands))
+    splits = {one.split for one in operands if one.split is not None}
+    ends = inner.union(*(one.nodes for one in operands))
     if any(_users(graph, number) - ends for number in splits):  # its other parts are needed
-        unsplit = set(allowed) - splits
-        operands = [_operand(meanings, v, loops, extents, inner, unsplit) for v, loops in places]
+        left = set(allowed) - splits
+        operands = [_operand(meanings, v, loops, extents, inner, left) for v, loops in places]
         splits = set()
     chain = tuple(n for n in graph.order() if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
-    accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
+    accesses = [Access(one.value, one.place, "float32") for one in operands]
     accesses += written.loads
-    inputs = tuple(dict.fromkeys(access.value for access in accesses))
+    inputs = tuple(dict.fromkeys(one.value for one in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
-    moved = splits.union(*(operand.nodes for operand in operands))
+    moved = splits.union(*(one.nodes for one in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
-    outputs = ((meanings.shape(output), place),)
-    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((meanings.shape(output), place),),
+    )
+    check(shapes)
     scale = math.prod(scales.values(), start=1.0)
     text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
     region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
@@ -219,14 +224,14 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     return RegionKernel(region, named(kernel))
 
 
-def configured(attention: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
+def configured(one: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
     """Return an attention that was found by default in another configuration."""
-    kernel, block = attention.kernel, chosen.configuration.block
+    kernel, block = one.kernel, chosen.configuration.block
     text = chosen.specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"))
     again = replace(kernel, name="", text=text, configuration=chosen)
     if block:
         again = replace(again, arrange="arrange_attention_by", columns=(block,))
-    return RegionKernel(attention.region, named(again))
+    return RegionKernel(one.region, named(again))
 
 
 def _unscaled(
@@ -237,24 +242,24 @@ def _unscaled(
     The kernel multiplies keys once, where they are packed.
     """
     graph = meanings.graph
-    factors: dict[int, float] = {}
+    found: dict[int, float] = {}
     while True:
         producer = graph.producer.get(value)
         if producer is None or producer not in allowed or graph.is_pinned(value):
-            return value, factors
+            return value, found
         node = graph.nodes[producer]
         if node.operator not in ("Mul", "Div") or graph.users[value] != {reader}:
-            return value, factors
-        numbers = [meanings.scalar(input_) for input_ in node.inputs]
+            return value, found
+        numbers = [meanings.scalar(one) for one in node.inputs]
         at = 0 if numbers[1] is not None else 1
         number = numbers[1 - at]
         if number is None or not LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
-            return value, factors
+            return value, found
         if (at == 1 and node.op_type == "Div") or graph.shape(node.inputs[at]) != graph.shape(
             value
         ):
-            return value, factors
-        factors[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
+            return value, found
+        found[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
         value, reader = node.inputs[at], producer
 
 
@@ -270,8 +275,8 @@ def _operand(
     graph = meanings.graph
     shape = meanings.shape(value)
     loops = loops[len(loops) - len(shape) :]
-    for axis, number in enumerate(loops):
-        if shape[axis] not in (1, extents[number]):
+    for axis, loop in enumerate(loops):
+        if shape[axis] not in (1, extents[loop]):
             raise LoweringError("operands of an attention that don't fit")
     best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
     nodes: list[int] = []
@@ -324,4 +329,4 @@ def _result(
 
 
 def _whole(loops: tuple[int, ...]) -> Map:
-    return tuple(map(loop, loops))
+    return tuple(Affine(((loop, 1),)) for loop in loops)

@@ -24,11 +24,11 @@ class Sizes:
     _least: dict[str, tuple[int, str]] = field(default_factory=dict)
     _same: dict[str, Extent] = field(default_factory=dict)
 
-    def add(self, first: Extent | None, other: Extent | None, factor: int = 1) -> Extent | None:
+    def add(self, one: Extent | None, other: Extent | None, factor: int = 1) -> Extent | None:
         """Return one + factor * other."""
-        if first is None or other is None:
+        if one is None or other is None:
             return None
-        total = dict(self._polynomial(first))
+        total = dict(self._polynomial(one))
         for monomial, count in self._polynomial(other).items():
             total[monomial] = total.get(monomial, 0) + factor * count
         return self._named(total)
@@ -47,24 +47,24 @@ class Sizes:
             total = product
         return self._named(total)
 
-    def divide(self, dividend: Extent | None, other: Extent | None) -> Extent | None:
+    def divide(self, one: Extent | None, other: Extent | None) -> Extent | None:
         """Return the quotient of sizes where nothing is left over whatever the dimensions are."""
-        if dividend is None or other is None:
+        if one is None or other is None:
             return None
         divisor = self._polynomial(other)
         if len(divisor) != 1:
             return None
         ((below, count),) = divisor.items()
         quotient: Polynomial = {}
-        for monomial, times in self._polynomial(dividend).items():
-            factors = list(monomial)
+        for monomial, times in self._polynomial(one).items():
+            left = list(monomial)
             for name in below:
-                if name not in factors:
+                if name not in left:
                     return None
-                factors.remove(name)
+                left.remove(name)
             if times % count:
                 return None
-            quotient[tuple(factors)] = times // count
+            quotient[tuple(left)] = times // count
         return self._named(quotient)
 
     def steps(self, size: Extent | None, stride: int) -> Extent | None:
@@ -75,18 +75,18 @@ class Sizes:
         rest: Polynomial = {}
         for monomial, count in self._polynomial(size).items():
             whole[monomial], rest[monomial] = divmod(count, stride)
-        dividend = self._named(rest)
-        if isinstance(dividend, int):
+        left = self._named(rest)
+        if isinstance(left, int):
             return self._named(whole)  # less than a stride is left
-        return self.add(self._named(whole), f"floor(({dividend})/{stride})")
+        return self.add(self._named(whole), f"floor(({left})/{stride})")
 
-    def least(self, first: Extent, other: Extent) -> Extent | None:
+    def least(self, one: Extent, other: Extent) -> Extent | None:
         """Return the lesser of two sizes."""
-        if first == other:
-            return first
-        if isinstance(first, int) and isinstance(other, int):
-            return min(first, other)
-        number, name = (first, other) if isinstance(first, int) else (other, first)
+        if one == other:
+            return one
+        if isinstance(one, int) and isinstance(other, int):
+            return min(one, other)
+        number, name = (one, other) if isinstance(one, int) else (other, one)
         if not isinstance(number, int) or not isinstance(name, str):
             return None
         text = f"min({number}, {name})"
@@ -103,22 +103,22 @@ class Sizes:
         Where a least of a number and a size fits that size, the two are the same from there on: the
         number is none of 1, and a model that runs has no other case.
         """
-        extent: Extent | None = 1
+        found: Extent | None = 1
         for size in sizes:
-            if size == 1 or size == extent:
+            if size == 1 or size == found:
                 continue
             if size is None:
                 return None
-            if extent == 1:
-                extent = size
-            elif isinstance(extent, int) or isinstance(size, int):
-                extent = extent if isinstance(extent, int) else size
+            if found == 1:
+                found = size
+            elif isinstance(found, int) or isinstance(size, int):
+                found = found if isinstance(found, int) else size
             else:
-                together = self._together(str(extent), str(size))
+                together = self._together(str(found), str(size))
                 if together is None:
                     return None
-                extent = together
-        return extent
+                found = together
+        return found
 
     def resolved(self, size: Extent) -> Extent:
         """Return the name that a size goes by: another one where it is the same as that."""
@@ -126,8 +126,8 @@ class Sizes:
             size = self._same[size]
         return size
 
-    def _together(self, first: str, other: str) -> str | None:
-        for small, whole in ((first, other), (other, first)):
+    def _together(self, one: str, other: str) -> str | None:
+        for small, whole in ((one, other), (other, one)):
             number, size = self._least.get(small, (1, ""))
             if number > 1 and size == whole:
                 self._same[small] = whole

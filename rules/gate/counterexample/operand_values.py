@@ -71,20 +71,20 @@ def draw(
         return np.asarray((drawn & kind.type(_MOST) if kind == np.uint64 else drawn), np.int64)
     match family:
         case "small":
-            values = rng.integers(-3, 4, shape).astype(np.float64)
+            found = rng.integers(-3, 4, shape).astype(np.float64)
         case "positive":
-            values = rng.integers(1, 24, shape) / 4
+            found = rng.integers(1, 24, shape) / 4
         case "zeros":
-            values = rng.choice([0.0, 0.0, 1.0, -1.0, 2.0], shape)
+            found = rng.choice([0.0, 0.0, 1.0, -1.0, 2.0], shape)
         case "shifted":
-            values = 100 + rng.integers(-8, 9, shape) / 8
+            found = 100 + rng.integers(-8, 9, shape) / 8
         case "unit":
-            values = rng.integers(-15, 16, shape) / 16
+            found = rng.integers(-15, 16, shape) / 16
         case "wide":
-            values = rng.integers(-40, 41, shape) * 2.0 ** rng.integers(-2, 3, shape)
+            found = rng.integers(-40, 41, shape) * 2.0 ** rng.integers(-2, 3, shape)
         case _:
-            values = np.round(rng.standard_normal(shape) * 16) / 8
-    return np.asarray(values, np.float64)
+            found = np.round(rng.standard_normal(shape) * 16) / 8
+    return np.asarray(found, np.float64)
 
 
 def _integers(
@@ -92,18 +92,18 @@ def _integers(
 ) -> Array:
     match family:
         case "positive" | "unit":
-            values = rng.integers(0, 3, shape)
+            found = rng.integers(0, 3, shape)
         case "zeros":
-            values = rng.integers(0, 2, shape)
+            found = rng.integers(0, 2, shape)
         case "wide":
             # Where a type ends, sums wrap around; cut to fewer bits, random ones stay random.
             limits = np.iinfo(kind)
             most = min(int(limits.max), _MOST)
             ends = np.asarray([limits.min, most, most - 1, 0, 1], np.int64)
             anywhere = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, shape)
-            values = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
+            found = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
         case "shifted":
-            values = 100 + rng.integers(-8, 9, shape)
+            found = 100 + rng.integers(-8, 9, shape)
         case _:
-            values = rng.integers(-5, 6, shape)
-    return np.asarray(values, np.int64)
+            found = rng.integers(-5, 6, shape)
+    return np.asarray(found, np.int64)

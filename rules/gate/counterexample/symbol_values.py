@@ -48,10 +48,9 @@ class SymbolSampler:
         self.symbols = {symbol.name: symbol for symbol in statement.symbols}
         self.random = random.Random(f"{statement.title}:{seed}")
         self.named = sorted(integers_in(statement))
-        self.divisors = {
-            name for assumption in statement.assumptions for name in _divisors(assumption)
-        }
+        self.divisors = {name for one in statement.assumptions for name in _divisors(one)}
         self._solver: z3.Solver | None = None
+        self._fails: set[str] = set()
 
     def holds(self, symbols: Mapping[str, Number]) -> bool:
         """Whether numbers are of their symbols' kinds, and all assumptions on sizes hold."""
@@ -145,21 +144,21 @@ class SymbolSampler:
                         return None
             if solver.check() != z3.sat:
                 return None
-            numbers = self._read(solver.model())
+            found = self._read(solver.model())
         except (_NotIntegersError, z3.Z3Exception):
             return None
         finally:
             while solver.num_scopes():
                 solver.pop()
-        met = all(self._true(condition, numbers) for condition in wanted)
-        return numbers if met and self.holds(numbers) else None
+        met = all(self._true(condition, found) for condition in wanted)
+        return found if met and self.holds(found) else None
 
     def _keep_large(self, solver: z3.Solver, least: int) -> None:
         """Keep dimensions from 0, all of them or those for which it can be."""
         if not least:
             return
         dimensions = [_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
-        for some in (dimensions, *([size] for size in dimensions)):
+        for some in (dimensions, *([one] for one in dimensions)):
             solver.push()
             solver.add(*(variable >= least for variable in some))
             if solver.check() == z3.sat:
@@ -192,10 +191,17 @@ class SymbolSampler:
                 for symbol in self.symbols.values()
                 if symbol.kind != "real"
             ]
-            numbers = self.complete({}, [wanted, *bounds])
-            if numbers is not None:
-                return numbers
+            found = self.complete({}, [wanted, *bounds])
+            if found is not None:
+                return found
         return None
+
+    def satisfiable(self) -> bool | None:
+        """Whether any numbers meet the assumptions on sizes; None where Z3 can't tell."""
+        if self.small(3, 1) is not None:
+            return True
+        answer = self._solver_of_assumptions(bounded=False).check()
+        return None if answer == z3.unknown else bool(answer == z3.sat)
 
     def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
         if self._solver is None or not bounded:
@@ -218,16 +224,16 @@ class SymbolSampler:
         return self._solver
 
     def _read(self, model: z3.ModelRef) -> dict[str, Number]:
-        numbers: dict[str, Number] = {}
+        found: dict[str, Number] = {}
         for name, symbol in self.symbols.items():
             value = model.eval(_variable(symbol), model_completion=True)
             if symbol.kind != "real":
-                numbers[name] = value.as_long()
+                found[name] = value.as_long()
             elif z3.is_rational_value(value):
-                numbers[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
+                found[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
             else:
                 raise _NotIntegersError
-        return numbers
+        return found
 
 
 def unsatisfiable(statement: Statement, wanted: Sequence[Term]) -> bool:
@@ -286,10 +292,10 @@ def _constant(value: Number) -> Any:
 
 
 def _truth(term: Term, symbols: Mapping[str, Symbol]) -> Any:
-    truth = in_z3(term, symbols)
-    if isinstance(truth, bool):
-        return z3.BoolVal(truth)
-    return truth
+    found = in_z3(term, symbols)
+    if isinstance(found, bool):
+        return z3.BoolVal(found)
+    return found
 
 
 def in_z3(term: Term, symbols: Mapping[str, Symbol]) -> Any:
@@ -370,7 +376,7 @@ def _divisors(term: Term) -> Iterator[str]:
 
 def integers_in(statement: Statement) -> set[int]:
     """Return the integers that a statement mentions: where its cases meet, something changes."""
-    integers: set[int] = set()
+    found: set[int] = set()
     waiting: list[Term] = list(statement.assumptions)
     for definition in statement.definitions:
         waiting += [*definition.shape, definition.value]
@@ -379,11 +385,11 @@ def integers_in(statement: Statement) -> set[int]:
             case bool():
                 continue
             case int() as value:
-                integers.add(abs(value))
+                found.add(abs(value))
             case Apply(_, arguments) | Read(_, arguments):
                 waiting += arguments
             case Select(condition, then, otherwise):
                 waiting += [condition, then, otherwise]
             case Reduce(_, _, extents, condition, body):
                 waiting += [*extents, condition, body]
-    return integers
+    return found

@@ -33,17 +33,12 @@ class Candidate:
 
 def candidates(rule: Rule, failed: Sequence[Term] = ()) -> tuple[Candidate, ...]:
     """Conditions over a rule's names, each once, by weight; first the obligations that failed."""
-    by_text: dict[str, Candidate] = {}
-    for candidate in (
-        *_obliged(rule, failed),
-        *_of_names(rule),
-        *_of_shapes(rule),
-        *_of_types(rule),
-    ):
-        known = by_text.get(candidate.text)
-        if known is None or candidate.weight < known.weight:
-            by_text[candidate.text] = candidate
-    return tuple(sorted(by_text.values(), key=lambda candidate: candidate.weight))
+    found: dict[str, Candidate] = {}
+    for one in (*_obliged(rule, failed), *_of_names(rule), *_of_shapes(rule), *_of_types(rule)):
+        known = found.get(one.text)
+        if known is None or one.weight < known.weight:
+            found[one.text] = one
+    return tuple(sorted(found.values(), key=lambda one: one.weight))
 
 
 def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
@@ -60,11 +55,9 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
         else:
             items.append(text)
     lines = rule_text(changed).splitlines()
-    line_number = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
-    if items and line_number is not None:
-        lines[line_number] = (
-            f"  given   {', '.join(items)}, {lines[line_number].removeprefix('  given   ')}"
-        )
+    at = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
+    if items and at is not None:
+        lines[at] = f"  given   {', '.join(items)}, {lines[at].removeprefix('  given   ')}"
     elif items:
         match = lines.index("  match")
         lines.insert(match, f"  given   {', '.join(items)}")
@@ -77,7 +70,7 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
 
 def added(rule: Rule, changed: Rule) -> tuple[Expression, ...]:
     """The conditions that a changed rule has and the rule has not."""
-    return tuple(expression for expression in changed.given if expression not in rule.given)
+    return tuple(one for one in changed.given if one not in rule.given)
 
 
 # ----------------------------------------------------------------------------------- sources
@@ -103,8 +96,8 @@ def _text(term: Term, names: set[str]) -> str | None:
         case Apply(function, (left, right)) if function in (
             "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "//", "%", "and", "or",
         ):  # fmt: skip
-            first, other = _text(left, names), _text(right, names)
-            return None if first is None or other is None else f"({first} {function} {other})"
+            one, other = _text(left, names), _text(right, names)
+            return None if one is None or other is None else f"({one} {function} {other})"
         case _:
             return None
 
@@ -133,9 +126,9 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
         yield Candidate(f"{name} > 0", 3)
         yield Candidate(f"{name} >= 0", 2)
         yield Candidate(f"{name} = 1", 8)
-    for first, other in combinations(sorted(known.scalars), 2):
-        yield Candidate(f"{first} <= {other}", 3)
-        yield Candidate(f"{other} <= {first}", 3)
+    for one, other in combinations(sorted(known.scalars), 2):
+        yield Candidate(f"{one} <= {other}", 3)
+        yield Candidate(f"{other} <= {one}", 3)
     by_attribute: dict[str, list[str]] = {}
     for name, (_, attribute) in sorted(known.attributes.items()):
         by_attribute.setdefault(attribute, []).append(name)
@@ -147,18 +140,18 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
         if attribute in _LISTS:
             yield Candidate(f"{name} = repeat({_LISTS[attribute]}, len({name}))", 7)
     for names in by_attribute.values():
-        for first, other in combinations(names, 2):
-            yield Candidate(f"{first} = {other}", 5)
+        for one, other in combinations(names, 2):
+            yield Candidate(f"{one} = {other}", 5)
     for name in sorted(known.shapes):
         yield Candidate(f"{name} > 0", 1)
         yield Candidate(f"{name} = 1", 8)
-    for first, other in combinations(sorted(known.shapes), 2):
-        yield Candidate(f"{first} = {other}", 5)
+    for one, other in combinations(sorted(known.shapes), 2):
+        yield Candidate(f"{one} = {other}", 5)
     for name in sorted(known.stars):
         yield Candidate(f"prod({name}) > 0", 1)
         yield Candidate(f"{name} = repeat(1, len({name}))", 8)
-    for first, other in combinations(sorted(known.stars), 2):
-        yield Candidate(f"{first} = {other}", 5)
+    for one, other in combinations(sorted(known.stars), 2):
+        yield Candidate(f"{one} = {other}", 5)
 
 
 def _of_shapes(rule: Rule) -> Iterator[Candidate]:
@@ -185,28 +178,28 @@ def _of_shapes(rule: Rule) -> Iterator[Candidate]:
         for other in values:
             if other != name and (name, other) in beside:
                 yield Candidate(f"fits({name}, {other})", 4)
-    for first, other in combinations(values, 2):
-        if (first, other) in beside and (
-            rule.operand(first).shape is None or rule.operand(other).shape is None
+    for one, other in combinations(values, 2):
+        if (one, other) in beside and (
+            rule.operand(one).shape is None or rule.operand(other).shape is None
         ):
-            yield Candidate(f"rank({first}) = rank({other})", 4)
-            yield Candidate(f"shape({first}) = shape({other})", 6)
+            yield Candidate(f"rank({one}) = rank({other})", 4)
+            yield Candidate(f"shape({one}) = shape({other})", 6)
 
 
 def _beside(rule: Rule) -> set[tuple[str, str]]:
     """Values that broadcast with each other, or take each other's place."""
-    pairs: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
     for node in rule.match:
         known = specification(node.domain, node.operators[0], rule.opset_to or 21)
         if known is None or known.kind != "elementwise":
             continue
         names = [i.value for i in node.inputs if i.value and not i.star]
         names += [o.value for o in node.outputs if not o.star]
-        pairs |= {(first, other) for first in names for other in names if first != other}
+        found |= {(one, other) for one in names for other in names if one != other}
     for alias in rule.aliases:
         if alias.source.value and not alias.source.star:
-            pairs |= {(alias.source.value, alias.output), (alias.output, alias.source.value)}
-    return pairs
+            found |= {(alias.source.value, alias.output), (alias.output, alias.source.value)}
+    return found
 
 
 def _of_types(rule: Rule) -> Iterator[Candidate]:

@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.extraction.alternatives import alternatives, without
 from tensolog.optimizer.egraph.extraction.extract import extract
-from tensolog.optimizer.egraph.extraction.problem import Choice, Problem, cost_of
+from tensolog.optimizer.egraph.extraction.problem import Choice, Problem, cost_of, exhaustive
 
 from tests.campaigns import examples
 
-from .exhaustive import exhaustive
 from .test_extraction import first_choices, problems
 
 RULES = ("A", "B", "C")

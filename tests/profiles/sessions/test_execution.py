@@ -136,11 +136,19 @@ def test_options_of_ones_own_hold_where_a_model_asks_for_nothing(tmp_path):
     assert len(onnx.load(seen).graph.node) == 2
 
 
-@pytest.mark.parametrize(("asked", "set_to"), [(None, "1"), ("0", "0"), ("1", "1")])
-def test_threads_rest_between_runs_unless_options_say_otherwise(asked, set_to, tmp_path):
+@pytest.mark.parametrize(
+    ("key", "asked", "set_to"),
+    [
+        ("session.force_spinning_stop", None, "1"),
+        ("session.force_spinning_stop", "0", "0"),
+        ("session.force_spinning_stop", "1", "1"),
+        ("session.intra_op.spin_duration_us", None, "10"),
+        ("session.intra_op.spin_duration_us", "500", "500"),
+    ],
+)
+def test_threads_rest_soon_unless_options_say_otherwise(key, asked, set_to, tmp_path):
     import onnxruntime
 
-    key = "session.force_spinning_stop"
     path = tmp_path / "model.onnx"
     onnx.save(residual(), path)
     options = onnxruntime.SessionOptions()
