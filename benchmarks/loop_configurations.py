@@ -1,12 +1,13 @@
-"""What configurations of attentions and of kernels over rows are worth beside the constants.
+"""What configurations of generated kernels are worth beside the constants.
 
-    python -m benchmarks.loop_configurations rows
+    python -m benchmarks.loop_configurations rows        # or columns, cells
+    python -m benchmarks.loop_configurations pairs --shapes 12 --threads 2
     python -m benchmarks.loop_configurations attention --shapes 12
 
-Shapes are drawn. Of each, all legal configurations are raced beside the default, interleaved, in
-sessions of ONNX Runtime with one thread. Being the best of several flatters a time, so those that
-`optimize` would try first, and of these the fastest beyond noise, race the default once more: the
-gain is what that race says, and 1 where the default stays. `best of all` is that of the first race.
+Shapes are drawn. Of each, the legal configurations are raced beside the default, interleaved, in
+sessions of ONNX Runtime. Being the best of several flatters a time, so those that `optimize` would
+try first, and of these the fastest beyond noise, race the default once more: the gain is what that
+race says, and 1 where the default stays. `best of all` is that of the first race.
 """
 
 from __future__ import annotations
@@ -22,23 +23,27 @@ import onnx
 from onnx import helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.native.attention.kernel import configured
-from tensolog.optimizer.native.configurations.attention_configuration import (
-    AttentionSizes,
-    ChosenAttention,
-)
-from tensolog.optimizer.native.configurations.legal import legal_attentions, legal_rows
+from tensolog.optimizer.layouts.filters import dense, outer
+from tensolog.optimizer.layouts.layout import Layout
+from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.optimizer.native.configurations.legal import legal_pairs
 from tensolog.optimizer.native.configurations.processor import processor
-from tensolog.optimizer.native.configurations.row_configuration import ChosenRows, RowSizes
 from tensolog.optimizer.native.configurations.timed import Timed, beside
-from tensolog.optimizer.native.configured_kinds import MOST_OF_ONE, digest_of, in_order_of_trial
+from tensolog.optimizer.native.configured_kinds import (
+    MOST_OF_ONE,
+    in_configuration,
+    other_sizes,
+    other_ways,
+)
+from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.loops.lower import Kernel, reconfigured
+from tensolog.optimizer.native.loops.lower import Kernel
 
 from .environment import RESULTS
 from .rows import rows_file, write_rows
@@ -49,6 +54,11 @@ ROWS = (12, 49, 64, 77, 128, 196, 256, 384, 512, 768, 1024, 2048)
 LENGTHS = (32, 48, 64, 96, 128, 196, 256, 320, 384, 512, 768, 1000, 1024, 1280, 2048, 3072, 4096)
 # Products and sums of an attention, and cells of a kernel over rows, at most.
 MOST_PRODUCTS, MOST_CELLS = 100 << 20, 1 << 19
+# Pairs of convolutions as networks of few operations have them.
+CHANNELS, EXPANSIONS, SIDES = (16, 24, 32, 40, 64, 80, 96), (3, 4, 6), (14, 20, 28, 40, 56, 80)
+FILTERS, MOST_OPERATIONS = ((3, 1), (3, 1), (3, 2), (5, 1), (5, 2)), 150e6
+# Configurations of a shape that are raced, those first that are first worth a trial.
+MOST_RACED = 12
 
 
 def normalization(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
@@ -115,66 +125,212 @@ def attention(random: np.random.Generator) -> onnx.ModelProto:
     return _model(nodes, given, {"scale": np.array(depth**-0.5)})
 
 
-def over_rows(random: np.random.Generator) -> onnx.ModelProto:
-    """One of the kernels over rows above."""
-    draws: Sequence[Callable[[np.random.Generator, int, int], onnx.ModelProto]] = (
-        normalization,
-        root_mean_square,
-        softmax,
-        products,
-    )
+Draw = Callable[[np.random.Generator, int, int], onnx.ModelProto]
+
+
+def of_size(random: np.random.Generator, draws: Sequence[Draw]) -> onnx.ModelProto:
+    """Draw one of several kernels, and its sizes."""
     while True:
         rows, length = int(random.choice(ROWS)), int(random.choice(LENGTHS))
         if rows * length <= MOST_CELLS:
             return draws[random.integers(len(draws))](random, rows, length)
 
 
+def over_rows(random: np.random.Generator) -> onnx.ModelProto:
+    """One of the kernels over rows above."""
+    return of_size(random, (normalization, root_mean_square, softmax, products))
+
+
+def column_mean(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """The mean of what is scaled and cut at 0, over rows."""
+    nodes = [
+        helper.make_node("Mul", ["x", "g"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("ReduceMean", ["b"], ["y"], axes=[0]),
+    ]
+    return _model(nodes, {"x": [rows, length]}, {"g": random.normal(size=length)})
+
+
+def column_softmax(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """A softmax over rows of what is scaled."""
+    nodes = [
+        helper.make_node("Mul", ["x", "s"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["y"], axis=0),
+    ]
+    return _model(nodes, {"x": [rows, length]}, {"s": np.array(0.125)})
+
+
+def column_normalization(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """Columns less their means, over the root of the mean of their squares."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], axes=[0]),
+        helper.make_node("Sub", ["x", "m"], ["c"]),
+        helper.make_node("Mul", ["c", "c"], ["s"]),
+        helper.make_node("ReduceMean", ["s"], ["v"], axes=[0]),
+        helper.make_node("Add", ["v", "e"], ["n"]),
+        helper.make_node("Sqrt", ["n"], ["r"]),
+        helper.make_node("Div", ["c", "r"], ["d"]),
+        helper.make_node("Mul", ["d", "g"], ["y"]),
+    ]
+    held = {"e": np.array(1e-5), "g": random.normal(size=length)}
+    return _model(nodes, {"x": [rows, length]}, held)
+
+
+def over_columns(random: np.random.Generator) -> onnx.ModelProto:
+    """One of these."""
+    return of_size(random, (column_mean, column_softmax, column_normalization))
+
+
+def gate(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """What is multiplied by the sigmoid of something else."""
+    del random
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["a"]),
+        helper.make_node("Mul", ["x", "a"], ["b"]),
+        helper.make_node("Mul", ["b", "z"], ["y"]),
+    ]
+    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, {})
+
+
+def scaled_sum(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """A sum with a bias, scaled, and cut at both ends."""
+    nodes = [
+        helper.make_node("Mul", ["x", "g"], ["a"]),
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("Add", ["c", "z"], ["d"]),
+        helper.make_node("Clip", ["d", "l", "h"], ["y"]),
+    ]
+    held = {"g": random.normal(size=length), "b": random.normal(size=length)}
+    held |= {"l": np.array(0.0), "h": np.array(6.0)}
+    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, held)
+
+
+def gelu(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
+    """A Gelu as exporters write it out."""
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"]),
+        helper.make_node("Mul", ["a", "r"], ["c"]),
+        helper.make_node("Erf", ["c"], ["d"]),
+        helper.make_node("Add", ["d", "o"], ["e"]),
+        helper.make_node("Mul", ["a", "e"], ["f"]),
+        helper.make_node("Mul", ["f", "h"], ["y"]),
+    ]
+    held = {"b": random.normal(size=length), "r": np.array(0.5**0.5)}
+    held |= {"o": np.array(1.0), "h": np.array(0.5)}
+    return _model(nodes, {"x": [rows, length]}, held)
+
+
+def single_cells(random: np.random.Generator) -> onnx.ModelProto:
+    """One of these."""
+    return of_size(random, (gate, scaled_sum, gelu))
+
+
+def pair(random: np.random.Generator) -> onnx.ModelProto:
+    """A convolution of points and one of each channel, in blocks, both cut at both ends."""
+    block = block_size() or 16
+    while True:
+        depth, side = int(random.choice(CHANNELS)), int(random.choice(SIDES))
+        width, (taps, step) = depth * int(random.choice(EXPANSIONS)), FILTERS[random.integers(5)]
+        if depth % block == width % block == 0 and side**2 * depth * width < MOST_OPERATIONS / 2:
+            break
+    points = random.normal(size=(width, depth, 1, 1)) / depth**0.5
+    filters = random.normal(size=(width, 1, taps, taps)) / taps
+    layouts = Layout((width,), block), Layout((depth,), block)
+    held = {
+        "p": dense(points.astype(np.float32), *layouts),
+        "t": outer(filters.astype(np.float32), layouts[0]),
+        "b": random.normal(size=width),
+        "d": random.normal(size=width),
+    }
+    ends = {"activation": "Clip", "activation_params": [0.0, 6.0]}
+    nodes = [
+        helper.make_node("Conv", ["x", "p", "b"], ["m"], domain=NCHWC, kernel_shape=[1, 1], **ends),
+        helper.make_node(
+            *("Conv", ["m", "t", "d"], ["y"]),
+            domain=NCHWC,
+            group=width,
+            kernel_shape=[taps, taps],
+            strides=[step, step],
+            pads=[taps // 2] * 4,
+            **ends,
+        ),
+    ]
+    made = (side - 1) // step + 1
+    inner = {"m": [1, width, side, side], "y": [1, width, made, made]}
+    return _model(nodes, {"x": [1, depth, side, side]}, held, inner)
+
+
 def _model(
     nodes: Sequence[onnx.NodeProto],
     given: Mapping[str, Sequence[int]],
     held: Mapping[str, np.ndarray[Any, Any]],
+    known: Mapping[str, Sequence[int]] | None = None,
 ) -> onnx.ModelProto:
+    """Return a model; `known` are shapes that ONNX doesn't infer."""
+    known = known or {}
     graph = helper.make_graph(
         nodes,
         "kernel",
         [helper.make_tensor_value_info(name, 1, shape) for name, shape in given.items()],
-        [helper.make_tensor_value_info("y", 1, None)],
+        [helper.make_tensor_value_info("y", 1, known.get("y"))],
         [numpy_helper.from_array(a.astype(np.float32), name) for name, a in held.items()],
+        value_info=[
+            helper.make_tensor_value_info(name, 1, shape)
+            for name, shape in known.items()
+            if name != "y"
+        ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    opsets = [helper.make_opsetid("", 17)] + [helper.make_opsetid(NCHWC, 1)] * bool(known)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def configurations(meanings: Meanings, found: RegionKernel) -> tuple[str, list[RegionKernel]]:
-    """Return what a kernel computes, for people, and its other configurations, first to try first.
+def kernels(model: onnx.ModelProto, threads: int) -> tuple[Meanings, str, list[RegionKernel]]:
+    """Return what a kernel computes, for people, and it in its configurations, the default first.
 
-    Those that make no difference are left out.
+    Those behind it come as they are first worth a trial; those that make no difference are left
+    out.
     """
-    extents = [int(size) for size in found.kernel.shapes.extents]
-    if found.kernel.arrange:
-        heads, (queries, keys, depth, width) = int(np.prod(extents[:-4])), extents[-4:]
-        sizes = AttentionSizes(heads, queries, keys, depth, width)
-        ways = in_order_of_trial(sizes, legal_attentions(sizes, processor()))
-        made = [configured(found, ChosenAttention(w, native_level(), sizes)) for w in ways]
-        name = f"{heads} heads, {queries} queries, {keys} keys, {depth} wide"
-    else:
-        of = RowSizes(digest_of(found), extents[0], extents[1])
-        chosen = [ChosenRows(way, of) for way in legal_rows(of)[1:]]
-        made = [replace(found, kernel=reconfigured(meanings, found.region, c)) for c in chosen]
-        name = f"{found.kernel.label}, {extents[0]} x {extents[1]}"
-    distinct = {one.kernel.name: one for one in reversed(made)}
-    distinct.pop(found.kernel.name, None)
-    return name, list(reversed(distinct.values()))
+    graph = load_graph(model)
+    graph.types = infer_types(graph)
+    for entry in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        if shape:
+            graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
+    meanings = Meanings(graph)
+    if any(node.domain == NCHWC for node in model.graph.node):
+        found = pairs(
+            meanings,
+            graph.nodes,
+            lambda sizes: legal_pairs(replace(sizes, threads=threads), processor())[1:],
+        )
+        given, width, made = (meanings.shape(graph.names.index(name)) for name in "xmy")
+        name = f"{given[1]} to {width[1]} channels, {given[2]} to {made[2]} lines"
+        return meanings, f"{found[0].kernel.form}, {name}", found
+    (default,) = regions(meanings, graph.nodes)
+    extents = [int(size) for size in default.kernel.shapes.extents]
+    sizes = other_sizes(default, extents, threads)
+    ways = [] if sizes is None else other_ways(sizes, processor())
+    found = [default, *(in_configuration(meanings, default, way) for way in ways)]
+    distinct = {one.kernel.name: one for one in reversed(found)}
+    ordered = sorted(distinct.values(), key=found.index)
+    ordered.sort(key=lambda one: one.kernel.name != default.kernel.name)
+    label = "attention" if default.kernel.arrange else default.kernel.label
+    return meanings, f"{label}, {' x '.join(map(str, extents))}", ordered
 
 
 def race(
-    meanings: Meanings, found: RegionKernel, others: Sequence[RegionKernel], budget_s: float
+    meanings: Meanings,
+    found: RegionKernel,
+    others: Sequence[RegionKernel],
+    threads: int,
+    budget_s: float,
 ) -> list[Timed] | None:
     """Return the times of configurations over that of the default, in one race."""
-    kernels = [one.kernel for one in (found, *others)]
-    library = build([kernels[0], *sorted(kernels[1:], key=_chosen)], levels=[native_level()])
+    own = [one.kernel for one in (found, *others)]
+    library = build([own[0], *sorted(own[1:], key=_chosen)], levels=[native_level()])
     graph = meanings.graph
     laps = measured_forms(
-        graph, found.region, kernels, library, graph.types, threads=1, budget_s=budget_s
+        graph, found.region, own, library, graph.types, threads=threads, budget_s=budget_s
     )
     if found.kernel.name not in laps:
         return None
@@ -187,14 +343,11 @@ def _chosen(kernel: Kernel) -> Any:
     return None if kernel.configuration is None else kernel.configuration.configuration
 
 
-def measure(model: onnx.ModelProto, budget_s: float) -> dict[str, Any] | None:
+def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, Any] | None:
     """Race what one kernel may be; None where nothing may be chosen."""
-    graph = load_graph(model)
-    graph.types = infer_types(graph)
-    meanings = Meanings(graph)
-    (found,) = regions(meanings, graph.nodes)
-    name, others = configurations(meanings, found)
-    times = race(meanings, found, others, budget_s) if others else None
+    meanings, name, (found, *others) = kernels(model, threads)
+    others = others[:MOST_RACED]
+    times = race(meanings, found, others, threads, budget_s) if others else None
     if times is None:
         return None
     tried = times[:MOST_OF_ONE]
@@ -211,7 +364,7 @@ def measure(model: onnx.ModelProto, budget_s: float) -> dict[str, Any] | None:
         "slower": False,
     }
     if tried[best].is_faster:
-        again = race(meanings, found, [others[best]], budget_s)
+        again = race(meanings, found, [others[best]], threads, budget_s)
         if again is not None:
             row["chosen"] = list(row["ratios"])[best]
             row["gain"] = round(1 / again[0].ratio, 4)
@@ -252,19 +405,20 @@ def main() -> None:
         prog="python -m benchmarks.loop_configurations", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("family", choices=["rows", "attention"])
+    parser.add_argument("family", choices=list(DRAWS))
     parser.add_argument("--shapes", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=1.5, help="seconds for a race")
     parser.add_argument("--out", type=rows_file)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
-    draw = over_rows if arguments.family == "rows" else attention
     rows: list[dict[str, Any]] = []
     out = arguments.out or RESULTS / native_level() / f"{arguments.family}_configurations.json"
     command = f"python -m benchmarks.loop_configurations {arguments.family}"
+    command += f" --threads {arguments.threads}" * (arguments.threads > 1)
     for _ in range(arguments.shapes):
-        row = measure(draw(random), arguments.budget)
+        row = measure(DRAWS[arguments.family](random), arguments.threads, arguments.budget)
         if row is not None:
             rows.append(row)
             write_rows(
@@ -272,6 +426,14 @@ def main() -> None:
             )
     print(table(rows))
 
+
+DRAWS: Mapping[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
+    "rows": over_rows,
+    "columns": over_columns,
+    "cells": single_cells,
+    "pairs": pair,
+    "attention": attention,
+}
 
 if __name__ == "__main__":
     main()

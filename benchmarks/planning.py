@@ -58,14 +58,14 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
     """Run a program once, fused by cost, and return what each of its plans took, in order."""
     from tensolog.catalog.errors import TensologError
     from tensolog.optimizer.fuse.codegen import compiled
-    from tensolog.optimizer.fuse.planning import planner
-    from tensolog.optimizer.fuse.planning.machine import Machine
+    from tensolog.optimizer.fuse.planning import fusion_planner
+    from tensolog.optimizer.fuse.planning.machine_rates import Machine
     from tensolog.optimizer.fuse.tracing import prepare
 
     import tensolog
 
     made: list[dict[str, float]] = []
-    plan = planner.plan
+    plan = fusion_planner.plan
 
     def timed(program: Any, *arguments: Any, **options: Any) -> Any:
         begin = time.process_time()
@@ -78,7 +78,7 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
     refused = mock.Mock(side_effect=TensologError("planned alone"))
     Machine.here(1)  # the rates are measured once for a processor, not for a program
     with (
-        mock.patch.object(planner, "plan", timed),
+        mock.patch.object(fusion_planner, "plan", timed),
         mock.patch.object(compiled, "compile_plan", refused),
         mock.patch.object(prepare, "TRACING_S", 0.0),  # plan what is too small to pay, too
     ):

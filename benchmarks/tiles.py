@@ -8,8 +8,10 @@
 
 `collect` draws shapes of products and a pool of their legal configurations, and races of each shape
 all that are legal and in the pool, interleaved, beside the default, in sessions of ONNX Runtime
-with one thread. `score` ranks the configurations of unseen shapes by what others took, as
-`optimize` does, takes the best of five trials, and races that against the default once more.
+with one thread. With `--passes 2` it does so twice, in sessions of their own: what one says of the
+other is the ceiling of any ranking. `--compile` compiles what it will race, and ends. `score` ranks
+the configurations of unseen shapes by what others took, as `optimize` does, takes the best of five
+trials, and races that against the default once more.
 """
 
 from __future__ import annotations
@@ -69,6 +71,8 @@ MOST_PRODUCTS, MOST_NUMBERS = 150 << 20, 1 << 21
 BATCH = 8
 # Trials of a shape, and parts that shapes are left out in.
 TRIALS, PARTS = 5, 5
+# Times that differ by such a share are apart whatever the noise.
+APART = 0.02
 
 
 def shapes(count: int, seed: int) -> list[ProductSizes]:
@@ -127,8 +131,14 @@ def collect(
     tried: set[ProductConfiguration],
     here: Processor,
     budget_s: float,
+    passes: int = 1,
+    *,
+    compiles: bool = False,
 ) -> list[dict[str, Any]]:
-    """Race the configurations of shapes, each shape for about `budget_s` seconds."""
+    """Race the configurations of shapes, each shape for about `budget_s` seconds in all passes.
+
+    Where it `compiles` alone, there are no rows.
+    """
     rows: list[dict[str, Any]] = []
     for at in range(0, len(drawn), BATCH):
         batch = []
@@ -140,28 +150,42 @@ def collect(
         start = time.monotonic()
         library = build([one.kernel for *_, ones, _ in batch for one in ones], levels=[here.level])
         print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-        for sizes, meanings, ones, configurations in batch:
+        for sizes, meanings, ones, configurations in [] if compiles else batch:
             graph, kernels = meanings.graph, [one.kernel for one in ones]
             supply(graph, kernels)
-            laps = measured_forms(
-                graph, ones[0].region, kernels, library, graph.types, threads=1, budget_s=budget_s
-            )
+            of_passes = [
+                measured_forms(
+                    graph,
+                    ones[0].region,
+                    kernels,
+                    library,
+                    graph.types,
+                    threads=1,
+                    budget_s=budget_s / passes,
+                )
+                for _ in range(passes)
+            ]
+            laps = of_passes[0]
             default = laps[kernels[0].name][KERNEL]
             for kernel, configuration in zip(kernels, configurations, strict=True):
                 lap = laps[kernel.name][KERNEL]
-                rows.append(
-                    {
-                        "sizes": [sizes.rows, sizes.depth, sizes.columns],
-                        "configuration": list(astuple(configuration)),
-                        "median_ns": round(lap.median_ns),
-                        "operators_ns": round(lap.median_ns / lap.ratio),
-                        **{
-                            name: round(value, 4)
-                            for name, value in vars(beside(lap, default)).items()
-                        },
-                    }
-                )
-            print(sizes, len(kernels), f"{default.median_ns / 1000:.0f} us", file=sys.stderr)
+                row = {
+                    "sizes": [sizes.rows, sizes.depth, sizes.columns],
+                    "configuration": list(astuple(configuration)),
+                    "median_ns": round(lap.median_ns),
+                    "operators_ns": round(lap.median_ns / lap.ratio),
+                    **{n: round(value, 4) for n, value in vars(beside(lap, default)).items()},
+                }
+                for again in of_passes[1:]:
+                    timed = beside(again[kernel.name][KERNEL], again[kernels[0].name][KERNEL])
+                    row["again"] = round(timed.ratio, 5)
+                rows.append(row)
+            print(
+                sizes,
+                len(kernels),
+                f"{default.median_ns / 1000:.0f} us, {default.samples} rounds",
+                file=sys.stderr,
+            )
     return rows
 
 
@@ -231,13 +255,15 @@ def numbers(sizes: ProductSizes) -> list[int]:
 class Landscape:
     """The configurations of one shape, the default first, and their times over its time.
 
-    `highs` are the upper ends of their intervals.
+    `highs` are the upper ends of their intervals, `passes` the ratios of each pass where there were
+    two: `ratios` are their means then.
     """
 
     sizes: ProductSizes
     configurations: list[ProductConfiguration]
     ratios: np.ndarray
     highs: np.ndarray
+    passes: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
@@ -249,8 +275,12 @@ def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
         one.configurations.append(ProductConfiguration(*row["configuration"]))
     for sizes, one in found.items():
         own = [row for row in rows if row["sizes"] == numbers(sizes)]
-        ratios, highs = ([row[name] for row in own] for name in ("ratio", "ratio_high"))
-        found[sizes] = replace(one, ratios=np.array(ratios), highs=np.array(highs))
+        first, highs = (np.array([row[name] for row in own]) for name in ("ratio", "ratio_high"))
+        found[sizes] = replace(one, ratios=first, highs=highs)
+        if all("again" in row for row in own):
+            second = np.array([row["again"] for row in own])
+            both = np.sqrt(first * second)
+            found[sizes] = replace(one, ratios=both, highs=highs, passes=(first, second))
     return list(found.values())
 
 
@@ -300,6 +330,7 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
     for sample in samples_of(collected) if collected else shipped:
         of.setdefault(sample.sizes, []).append(sample)
     highs = {one.sizes: one.highs for one in collected}
+    passes = {one.sizes: one.passes for one in collected}
     shapes_left_out = sorted(of)
     rows: list[dict[str, Any]] = []
     for part in range(PARTS):
@@ -332,8 +363,18 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
                     "OPA": ordered_pair_accuracy(ratios, predicted),
                     "tau": kendall_tau(ratios, predicted),
                     **{f"top {k}": top_k_error(ratios, predicted, k) for k in (1, 5, 10)},
+                    "OPA, apart": apart_accuracy(ratios, np.asarray(predicted)),
                 }
-            if sizes in highs:
+            measured = passes.get(sizes)
+            if measured is not None:
+                first, second = measured
+                row["the other pass"] = {
+                    "OPA": ordered_pair_accuracy(first, second),
+                    "tau": kendall_tau(first, second),
+                    **{f"top {k}": top_k_error(first, second, k) for k in (1, 5, 10)},
+                    "OPA, apart": apart_accuracy(first, second),
+                }
+            elif sizes in highs:
                 deviations = (highs[sizes] - ratios) / 1.96
                 row["measured again"] = {
                     "OPA": noise_ceiling(ordered_pair_accuracy, ratios, deviations),
@@ -341,6 +382,14 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
                 }
             rows.append(row)
     return rows
+
+
+def apart_accuracy(times: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the ordered pair accuracy of those pairs whose times differ by APART; NaN of none."""
+    ratio = np.log(times[:, None] / times)
+    far = ratio >= math.log1p(APART)
+    right = (predicted[:, None] > predicted) & far
+    return float(right.sum() / far.sum()) if far.any() else math.nan
 
 
 def _features(sample: Sample, here: Processor) -> list[float]:
@@ -352,8 +401,8 @@ def _features(sample: Sample, here: Processor) -> list[float]:
 
 def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay the means over all shapes out in Markdown."""
-    names = ("Gaussian process", "boosted trees", "measured again")
-    scores = ("OPA", "tau", "top 1", "top 5", "top 10")
+    names = ("Gaussian process", "boosted trees", "measured again", "the other pass")
+    scores = ("OPA", "OPA, apart", "tau", "top 1", "top 5", "top 10")
     lines = [f"| | {' | '.join(scores)} |", "|---" * (1 + len(scores)) + "|"]
     for name in names:
         own = [row[name] for row in rows if name in row]
@@ -364,7 +413,10 @@ def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
             ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     counts = [row["configurations"] for row in rows]
-    told = f"{len(rows)} shapes, {min(counts)} to {max(counts)} configurations each"
+    told = (
+        f"{len(rows)} shapes, {min(counts)} to {max(counts)} configurations each; apart are pairs "
+        f"whose times differ by {APART:.0%} or more"
+    )
     return "\n".join([told, "", *lines])
 
 
@@ -418,6 +470,8 @@ def main() -> None:
     making.add_argument("--pool", type=int, default=48, help="configurations")
     making.add_argument("--level", choices=list(DEFAULTS), default=native_level())
     making.add_argument("--budget", type=float, default=2.5, help="seconds for a shape")
+    making.add_argument("--passes", type=int, choices=(1, 2), default=1, help="measurements")
+    making.add_argument("--compile", action="store_true", help="compile, and measure nothing")
     making.add_argument("-o", "--out", type=Path, required=True)
     scoring = commands.add_parser("score", help="rank, and race what is chosen once more")
     scoring.add_argument("trained", type=Path)
@@ -434,7 +488,8 @@ def main() -> None:
         case "collect":
             here = processor(arguments.level)
             tried = pool(here, arguments.pool, seed=0)
-            rows = collect(shapes(arguments.shapes, arguments.seed), tried, here, arguments.budget)
+            drawn, passes = shapes(arguments.shapes, arguments.seed), arguments.passes
+            rows = collect(drawn, tried, here, arguments.budget, passes, compiles=arguments.compile)
             made = {"processor": identity().name, **vars(here), "seed": arguments.seed}
             text = json.dumps({**made, "rows": rows})
             arguments.out.write_text(text + "\n", encoding="utf-8")

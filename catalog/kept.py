@@ -39,7 +39,7 @@ def text_hash(folder: Traversable, endings: tuple[str, ...]) -> str:
     Pickles also depend on the version of Python, which is in it.
     """
     digest = hashlib.sha256(sys.version.encode())
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(endings):
             digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
@@ -83,9 +83,9 @@ def _is_named_tuple(kind: type) -> bool:
 class _DataUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith(_PROJECT):
-            found = super().find_class(module, name)
-            if isinstance(found, type) and (is_dataclass(found) or _is_named_tuple(found)):
-                return found
+            allowed = super().find_class(module, name)
+            if isinstance(allowed, type) and (is_dataclass(allowed) or _is_named_tuple(allowed)):
+                return allowed
         raise pickle.UnpicklingError(f"{module}.{name} is no data")
 
 

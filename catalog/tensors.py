@@ -119,11 +119,11 @@ def data_bytes(tensor: onnx.TensorProto) -> tuple[bytes, str]:
     return data, "typed" if same and alone else "verbatim"
 
 
-def _check_count(tensor: onnx.TensorProto, found: int, expected: int, unit: str = "items") -> None:
-    if found != expected:
+def _check_count(tensor: onnx.TensorProto, count: int, expected: int, unit: str = "items") -> None:
+    if count != expected:
         raise ModelError(
             f"tensor {tensor.name!r} of shape {list(tensor.dims)} "
-            f"({dtype_name(tensor.data_type)}) needs {expected} {unit} and has {found}"
+            f"({dtype_name(tensor.data_type)}) needs {expected} {unit} and has {count}"
         )
 
 

@@ -25,12 +25,12 @@ def table() -> str:
     described: dict[str, list[str]] = {}
     opaque: dict[str, list[str]] = {}
     for name in specified():
-        found = specification("", name, _last(name))
-        assert found is not None
-        if found.opaque is not None:
-            opaque.setdefault(found.opaque, []).append(name)
+        meaning = specification("", name, _last(name))
+        assert meaning is not None
+        if meaning.opaque is not None:
+            opaque.setdefault(meaning.opaque, []).append(name)
         else:
-            described.setdefault(found.kind, []).append(_row(found))
+            described.setdefault(meaning.kind, []).append(_row(meaning))
     count = sum(map(len, described.values()))
     parts = [f"## {count} operators\n"]
     for kind in sorted(described):
@@ -60,17 +60,17 @@ def _last(name: str) -> int:
     return max((end or _LATEST for end in ends), default=_LATEST)
 
 
-def _row(found: Specification) -> str:
-    signatures = "<br>".join(f"`{signature(block)}`" for block in found.blocks)
-    zeros = ", ".join(found.sparse_safe)
-    return f"| {found.op_type} | {_opsets(found)} | {signatures} | {zeros} |"
+def _row(specification: Specification) -> str:
+    signatures = "<br>".join(f"`{signature(block)}`" for block in specification.blocks)
+    zeros = ", ".join(specification.sparse_safe)
+    return f"| {specification.op_type} | {_opsets(specification)} | {signatures} | {zeros} |"
 
 
-def _opsets(found: Specification) -> str:
+def _opsets(specification: Specification) -> str:
     """The operator sets between which the text changes."""
     ranges = {
         (b.opset_from, b.opset_to)
-        for b in texts(found.op_type, found.domain)
+        for b in texts(specification.op_type, specification.domain)
         if isinstance(b, Operator)
     }
     shown = [f"{first}–{last or ''}" for first, last in sorted(ranges)]

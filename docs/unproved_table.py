@@ -1,4 +1,4 @@
-"""Write the table of docs/unproved.md from optimizer/unproved.py: this file, [--check]."""
+"""Write the table of docs/unproved.md from rewrites/unproved.py: this file, [--check]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from generated_page import write_below
-from tensolog.optimizer.unproved import table
+from tensolog.optimizer.rewrites.unproved import table
 
 PAGE = Path(__file__).parent / "unproved.md"
 MARK = "<!-- Generated from here on by: python docs/unproved_table.py -->\n"

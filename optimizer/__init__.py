@@ -1,15 +1,16 @@
 """Which plan: search over substitutions, materialization, measurement and explanation.
 
 In: a model, or a function of NumPy. Out: a faster one, or the same. Begin with `driver.py` and with
-`passes.py`, which lists what is done to a model from top to bottom: plans are derived
+`passes.py`, which lists from top to bottom what is done to a model: plans are derived
 (`plan_derivation.py`, `planner.py`), and the best of them is found (`plan_selection.py`), in the
-time that `schedule.py` shares out. What a plan is expected to cost says `State.expected_cost` in
-`state.py`, with the prices of kernels in `price.py`.
+time that `schedule.py` shares out among the passes. What a plan is expected to cost is computed by
+`State.expected_cost` in `state.py`, from the costs of its kernels in `price.py`.
 
 | folder | holds |
 |---|---|
 | `graph/` | a model in memory, types, folding, dead and common code |
 | `match/` | where rules match, and what applying a match changes |
+| `rewrites/` | rewrites that no rule can say, and the table of what is not proved |
 | `egraph/`, `layouts/` | the search over programs, and over the layouts of their values |
 | `native/` | kernels for regions of a model, and the library of them |
 | `race/` | plans run, compared with the original, and timed |

@@ -16,7 +16,9 @@ def seldom_collected() -> Iterator[None]:
     """Look for cycles of garbage a hundredth as often meanwhile: they take a tenth of a search."""
     before = gc.get_threshold()
     if before[0]:  # 0: whoever calls has collections off
-        gc.set_threshold(*(max(one, least) for one, least in zip(before, _SELDOM, strict=True)))
+        gc.set_threshold(
+            *(max(threshold, least) for threshold, least in zip(before, _SELDOM, strict=True))
+        )
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The whole way: a model in, candidates derived, verified and raced, the best one out."""
+"""`optimize`: a model in; plans derived, verified and raced; the best one out."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
-# What an interrupt does: KeyboardInterrupt, or a result with the best verified plan so far.
+# What an interrupt does: it raises KeyboardInterrupt, or gives the best verified plan so far.
 ON_INTERRUPT = ("raise", "keep")
 Source = str | Path | bytes | onnx.ModelProto
-# How models of other frameworks become ONNX, by the package of one of their classes.
+# How models of other frameworks become ONNX, by the package that defines their class.
 ADVICE = {
     "keras": "model.export('model.onnx', format='onnx') writes it, once it was called",
     "sklearn": "skl2onnx.to_onnx(model, X[:1].astype('float32')) gives it",
@@ -63,36 +63,47 @@ def optimize(
 ) -> Optimization:
     """Find a model that computes the same and runs faster on this machine, or keep the original.
 
-    `model` is a path, serialized bytes, a ModelProto, or a PyTorch module, which is exported in
-    evaluation mode for `example_inputs`: a tensor, a tuple of inputs (the last one may be a dict of
-    keyword inputs), or a dict. `target` is "onnxruntime-cpu+kernels"
-    (with native code in `libraries`, which `save` writes beside the model), "onnxruntime-cpu",
-    "onnx" (standard operators only), or "auto": the first where there is a C compiler that works,
-    else the second; `target` of the result says what was chosen and why. `portable` leaves native
-    code out, and lets `save` write one plain file. `threads` defaults to the machine's cores;
-    `budget` is in seconds, for all but 10 more that reading and verifying may take: by default 30
-    for measuring and races, up to 100 where the final of a large model needs it, and 120
-    for everything. `allow` names the classes of substitution that may be
-    applied, as a list or as "exact,rounding"; with "finite_math" beside them, NaN and infinities
-    may come out otherwise than the original gives them. `input_shapes` binds free dimensions for
-    measuring, by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path,
-    or None for the user's own. `progress` is called with (phase, done, total, detail); the
-    phase "best so far" has the best plan yet as its detail, "predicted" one that promises a gain
-    and was not raced yet. `rules` replaces the shipped rules that are proved, and is taken as it
-    is. `fold_limit`, in bytes, bounds a folded constant that is larger than what it was computed
-    from. `seed` draws the inputs
-    and the order in which plans are timed. `search` is "egraph" for the best plans of an e-graph
-    beside single rewrites that gain, or "gains" for those alone. `costs` says
-    what predictions are for, where a model of costs ships for the class of the processor:
-    "foretold" to report a first plan with a gain early, "predicted" to measure those kernels alone
-    that may change the choice as well, and to stand for the others, "measured" for nothing; the
-    race decides in any case. `keep` is a DuckDB file that the
-    plans are written to, and the e-graph if there is one. `on_interrupt` is "raise", or "keep" for
-    the best plan that was verified and raced by then, in a result that says `interrupted`.
+    The model and where it is to run:
 
-    Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
-    OptionError for an option with an impossible value; ModelError as well where ONNX Runtime can't
-    run the model here: nothing can be verified then.
+    - `model` is a path, serialized bytes, a ModelProto, or a PyTorch module, which is exported in
+      evaluation mode for `example_inputs`: a tensor, a tuple of inputs (the last one may be a dict
+      of keyword inputs), or a dict.
+    - `target` is "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes
+      beside the model), "onnxruntime-cpu", "onnx" (standard operators only), or "auto": the first
+      where there is a C compiler that works, else the second. `target` of the result says what was
+      chosen and why. `portable` leaves native code out, so that `save` writes one plain file.
+    - `threads` defaults to the machine's cores.
+    - `input_shapes` binds free dimensions for measuring, by input name: the model stays dynamic.
+
+    What may be done to it:
+
+    - `allow` names the classes of substitution that may be applied, as a list or as
+      "exact,rounding"; with "finite_math" beside them, NaN and infinities may come out otherwise
+      than the original gives them.
+    - `rules` replaces the shipped rules that are proved, and is taken as it is.
+    - `fold_limit`, in bytes, bounds a folded constant that is larger than its operands.
+    - `search` is "egraph" for the best plans of an e-graph beside those of single rewrites that
+      lower the cost, or "gains" for the latter alone.
+    - `costs` says what predictions are for, where a model of costs ships for this class of
+      processor: "foretold" to report a first plan with a gain early; "predicted" to let them stand
+      for kernels whose measuring could not change the choice, as well; "measured" for nothing. The
+      race decides in any case.
+
+    How long, and what is kept:
+
+    - `budget` is in seconds; reading and verifying may take 10 more. By default 30 for measuring
+      and races, up to 100 where the final of a large model needs it, and 120 for everything.
+    - `seed` draws the inputs, and the order in which plans are timed.
+    - `catalog` is an open Catalog, a path, or None for the user's own.
+    - `keep` is a DuckDB file that the plans are written to, and the e-graph if there is one.
+    - `progress` is called with (phase, done, total, detail). The phase "best so far" has the best
+      plan yet as its detail, "predicted" one that promises a gain and was not raced yet.
+    - `on_interrupt` is "raise", or "keep" for the best plan that was verified and raced by then, in
+      a result that says `interrupted`.
+
+    Raises ModelError for a model that can't be read or that ONNX Runtime can't run here, so that
+    nothing could be verified; CatalogError for a catalog that can't be used; OptionError for an
+    option with an impossible value.
     """
     phases = Phases(progress)
     choice = choose_target(target, portable=portable, allow=allowed(allow))
@@ -133,7 +144,7 @@ def optimize(
 
 
 def _source(model: Any, example_inputs: Any, phases: Phases) -> Source:
-    """Give the ONNX model that is meant."""
+    """Return what is read as an ONNX model, of a PyTorch module its export."""
     if is_module(model):
         with phases("exporting", type(model).__name__):
             return export_module(model, example_inputs)

@@ -1,8 +1,8 @@
 """All passes of an optimization, from the model that was read to the winner: PASSES, top to bottom.
 
-A pass is a function that takes the state (`state.State`) and the seconds that it may plan with,
-and yields the plans that it derives; what else it finds out it notes in the state. Passes that
-derive plans are in `plan_derivation`, those that find the best one in `plan_selection`.
+A pass is a function that takes the state (`state.State`) and a number of seconds, and yields the
+plans that it derives; whatever else it learns it stores in the state. Passes that derive plans are
+in `plan_derivation`, those that find the best one in `plan_selection`.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from .state import Cut, State
 
 
 def always(state: State) -> bool:
-    """Whether a pass runs that always does."""
+    """Run the pass in any case."""
     return True
 
 
 def nothing(state: State) -> float:
-    """Give no seconds."""
+    """Reserve no seconds."""
     return 0.0
 
 
 def delivering_s(state: State) -> float:
-    """Give the seconds that delivering a winner's kernels takes about."""
+    """Reserve about the seconds that compiling a winner's kernels for delivery takes."""
     return state.delivering_s
 
 
 @dataclass(frozen=True)
 class Pass:
-    """A step of an optimization, the part of the budget for it, and the condition for it to run.
+    """A step of an optimization, its part of the budget, and the condition for it to run.
 
-    `share` is kept for it while passes before it run; it is granted up to `most` where these left
-    so much. One that `measures` kernels is charged for that alone, and not for its search: what
-    that takes is bounded by the time at which all is over. Any pass that `may_be_cut` ends when it
-    would take what is kept for those after it, and what it has yielded by then counts. One that is
-    no part of the budget, but of the time until the end, has the seconds kept that are `expected_s`
-    of it.
+    `share` and `most` are parts of the budget: the share is reserved while earlier passes run, and
+    the pass gets up to `most` if these used less than theirs. A pass that `measures` kernels is
+    charged only the time of measuring; its search is bounded by the end of the optimization. A pass
+    that `may_be_cut` is ended before it uses what is reserved for later passes; the plans that it
+    yielded by then count. `expected_s` are seconds to reserve for a pass that is not charged to the
+    budget at all.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Pass:
     expected_s: Callable[[State], float] = nothing
 
     def seconds(self, part: float, state: State) -> float:
-        """Give a part of the budget in seconds: races may be given longer, measuring isn't."""
+        """Return a part of the budget in seconds; for races the budget may have been extended."""
         return part * (state.setting.budget if self.measures else state.schedule.seconds)
 
 
@@ -79,7 +79,7 @@ PASSES = (
     Pass("the search", derivation.search, share=0.12, most=0.22, measures=True),
     Pass("foretelling", selection.foretell, applies=selection.foretells),
     Pass("a first race", selection.race_newest),
-    Pass("trying rules alone", derivation.screen_rules, share=0.08, most=0.18),
+    Pass("trying rules alone", derivation.screen_rules, share=0.06, most=0.12),
     Pass(
         "choosing rules",
         derivation.choose_rules,
@@ -90,8 +90,8 @@ PASSES = (
     Pass(
         "choosing layouts",
         derivation.lay_out,
-        share=0.08,
-        most=0.08,
+        share=0.12,
+        most=0.2,
         applies=derivation.may_lay_out,
         measures=True,
     ),
@@ -134,28 +134,28 @@ PASSES = (
 
 
 def run_passes(state: State, passes: Sequence[Pass] = PASSES) -> None:
-    """Run passes in their order, each within its seconds, and note which of them were cut."""
-    for place, each in enumerate(passes):
+    """Run passes in their order, each within its seconds; `state.cut` lists those that were cut."""
+    for place, pass_ in enumerate(passes):
         if state.is_over:
             return
-        if each.applies(state):
-            _run(each, state, [later for later in passes[place + 1 :] if later.applies(state)])
+        if pass_.applies(state):
+            _run(pass_, state, [later for later in passes[place + 1 :] if later.applies(state)])
 
 
-def _run(each: Pass, state: State, later: Sequence[Pass]) -> None:
+def _run(pass_: Pass, state: State, later: Sequence[Pass]) -> None:
     schedule = state.schedule
-    kept_s = sum(other.seconds(other.share, state) + other.expected_s(state) for other in later)
-    share_s, most_s = (each.seconds(part, state) for part in (each.share, each.most))
-    granted_s = schedule.grant(share_s, most_s, kept_s)
+    reserved_s = sum(other.seconds(other.share, state) + other.expected_s(state) for other in later)
+    share_s, most_s = (pass_.seconds(part, state) for part in (pass_.share, pass_.most))
+    granted_s = schedule.grant(share_s, most_s, reserved_s)
     start, measuring_s = time.monotonic(), state.measuring_s
     try:
-        with cut_at(schedule.cut(kept_s) if each.may_be_cut else math.inf):
-            for plan in each.run(state, granted_s):
+        with cut_at(schedule.cut(reserved_s) if pass_.may_be_cut else math.inf):
+            for plan in pass_.run(state, granted_s):
                 state.propose(plan)
     except OutOfTimeError:
-        state.cut.append(Cut(each.name, time.monotonic() - start))
+        state.cut.append(Cut(pass_.name, time.monotonic() - start))
     took_s = time.monotonic() - start
-    if each.measures:
+    if pass_.measures:
         schedule.charge(state.measuring_s - measuring_s)
-    elif each.most:
+    elif pass_.most:
         schedule.charge(took_s)

@@ -1,7 +1,7 @@
-"""Passes that derive plans: by rules, by search, by layouts, and in ways that no rule can say.
+"""Passes that derive plans: by rules, by search, by layouts, and by rewrites that no rule can say.
 
-Each is listed in `passes.PASSES`, takes the state and the seconds that it may plan with, and yields
-the plans that it derives.
+Each is listed in `passes.PASSES`, takes the state and its seconds, and yields the plans that it
+derives.
 """
 
 from __future__ import annotations
@@ -46,27 +46,33 @@ def leave_out_losing(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def search(state: State, seconds: float) -> Iterator[Plan]:
-    """Derive plans by what kernels cost: of single rewrites that gain, and of an e-graph."""
+    """Derive plans by the costs of kernels: by single rewrites, and by an e-graph."""
     state.prices.remaining_s = seconds
     start, planner = state.first, state.planner
-    state.explored = planner.explore("explored", start, state.sizes)
+    state.explored = planner.apply_gains("explored", start, state.sizes)
     yield state.explored
     if state.setting.search == "egraph":
-        # From the model as it is: what is always applied is a choice there too.
+        # From the model as it is: there, even rules that are always applied are a choice.
         bare = planner.simplify("no rules", rules=())
         count = BEST_PLANS if is_roomy(state.contest) else 1
-        given = ("e-graph", bare, state.sizes, count, state.search_file)
-        yield from planner.grow(*given, hold=may_lay_out(state))
+        yield from planner.search_egraph(
+            "e-graph",
+            bare,
+            state.sizes,
+            count,
+            state.search_file,
+            lays_out=may_lay_out(state),
+        )
 
 
 def screen_rules(state: State, seconds: float) -> Iterator[Plan]:
-    """Try rules one by one, end to end; no plan comes of that yet."""
+    """Race plans that apply one rule each; the next pass chooses rules by the outcome."""
     state.screening = screen(state.planner, state.contest, state.candidate_files, seconds)
     yield from ()
 
 
 def choose_rules(state: State, seconds: float) -> Iterator[Plan]:
-    """Derive a plan without the rules that did harm, and with those that helped."""
+    """Derive a plan with the rules that helped when tried alone, without those that did harm."""
     state.prices.remaining_s = seconds
     state.start = select(state.planner, state.contest, state.screening)
     yield state.start
@@ -75,9 +81,10 @@ def choose_rules(state: State, seconds: float) -> Iterator[Plan]:
 def lay_out(state: State, seconds: float) -> Iterator[Plan]:
     """Choose the layout of each value, where the runtime's own choice leaves blocks often.
 
-    Of the plan that screening led to, and of all that the e-graph holds together. Either may
-    measure for half of the seconds. Kernels for convolutions need a plan in blocks even where it is
-    the runtime's own, and where rules have made some for them one that has these.
+    Once for the plan that screening led to, and once together with rules, in the e-graph; each may
+    measure for half of the seconds. Generated convolutions are put into plans in blocks: these are
+    derived even where the runtime's own choice is as good, and from the e-graph where rules made
+    convolutions that such kernels may compute.
     """
     planner, sizes = state.planner, state.sizes
     try:
@@ -86,15 +93,17 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
         run = Counter()
     often = moves(run) > LEAST_MOVES
     if not often:
-        if not planner.frees_convolutions():
+        if not planner.makes_convolutions():
             planner.last_search = None
         if not state.setting.fuses:
             return
     state.prices.remaining_s = seconds / 2
-    laid, *state.laid_out = planner.lay_out("laid out", state.start or state.first, sizes)
+    laid, *state.laid_out = planner.choose_layouts("laid out", state.start or state.first, sizes)
     state.prices.remaining_s += seconds / 2
     harmful = state.screening.harmful()
-    joint, further = planner.lay_out_jointly("laid out with rules", harmful, state.search_file)
+    joint, further = planner.choose_rules_and_layouts(
+        "laid out with rules", harmful, state.search_file
+    )
     if further is not None:
         state.laid_out.append(further)
     for plan in (laid, joint):
@@ -107,11 +116,11 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def derive_beyond_rules(state: State, seconds: float) -> Iterator[Plan]:
-    """Derive what has a number in it that depends on the model: blocks, tables, rows merged."""
+    """Derive plans by rewrites that no rule can say, as the model decides how often they repeat."""
     planner, first = state.planner, state.first
-    yield planner.attend("by blocks", (*state.plans[::-1], state.original))
-    yield planner.gather("one table", state.explored or first)
-    yield planner.join_rows("one product a matrix", first, state.sizes)
+    yield planner.split_masked_attention("by blocks", (*state.plans[::-1], state.original))
+    yield planner.merge_lookups("one table", state.explored or first)
+    yield planner.merge_products("one product a matrix", first, state.sizes)
 
 
 def may_lay_out(state: State) -> bool:

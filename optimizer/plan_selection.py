@@ -1,7 +1,7 @@
-"""Passes that find out which plan is best: run, predicted, verified, raced; with kernels, too.
+"""Passes that find the best plan: plans are predicted, verified, given generated kernels and raced.
 
-Each is listed in `passes.PASSES`, takes the state and the seconds that it may plan with, and yields
-the plans that it makes of others.
+Each is listed in `passes.PASSES`, takes the state and its seconds, and yields the plans that it
+makes of others.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ from .race.verify import EndlessError, NoTimeError
 from .setting import Setting
 from .state import State
 
-# Seconds that passes are granted at the most where no budget was asked for: so many as the final of
-# a model needs that takes long to open and to run.
+# The longest budget where none was asked for: the final race of a model that takes long to open and
+# to run needs it.
 STRETCHED_S = 100.0
-# Of the budget, what a race of the newest plan may take while others are still to come, and the
-# rounds without which it tells nothing.
+# The part of the budget that an early race of one plan may take, and the rounds without which it
+# tells nothing.
 EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
-# The least gain that is told of when it is predicted: a sum of kernels is not as exact as a race.
+# The least predicted gain that is reported: a sum of kernels is not as exact as a race.
 TELLING_GAIN = 1.05
-# Of the seconds for opening plans in other ways, what asking the runtime takes, and measuring.
+# The parts of the seconds for session options that asking the runtime takes, and measuring.
 ASKING_WAYS, MEASURING_WAYS = 0.15, 0.25
 
 
 def run_original(state: State, seconds: float) -> Iterator[Plan]:
     """Run the original on generated inputs; ModelError where it can't be run.
 
-    Nothing could be verified or measured then: whoever asked for a faster model gets none. Where
-    there is no time for that, it is the problem that keeps the original. EndlessError where it
-    never ends.
+    Without that, nothing could be verified or measured. Where there is no time for it, that is
+    stored as `state.problem`, and the result is the original. EndlessError where it never ends.
     """
     size_bytes = state.size_bytes()
     with state.phases("running the original"):
@@ -69,7 +68,7 @@ def run_original(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def stretch_s(setting: Setting, contest: Contest) -> float:
-    """Return by how much a budget that nobody asked for grows, for a final of enough rounds."""
+    """Return the seconds by which a default budget is extended, for enough rounds in the final."""
     if not setting.stretches:
         return 0.0
     needed_s = contest.rounds_s(ENOUGH_ROUNDS) / FINAL_SHARE
@@ -77,10 +76,10 @@ def stretch_s(setting: Setting, contest: Contest) -> float:
 
 
 def foretell(state: State, seconds: float) -> Iterator[Plan]:
-    """Tell of the plan that promises most, until a race has found one that is faster.
+    """Report the plan of the largest predicted gain, until a race has found a faster plan.
 
-    What it promises is by its kernels one by one, measured or predicted. What the runtime makes of
-    the original by itself is a gain here too, and none in a race.
+    The prediction is a sum over kernels, measured or predicted, of both graphs as they are written:
+    fusions that the runtime makes of the original by itself count as a gain here, not in a race.
     """
     plans = [plan for plan in _derived(state) if plan.lap is None and not plan.refusal]
     if plans and state.contest.incumbent is None:
@@ -93,7 +92,7 @@ def foretell(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def race_newest(state: State, seconds: float) -> Iterator[Plan]:
-    """Race the plan shortly that promises most of those not raced yet, for an early answer."""
+    """Race, for a few rounds, the cheapest plan that was not raced yet, for an early answer."""
     contest = state.contest
     short_s = contest.rounds_s(EARLY_ROUNDS)
     news = [plan for plan in state.plans if plan.lap is None and not plan.refusal]
@@ -110,7 +109,7 @@ def race_newest(state: State, seconds: float) -> Iterator[Plan]:
 def fuse_first(state: State, seconds: float) -> Iterator[Plan]:
     """Put generated kernels into the first plan, unless convolutions take most of its time.
 
-    Those have kernels in blocks alone, which needs a layout.
+    Generated convolutions need values in blocks, and layouts are chosen later.
     """
     if _mostly_convolves(state):
         return
@@ -124,7 +123,7 @@ def fuse_first(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def ask_runtime(state: State, seconds: float) -> Iterator[Plan]:
-    """Let the runtime say which kernels it runs for the original and for each plan."""
+    """Ask the runtime which kernels it runs for the original and for each plan."""
     state.rivals = _derived(state)
     for plan in state.rivals:
         state.candidate_files.placed(plan)
@@ -133,21 +132,21 @@ def ask_runtime(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def predict(state: State, seconds: float) -> Iterator[Plan]:
-    """Measure these kernels; refuse plans that surely take longer, leave out what runs the same."""
+    """Measure the kernels that run; refuse plans that are surely slower or run the same ones."""
     state.run_prices.remaining_s = seconds
     state.rivals = state.prediction.rivals(_derived(state))
     yield from ()
 
 
 def verify(state: State, seconds: float) -> Iterator[Plan]:
-    """Compare what plans give with what the original gives."""
+    """Compare the outputs of plans with those of the original."""
     for plan in _derived(state):
         _verify(state, plan)
     yield from ()
 
 
 def choose_finalists(state: State, seconds: float) -> Iterator[Plan]:
-    """Race all rivals shortly; only the fastest ones race on, and what has kernels already."""
+    """Race all rivals for a few rounds; the fastest are finalists, with the plans with kernels."""
     rivals = [plan for plan in state.rivals if plan.is_verified]
     state.finalists = [
         plan for plan in state.plans if plan.base is not None and not _is_surely_slower(plan)
@@ -166,7 +165,7 @@ def fuse(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
-    """Race the finalists opened in other ways: without some of the runtime's own fusions."""
+    """Race the finalists with other session options: without some of the runtime's own fusions."""
     contest = state.contest
     state.run_prices.remaining_s = MEASURING_WAYS * seconds
     plans = [contest.original, *(plan for plan in state.finalists if plan.base is None)]
@@ -186,16 +185,16 @@ def race_finalists(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def deliver(state: State, seconds: float) -> Iterator[Plan]:
-    """Compile the winner's kernels for all processors; where there is no time, for those like this.
+    """Compile the winner's kernels for all processors; without the time, for those like this one.
 
-    What that takes comes out of the time until the end, not out of the budget.
+    This uses the time until the end of the optimization, and is not charged to the budget.
     """
     deliver_kernels(state)
     yield from ()
 
 
 def predict_winner(state: State, seconds: float) -> Iterator[Plan]:
-    """Say what runs for the winner, and what that costs."""
+    """Ask what the runtime runs for the winner, and measure that."""
     state.run_prices.remaining_s = seconds
     state.prediction.ask([state.winner], seconds)
     state.prediction.measure([state.winner])

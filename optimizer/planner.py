@@ -1,4 +1,8 @@
-"""Plans derived from a graph by a choice of rules: the cheap ones always, the others by cost."""
+"""Plans derived from a model: by rules that always pay, by costs, by an e-graph, by layouts.
+
+Each method of `Planner` derives plans from one that is there and leaves that one as it is. Which of
+them are right, and which the fastest, is not decided here: see plan_selection.py.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from ..rules import Rule
 from .egraph.absorbing_rules import is_naming
 from .graph.graph import Graph
 from .graph.infer import bound_types
-from .lookups import merge_lookups
-from .masked_attention import split_masked_attention
 from .match.matcher import Matcher
 from .match.rewrite import Step, clean, simplify
 from .match.single_gains import explore
-from .one_matrix import merge_products
 from .phases import Phases
 from .price import Prices
 from .race.contest import Plan
+from .rewrites.merge_lookups import merge_lookups
+from .rewrites.merge_products import merge_products
+from .rewrites.split_masked_attention import split_masked_attention
 from .setting import Setting
 
 if TYPE_CHECKING:
@@ -37,14 +41,16 @@ class Planner:
         rules: Sequence[Rule],
         original: Graph,
         prices: Prices,
-        given: Sequence[Step] = (),
+        steps_before: Sequence[Step] = (),
     ) -> None:
         """Choose the rules that may be applied to this model at all.
 
-        `original` is the graph that plans are derived from, `given` what was done to it before.
+        `original` is the graph that plans are derived from, `steps_before` what was done to it
+        before: each plan begins with these steps.
         """
         self.setting, self.phases, self.prices = setting, phases, prices
-        self.original, self.base, self.given = original, tuple(rules), tuple(given)
+        self.original, self.base = original, tuple(rules)
+        self.steps_before = tuple(steps_before)
         self.always = setting.select(rules, original, "always")
         explorative = setting.select(rules, original, "explore")
         # Kernels that a rule names hide operators from layouts and from fused kernels: one plan of
@@ -52,7 +58,7 @@ class Planner:
         self.naming = [rule for rule in explorative if is_naming(rule)]
         self.explorative = [rule for rule in explorative if not is_naming(rule)]
         self.of_passes = setting.select(rules, original, "pass")
-        # What `grow` found and from which plan, until its layouts are chosen.
+        # The last search of `search_egraph` and the plan it began with, until layouts are chosen.
         self.last_search: tuple[Plan, SearchResult] | None = None
 
     def assuming_finite(self, plan: Plan) -> set[str]:
@@ -67,9 +73,6 @@ class Planner:
             for rules in (self.always, self.explorative, self.naming, self.of_passes)
         )
 
-    def _matcher(self, rules: Sequence[Rule]) -> Matcher:
-        return Matcher(rules)
-
     def simplify(self, name: str, rules: Collection[Rule] | None = None) -> Plan:
         """Derive a plan by folding, sharing, and what is always an improvement.
 
@@ -78,30 +81,30 @@ class Planner:
         chosen = [rule for rule in self.always if rules is None or rule in rules]
         plan = Plan(name, self.original.copy())
         with self.phases("rewriting", name):
-            plan.steps = list(self.given) + simplify(
+            plan.steps = list(self.steps_before) + simplify(
                 plan.graph,
-                self._matcher(chosen),
+                Matcher(chosen),
                 fold_limit=self.setting.fold_limit,
                 on_round=lambda _, steps: self.phases.tell("rewriting", 0, 0, f"{steps} steps"),
             )
         return plan
 
-    def explore(
+    def apply_gains(
         self,
         name: str,
         start: Plan,
         sizes: Mapping[str, int],
         rules: Collection[Rule] | None = None,
     ) -> Plan:
-        """Derive a plan from another by the rewrites that measured costs favour."""
+        """Derive a plan from another by single rewrites that lower its cost, one by one."""
         always = [rule for rule in self.always if rules is None or rule in rules]
         chosen = [rule for rule in self.explorative if rules is None or rule in rules]
         plan = Plan(name, start.graph.copy())
         with self.phases("searching", name):
             plan.steps = start.steps + explore(
                 plan.graph,
-                self._matcher(chosen),
-                self._matcher(always),
+                Matcher(chosen),
+                Matcher(always),
                 self.prices,
                 sizes=sizes,
                 fold_limit=self.setting.fold_limit,
@@ -109,21 +112,21 @@ class Planner:
             )
         return plan
 
-    def grow(
+    def search_egraph(
         self,
         name: str,
         start: Plan,
         sizes: Mapping[str, int],
         count: int,
-        kept: Path | None,
+        search_file: Path | None,
         *,
-        hold: bool = False,
+        lays_out: bool = False,
     ) -> list[Plan]:
         """Derive plans from another by an e-graph, then by single gains; the cheapest one first.
 
-        At most `count`, which differ in the rules they use, and one more that names kernels, if
-        there may be several at all. `kept` is a file that the e-graph is written to; with `hold` it
-        is held for `lay_out_jointly`.
+        At most `count`, which differ in the rules they use; where `count` is above 1, also one that
+        names kernels of the runtime. `search_file` is a file that the e-graph is written to. With
+        `lays_out` the e-graph stays in memory for `choose_rules_and_layouts`.
         """
         from .egraph.search import search
         from .egraph.search_tables import write_search
@@ -131,7 +134,7 @@ class Planner:
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):
-            found = search(
+            result = search(
                 start.graph,
                 (*self.always, *self.explorative, *naming),
                 self.prices,
@@ -142,28 +145,28 @@ class Planner:
                 contributed=self.setting.contributes,
                 progress=self.phases.tell,
             )
-            if kept is not None:
-                write_search(found, kept)
-            left = steps_not_in_plan(found.egraph, found.growth, found.costs)
-        self.last_search = (start, found) if hold else None
+            if search_file is not None:
+                write_search(result, search_file)
+            unplanned = steps_not_in_plan(result.egraph, result.growth, result.costs)
+        self.last_search = (start, result) if lays_out else None
         plans = []
-        every = [*found.plans, *([found.named] if found.named else ())]
+        every = [*result.plans, *([result.named] if result.named else ())]
         for place, derived in enumerate(every):
             clean(derived.graph, self.setting.fold_limit)
-            own = name if place == 0 else f"{name} {place + 1}"
-            grown = Plan(own, derived.graph, steps=[*start.steps, *derived.steps])
+            plan_name = name if place == 0 else f"{name} {place + 1}"
+            grown = Plan(plan_name, derived.graph, steps=[*start.steps, *derived.steps])
             rules = (*self.always, *self.explorative)
             allowed = [rule for rule in rules if rule.name not in derived.without]
-            plans.append(self.explore(own, grown, sizes, allowed))
-        plans[0].steps += left
-        plans[0].gap = found.extraction.gap
+            plans.append(self.apply_gains(plan_name, grown, sizes, allowed))
+        plans[0].steps += unplanned
+        plans[0].gap = result.extraction.gap
         return plans
 
-    def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> list[Plan]:
+    def choose_layouts(self, name: str, start: Plan, sizes: Mapping[str, int]) -> list[Plan]:
         """Derive plans by choosing the layout of each value; the first equals `start` if none pays.
 
-        For ONNX Runtime alone: it names kernels of its own. Where plans may have kernels, there is
-        a second one with more convolutions in blocks, if there are some that kernels may compute.
+        For ONNX Runtime alone, whose operators on blocked values they name. Where plans may have
+        generated kernels, a second one has more convolutions in blocks, for these to compute.
         """
         from .layouts.plans import lay_out_for_kernels
         from .native.convolution.blocked import TILES
@@ -187,15 +190,15 @@ class Planner:
             plans.append(Plan(f"{name} for kernels", further.graph, steps=steps))
         return plans
 
-    def lay_out_jointly(
-        self, name: str, forbidden: Collection[str], kept: Path | None
+    def choose_rules_and_layouts(
+        self, name: str, forbidden: Collection[str], search_file: Path | None
     ) -> tuple[Plan | None, Plan | None]:
         """Derive a plan by choosing rules and the layout of each value together.
 
-        Out of what `grow` found and held, which is let go, without the rules of some names. None
-        where nothing is held, or nothing would lie in blocks. The second one is for kernels, where
-        rules have made convolutions that these may compute, else None. `kept` is a file that the
-        e-graph is written to, blocked classes included.
+        The e-graph is that of the last `search_egraph`, which is dropped then; rules whose names
+        are `forbidden` are not used. None without such an e-graph, and where nothing would lie in
+        blocks. The second plan is for generated kernels, where rules made convolutions for them,
+        else None. `search_file` is a file that the e-graph is written to, with its blocked classes.
         """
         from .egraph.search_tables import write_search
         from .layouts.plans import lay_out_jointly
@@ -203,52 +206,52 @@ class Planner:
 
         if self.last_search is None:
             return None, None
-        (start, found), self.last_search = self.last_search, None
+        (start, result), self.last_search = self.last_search, None
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
             laid, further = lay_out_jointly(
-                found, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
+                result, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
             )
-            if laid is not None and kept is not None:
-                write_search(found, kept, laid.account())
+            if laid is not None and search_file is not None:
+                write_search(result, search_file, laid.account())
         first, second = (
             None if made is None else Plan(each, made.graph, steps=[*start.steps, *made.steps])
             for each, made in ((name, laid), (f"{name} for kernels", further))
         )
         return first, second
 
-    def frees_convolutions(self) -> bool:
-        """Whether rules have made convolutions for kernels in what `grow` found and held."""
+    def makes_convolutions(self) -> bool:
+        """Whether rules of the last search made convolutions for generated kernels."""
         from .layouts.promising import frees
         from .native.convolution.blocked import TILES
 
         if self.last_search is None or not self.setting.fuses:
             return False
-        _, found = self.last_search
-        return frees(found.egraph, found.growth.applications, TILES)
+        _, result = self.last_search
+        return frees(result.egraph, result.growth.applications, TILES)
 
-    def attend(self, name: str, starts: Sequence[Plan]) -> Plan:
-        """Derive a plan by computing attention under constant masks by blocks.
+    def split_masked_attention(self, name: str, starts: Sequence[Plan]) -> Plan:
+        """Derive a plan by computing attention under constant masks by blocks of rows.
 
-        From the first of `starts` that shows such attention; equal to the last one where none does.
+        From the first of `starts` that has such attention; equal to the last one where none does.
         """
         with self.phases("rewriting", name):
             for start in starts:
                 plan = Plan(name, start.graph.copy())
-                found = split_masked_attention(plan.graph)
-                plan.steps = start.steps + found
-                if found:
+                splits = split_masked_attention(plan.graph)
+                plan.steps = start.steps + splits
+                if splits:
                     break
         return plan
 
-    def gather(self, name: str, start: Plan) -> Plan:
+    def merge_lookups(self, name: str, start: Plan) -> Plan:
         """Derive a plan by merging lookups in several tables; equal to `start` without such."""
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
             plan.steps = [*start.steps, *merge_lookups(plan.graph)]
         return plan
 
-    def join_rows(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:
+    def merge_products(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:
         """Derive a plan by merging products of few rows with one matrix; equal without such."""
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
@@ -256,16 +259,16 @@ class Planner:
             plan.steps = [*start.steps, *merge_products(plan.graph, types, self.of_passes)]
         return plan
 
-    def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
+    def rules_that_match(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""
-        found = {match.rule.name for match in self._matcher(rules).find(plan.graph)}
-        return [rule for rule in rules if rule.name in found]
+        names = {match.rule.name for match in Matcher(rules).find(plan.graph)}
+        return [rule for rule in rules if rule.name in names]
 
-    def force(self, name: str, start: Plan, rules: Sequence[Rule]) -> Plan:
-        """Derive a plan from another by applying rules wherever they match, whatever they cost."""
+    def apply_everywhere(self, name: str, start: Plan, rules: Sequence[Rule]) -> Plan:
+        """Derive a plan from another by applying rules wherever they match, whatever that costs."""
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
             plan.steps = start.steps + simplify(
-                plan.graph, self._matcher(rules), fold_limit=self.setting.fold_limit
+                plan.graph, Matcher(rules), fold_limit=self.setting.fold_limit
             )
         return plan

@@ -1,7 +1,7 @@
-"""Prices of nodes and plans: kernels under concrete shapes, measured within a budget, else guessed.
+"""Costs of kernels under concrete shapes: measured within a budget, else predicted, else a bound.
 
-A plan's price is the sum of its kernels' (`Prices.total`, which `State.expected_cost` asks of a
-plan). What it takes as a whole is timed in race/.
+The cost of a plan is the sum over its kernels: `Prices.total`, which `State.expected_cost` calls.
+The time of a plan as a whole is measured in race/.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class Prices:
-    """What kernels cost, measured as far as a budget of seconds goes; shared by all plans."""
+    """Costs of kernels, measured as far as a budget of seconds goes; shared by all plans."""
 
     def __init__(
         self, model: CostModel, *, budget_s: float, fused: dict[str, Cost] | None = None
@@ -32,13 +32,13 @@ class Prices:
         self.remaining_s = budget_s
         self.spent_s = 0.0
         self.measured = 0
-        # What fused kernels cost, by their operators' names: they run with their library only.
+        # Costs of generated kernels, by the names of their operators: each was timed in its region.
         self.fused: dict[str, Cost] = {} if fused is None else fused
 
     def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
-        """Measure what has no stored cost yet, in the order given, while the budget lasts."""
-        given = list(dict.fromkeys(kernels))
-        todo = [kernel for kernel in given if self._is_open(kernel)]
+        """Measure the kernels without a stored cost, in the order given, while the budget lasts."""
+        distinct = list(dict.fromkeys(kernels))
+        todo = [kernel for kernel in distinct if self._is_open(kernel)]
         if todo and self.remaining_s > 0:
             start = time.monotonic()
             try:
@@ -49,14 +49,14 @@ class Prices:
                 self.spent_s += (took_s := time.monotonic() - start)
                 self.remaining_s -= took_s
         if self.model.predictions is not None:
-            self.model.adapt(given)
+            self.model.adapt(distinct)
 
     def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
-        """List the kernels that can be measured and have not been, each once, in their order."""
+        """List the kernels that can be measured and were not, each once, in the order given."""
         return self.model.unmeasured(kernel for kernel in kernels if self._is_open(kernel))
 
     def total(self, kernels: Sequence[Kernel]) -> Cost:
-        """Add up kernels; the sum is a bound as soon as one that matters is, else predicted."""
+        """Return the sum of costs: a bound if one of them is, else predicted if one is."""
         costs = [self.cost(kernel) for kernel in kernels]
         sources = {
             cost.source
@@ -70,7 +70,7 @@ class Prices:
         )
 
     def interval_ns(self, kernels: Iterable[Kernel]) -> tuple[float, float]:
-        """Give what kernels take together at least and at most, by the intervals of each."""
+        """Return the least and the most nanoseconds of all kernels, by the interval of each."""
         costs = [self.cost(kernel) for kernel in kernels if not kernel.is_constant]
         return sum(cost.least_ns for cost in costs), sum(cost.most_ns for cost in costs)
 
@@ -78,7 +78,7 @@ class Prices:
         return self.cost(kernel).source != "measured"
 
     def cost(self, kernel: Kernel) -> Cost:
-        """Give what a kernel costs: measured, else predicted, else its bound."""
+        """Return a kernel's cost: measured, else predicted, else its bound."""
         return self.fused.get(kernel.op_type) or self.model.cost(kernel)
 
 
@@ -88,9 +88,9 @@ def kernel_of(
     types: Mapping[int, TensorType],
     constants: Collection[int] = (),
 ) -> Kernel | None:
-    """Give a node's kernel; None where a shape is not known under the sizes in `types`.
+    """Return a node's kernel; None where a shape is not known under the sizes in `types`.
 
-    `constants` names values that will be known by the time the model runs, beside the graph's own.
+    `constants` are values that will be constant when the model runs, beside the graph's constants.
     """
     node = graph.nodes[number]
     shapes: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -105,7 +105,7 @@ def kernel_of(
             continue
         if all(isinstance(size, int) for size in type_.shape):
             shapes[graph.names[value]] = (type_.dtype, tuple(int(size) for size in type_.shape))
-    held = {
+    telling = {
         graph.names[value]: value
         for value in node.inputs
         if value in graph.constants and _is_telling(graph, value)
@@ -113,16 +113,16 @@ def kernel_of(
     return extract_kernel(
         node_proto(graph, node),
         shapes,
-        lambda name: graph.constant(held[name]) if name in held else None,
+        lambda name: graph.constant(telling[name]) if name in telling else None,
         {entry.domain: entry.version for entry in graph.base.opset_import},
         fixed.__contains__,
     )
 
 
 def kernels_of_graph(graph: Graph, types: Mapping[int, TensorType]) -> dict[int, Kernel]:
-    """Give the kernel of every node whose shapes are known."""
-    found = {number: kernel_of(graph, number, types) for number in graph.nodes}
-    return {number: kernel for number, kernel in found.items() if kernel is not None}
+    """Return the kernel of every node whose shapes are known."""
+    kernels = {number: kernel_of(graph, number, types) for number in graph.nodes}
+    return {number: kernel for number, kernel in kernels.items() if kernel is not None}
 
 
 def _is_telling(graph: Graph, value: int) -> bool:

@@ -1,4 +1,4 @@
-"""One optimization under way: what passes read, and what they add to it."""
+"""The state of one optimization: what passes read, and what they add to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ..rules.gate.ledger.proof_tables import store_ledger
 from .graph.free_sizes import sizes_from
 from .graph.infer import bound_types, infer_types
 from .graph.signature import signature
-from .in_float32 import basis_of
 from .match.rewrite import Step
 from .native.configured_kinds import ConfiguredKinds
 from .native.kernel_plans import KernelPlans
@@ -33,6 +32,7 @@ from .race.contest import ORIGINAL, Contest, Plan
 from .race.prediction import Prediction
 from .race.screening import Screening
 from .race.shortlist import LEAST_ROUNDS
+from .rewrites.compute_in_float32 import basis_of
 from .schedule import Schedule
 from .setting import Setting
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 # Imported within functions: what predicts costs, which loads a model.
 
-# Of all time, what is kept at most for compiling the winner's kernels for other processors.
+# The part of all time that is reserved at most for compiling kernels for other processors.
 DELIVERING_SHARE = 0.15
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A pass that was cut since its time was over, and the seconds that it had."""
+    """A pass that was ended before it was done, and the seconds that it ran."""
 
     name: str
     seconds: float
@@ -58,13 +58,13 @@ class Cut:
 class State:
     """The model, the plans derived from it, what was found out about them, and the winner so far.
 
-    `start` is the plan that rules and layouts chosen by races lead to, `explored` the one of single
-    rewrites that gain, `laid_out` those with blocked values, whether they take part themselves or
-    not. `rivals` are plans that may be faster than the original, `finalists` those that race on.
-    `losing` are steps of rules that lose NaN or infinities, and are in no plan. `problem` says why
-    there is no contest, where there is none. `only_processors` are those that the winner's kernels
-    run on, where not on all. `libraries` are files that go with the winner, `search_file`
-    is a file that the search is written to.
+    `plans` may be the winner; others are means to derive plans: `start`, with the rules that
+    screening chose, `explored`, of single rewrites, `laid_out`, with blocked values. `rivals` are
+    plans that may be faster than the original, `finalists` those that race to the end. `losing` are
+    steps of rules that lose NaN or infinities, and are in no plan. `problem` says why there is no
+    contest, if there is none. `only_processors` names those that the winner's kernels run on,
+    unless they run on all. `libraries` are files that go with the winner, `search_file` is a file
+    that the search is written to.
     """
 
     catalog: Catalog
@@ -104,13 +104,13 @@ class State:
             (signature(graph), self.original.execution)
             for graph in (
                 self.original.graph,
-                *([] if self.planner.given else [self.planner.original]),
+                *([] if self.planner.steps_before else [self.planner.original]),
             )
         }
 
     @property
     def contest(self) -> Contest:
-        """The original, run on generated inputs: there is one once it was run."""
+        """The original and what challenges it; set by the pass that runs the original."""
         assert self._contest is not None
         return self._contest
 
@@ -120,7 +120,7 @@ class State:
 
     @property
     def prediction(self) -> Prediction:
-        """What the runtime runs for plans, and what that costs."""
+        """The kernels that the runtime runs for plans, and their costs."""
         if self._prediction is None:
             self._prediction = Prediction(self.contest, self.run_prices, self.phases)
         return self._prediction
@@ -132,7 +132,7 @@ class State:
 
     @property
     def kernel_plans(self) -> KernelPlans:
-        """Plans with kernels, and what these were measured to take."""
+        """Plans with generated kernels, and the measured times of these."""
         if self._kernel_plans is None:
             self._kernel_plans = KernelPlans(
                 self.contest,
@@ -145,9 +145,9 @@ class State:
 
     @property
     def delivering_s(self) -> float:
-        """Seconds to keep for compiling a winner's kernels for all processors; 0 if there are none.
+        """Seconds to reserve for compiling kernels for all processors; 0 if there are none.
 
-        No more than a part of all time: without them a result is as fast, on processors like this.
+        Limited to a part of all time: on processors like this one the result is as fast without.
         """
         if self._kernel_plans is None or not self._kernel_plans.delivering_s:
             return 0.0
@@ -156,42 +156,42 @@ class State:
 
     @property
     def measuring_s(self) -> float:
-        """Seconds that measuring kernels took so far."""
+        """Seconds that were spent on measuring kernels so far."""
         return self.prices.spent_s + self.run_prices.spent_s
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to be done: nothing can be verified or measured."""
+        """Whether nothing can be verified or measured, so that no pass has anything to do."""
         return bool(self.problem)
 
     @property
     def first(self) -> Plan:
-        """The first plan without kernels; where there is none, the model as the rules read it."""
+        """The first plan without generated kernels; else the model as rules are applied to it."""
         first = next((plan for plan in self.plans if plan.base is None), None)
         if first is not None:
             return first
         basis = self.planner.original
-        if basis.opset() == self.original.graph.opset() and not self.planner.given:
+        if basis.opset() == self.original.graph.opset() and not self.planner.steps_before:
             return self.original
-        return Plan(self.original.name, basis.copy(), steps=list(self.planner.given))
+        return Plan(self.original.name, basis.copy(), steps=list(self.planner.steps_before))
 
     def propose(self, plan: Plan) -> None:
-        """Let a plan take part if it changes anything that another one does not."""
+        """Add a plan, unless an equal graph opened in the same way is there."""
         key = (signature(plan.graph), plan.execution)
         if key not in self._known:
             self._known.add(key)
             self.plans.append(plan)
 
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
-        """Give a plan's kernels under the sizes it is measured with."""
+        """Return a plan's kernels, by node, under the sizes it is measured with."""
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
 
     def expected_cost(self, plan: Plan) -> tuple[bool, float]:
-        """Price a plan: what its operators cost, less what generated kernels save.
+        """Return a plan's expected cost in nanoseconds, and before it whether that is a guess.
 
-        What kernels save was measured beside what the runtime runs; a sum that some operators are
-        in with no more than their bounds is a guess. Of a plan that was raced already what it took
-        there counts.
+        The sum of its operators' costs, less what generated kernels save, which was measured beside
+        the operators that the runtime runs. It is a guess where some operators are counted with
+        their bounds alone. Of a plan that was raced, the time in the race counts.
         """
         if plan.lap is not None and plan.lap.samples >= LEAST_ROUNDS and plan is not self.original:
             return False, self.expected_cost(self.original)[1] * plan.lap.ratio
@@ -201,7 +201,7 @@ class State:
         return cost.source != "measured", cost.ns
 
     def foretold_ns(self, plan: Plan) -> float:
-        """Add up a plan's kernels, those that nobody measured as they are predicted to be."""
+        """Return the sum of a plan's kernels: measured costs, else predicted ones, else bounds."""
         total_ns = 0.0
         for kernel in self.kernels(plan).values():
             cost = self.prices.cost(kernel)
@@ -211,7 +211,7 @@ class State:
         return total_ns
 
     def size_bytes(self) -> int:
-        """Give the size of the model's file and weights."""
+        """Return the size of the model's file and weights."""
         ((size,),) = self.catalog.connection.execute(
             "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
         ).fetchall()
@@ -235,7 +235,7 @@ class State:
 
 
 def _forecast(catalog: Catalog, setting: Setting) -> Predictions | None:
-    """What kernels would take by what ships for this processor, unless that is not wanted."""
+    """The shipped model of kernel costs for this processor, unless `costs` excludes it."""
     if setting.costs == "measured":
         return None
     from ..profiles.learning.kernel_costs import shipped_forecast
@@ -253,7 +253,7 @@ def read(
     candidate_files: CandidateFiles,
     search_file: Path | None,
 ) -> State:
-    """Read a model: the state that the first pass finds."""
+    """Read a model into the state that the first pass begins with."""
     with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
         store_ledger(catalog, rules)
         model_id = read_model(catalog, source)
@@ -261,16 +261,16 @@ def read(
         graph = candidate_files.read(skeleton)
         graph.types = infer_types(graph)
         original = Plan(ORIGINAL, graph, nodes_in_file=len(skeleton.graph.node))
-        # Like the plans, so that the same weights are mapped and nothing else tells them apart.
+        # Written like the plans: the same weights are mapped, and nothing else tells files apart.
         original.source = candidate_files.place(ORIGINAL, skeleton)
         forecast = _forecast(catalog, setting)
         deciding = forecast if setting.costs == "predicted" else None
         model = CostModel(catalog, threads=setting.threads, predictions=deciding)
         prices = Prices(model, budget_s=0.0)
-        # What runs, runs as it is written.
+        # Models of what the runtime runs are not optimized by it once more.
         as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
         run_prices = Prices(as_written, budget_s=0.0, fused=prices.fused)
-    basis, given = basis_of(graph, setting, rules)
+    basis, steps_before = basis_of(graph, setting, rules)
     return State(
         catalog=catalog,
         setting=setting,
@@ -284,6 +284,6 @@ def read(
         prices=prices,
         run_prices=run_prices,
         forecast=forecast,
-        planner=Planner(setting, phases, rules, basis, prices, given),
+        planner=Planner(setting, phases, rules, basis, prices, steps_before),
         schedule=Schedule(setting.budget, end=phases.start + setting.most_s),
     )

@@ -152,7 +152,7 @@ def cache_bytes() -> dict[int, int]:
 
     Levels that the system does not tell are left out.
     """
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     units = {"K": 10, "M": 20, "G": 30}
     with contextlib.suppress(OSError, ValueError):
         for folder in _CACHES.glob("index*"):
@@ -161,8 +161,8 @@ def cache_bytes() -> dict[int, int]:
                 for name in ("level", "type", "size")
             )
             if kind != "Instruction":
-                found[int(level)] = int(size.rstrip("KMG")) << units.get(size[-1:], 0)
-    return found
+                sizes[int(level)] = int(size.rstrip("KMG")) << units.get(size[-1:], 0)
+    return sizes
 
 
 def device(catalog: Catalog) -> int:

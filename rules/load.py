@@ -28,19 +28,19 @@ def _shipped() -> tuple[Rule, ...]:
 
 
 def _read() -> tuple[Rule, ...]:
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for folder, prefix in zip(_folders(), ("", f"{FOUND}/"), strict=False):
         for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
             if file.name.endswith(".rules") and file.name != REJECTED:
-                found += parse_rules(file.read_text(encoding="utf-8"), prefix + file.name)
-    return _distinct(found)
+                rules += parse_rules(file.read_text(encoding="utf-8"), prefix + file.name)
+    return _distinct(rules)
 
 
 def _folders() -> tuple[Traversable, ...]:
     """The folders of the shipped rules."""
     here = resources.files(__package__)
-    found = here / FOUND
-    return (here, found) if found.is_dir() else (here,)
+    found_folder = here / FOUND
+    return (here, found_folder) if found_folder.is_dir() else (here,)
 
 
 def _version() -> str:
@@ -67,15 +67,15 @@ def load_rules(paths: Sequence[Path] | None = None) -> tuple[Rule, ...]:
     """Read the given rule files, or all that are shipped."""
     if paths is None:
         return _shipped()
-    found: list[Rule] = []
+    rules: list[Rule] = []
     errors: list[RuleError] = []
     for path in paths:
         try:
-            found += _rules_of(path)
+            rules += _rules_of(path)
         except RuleError as error:
             errors.append(error)
     refuse_all(errors)
-    return _distinct(found)
+    return _distinct(rules)
 
 
 def _rules_of(path: Path) -> tuple[Rule, ...]:

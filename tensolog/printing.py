@@ -42,5 +42,5 @@ def _shortened(text: str, length: int) -> str:
     """Leave the middle of a text out, so that it is at most so long."""
     if len(text) <= length:
         return text
-    left = (length - 1) // 2
-    return f"{text[:left]}…{text[len(text) - (length - 1 - left) :]}"
+    head = (length - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"

@@ -99,10 +99,10 @@ def _outside(
         return set()
     if external_data:
         return _initializers_above(model, by_tensor, _OUTSIDE_BYTES - 1)
-    found = {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
+    outside = {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
     if outside_bytes is not None:
-        found |= _initializers_above(model, by_tensor, outside_bytes - 1)
-    return found
+        outside |= _initializers_above(model, by_tensor, outside_bytes - 1)
+    return outside
 
 
 def _initializers_above(

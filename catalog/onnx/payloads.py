@@ -53,13 +53,13 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
     `references`: whether tensors may refer to constants of the catalog. Raises ModelError for data
     that is missing, does not fit its shape, or lies outside the model's folder.
     """
-    found: list[TensorPayload] = []
+    payloads: list[TensorPayload] = []
     referring: list[onnx.TensorProto] = []
     for tensor in model_tensors(source.model):
         if any(size < 0 for size in tensor.dims):
             raise ModelError(f"tensor {tensor.name!r} has a negative size: {list(tensor.dims)}")
         if not tensor.external_data and not is_external(tensor):
-            found.append(_inline(catalog, tensor))
+            payloads.append(_inline(catalog, tensor))
             continue
         if any(
             isinstance(text, bytes) for it in tensor.external_data for text in (it.key, it.value)
@@ -67,27 +67,27 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
             raise ModelError(f"external data of tensor {tensor.name!r} is described by no UTF-8")
         reserved = {item.key for item in tensor.external_data if item.key.startswith(RESERVED)}
         if SPAN_KEY in reserved:
-            found.append(_in_span(catalog, source, tensor))
+            payloads.append(_in_span(catalog, source, tensor))
         elif references and CONSTANT_KEY in reserved:
             referring.append(tensor)
             placeholder = Constant("", "", (), 0, None)
-            found.append(TensorPayload(tensor, placeholder, "reference", new=False))
+            payloads.append(TensorPayload(tensor, placeholder, "reference", new=False))
         elif reserved:
             raise ModelError(
                 f"tensor {tensor.name!r} has external data of the reserved key {min(reserved)}"
             )
         elif is_external(tensor):
-            found.append(_in_other_file(source, tensor))
+            payloads.append(_in_other_file(source, tensor))
         else:
-            found.append(_inline(catalog, tensor))
+            payloads.append(_inline(catalog, tensor))
     if referring:
         rows = constant_rows(
             catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
         )
-        for item in found:
+        for item in payloads:
             if item.storage == "reference":
                 item.constant = _referred(item.tensor, rows)
-    return found
+    return payloads
 
 
 def _inline(catalog: Catalog, tensor: onnx.TensorProto) -> TensorPayload:

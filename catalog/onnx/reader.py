@@ -195,13 +195,13 @@ class _Reader:
     ) -> int:
         graph_id = self.rows.new_id("graph")
         types = _types(graph, inferred)
-        own: _Scope = {}
+        inner_scope: _Scope = {}
         for name in initializer_names(graph):
-            self.value(graph_id, name, types, own)
+            self.value(graph_id, name, types, inner_scope)
         for value in graph.input:
-            self.value(graph_id, value.name, types, own)
+            self.value(graph_id, value.name, types, inner_scope)
         for tensor_position, tensor in enumerate(graph.initializer):
-            value_id = own[tensor.name]
+            value_id = inner_scope[tensor.name]
             constant_hash = _reference(tensor)
             tensor.ClearField("name")
             rest = tensor.SerializeToString()
@@ -209,23 +209,23 @@ class _Reader:
                 "initializer", graph_id, "dense", tensor_position, value_id, constant_hash, rest
             )
         for sparse_position, sparse in enumerate(graph.sparse_initializer):
-            value_id = own[sparse.values.name]
+            value_id = inner_scope[sparse.values.name]
             constant_hash = _reference(sparse.values)
             rest = sparse.SerializeToString()
             self.rows.add(
                 "initializer", graph_id, "sparse", sparse_position, value_id, constant_hash, rest
             )
-        scope = {**outer, **own}
+        scope = {**outer, **inner_scope}
         inferred_nodes = inferred.node if inferred is not None else ()
         if len(inferred_nodes) != len(graph.node):
             inferred_nodes = ()
-        self.nodes(graph_id, graph.node, inferred_nodes, types, own, scope)
+        self.nodes(graph_id, graph.node, inferred_nodes, types, inner_scope, scope)
         for role, values in (
             ("input", graph.input),
             ("output", graph.output),
             ("value_info", graph.value_info),
         ):
-            self.declarations(graph_id, role, values, types, own, scope)
+            self.declarations(graph_id, role, values, types, inner_scope, scope)
         columns = (_optional(graph, "name"), None, None, _optional(graph, "doc_string"))
         rest = _rest(
             graph,
@@ -249,15 +249,15 @@ class _Reader:
     def function(self, function: onnx.FunctionProto, position: int) -> None:
         graph_id = self.rows.new_id("graph")
         types = {value.name: (value.type, "declared") for value in function.value_info}
-        own: _Scope = {}
+        inner_scope: _Scope = {}
         for name in function.input:
-            self.value(graph_id, name, types, own)
-        scope = dict(own)
-        self.nodes(graph_id, function.node, (), types, own, scope)
+            self.value(graph_id, name, types, inner_scope)
+        scope = dict(inner_scope)
+        self.nodes(graph_id, function.node, (), types, inner_scope, scope)
         for role, names in (("input", function.input), ("output", function.output)):
-            for at, name in enumerate(names):
-                self.rows.add("graph_value", graph_id, role, at, own[name], None)
-        self.declarations(graph_id, "value_info", function.value_info, types, own, scope)
+            for i, name in enumerate(names):
+                self.rows.add("graph_value", graph_id, role, i, inner_scope[name], None)
+        self.declarations(graph_id, "value_info", function.value_info, types, inner_scope, scope)
         fields = ("name", "domain", "overload", "doc_string")
         columns = [_optional(function, field) for field in fields]
         rest = _rest(function, (*fields, "input", "output", "node", "value_info"))
@@ -271,22 +271,22 @@ class _Reader:
         role: str,
         values: Iterable[onnx.ValueInfoProto],
         types: _Types,
-        own: _Scope,
+        declared_scope: _Scope,
         scope: Mapping[str, int],
     ) -> None:
         for position, value in enumerate(values):
-            value_id = own.get(value.name)
+            value_id = declared_scope.get(value.name)
             if value_id is None and role == "output":
                 value_id = scope.get(value.name)  # a branch may give out a value from around it
             if value_id is None:
-                value_id = self.value(graph_id, value.name, types, own)
+                value_id = self.value(graph_id, value.name, types, declared_scope)
             rest = _rest(value, ("name",)) or b""
             self.rows.add("graph_value", graph_id, role, position, value_id, rest)
 
-    def value(self, graph_id: int, name: str, types: _Types, own: _Scope) -> int:
-        if name in own:
-            return own[name]
-        value_id = own[name] = self.rows.new_id("value")
+    def value(self, graph_id: int, name: str, types: _Types, scope: _Scope) -> int:
+        if name in scope:
+            return scope[name]
+        value_id = scope[name] = self.rows.new_id("value")
         if name not in types:
             self.rows.add("value", value_id, graph_id, name, None, None, None, None)
             return value_id
@@ -305,10 +305,10 @@ class _Reader:
         nodes: Sequence[onnx.NodeProto],
         inferred: Sequence[onnx.NodeProto],
         types: _Types,
-        own: _Scope,
+        declared_scope: _Scope,
         scope: _Scope,
     ) -> None:
-        """Add the nodes of a graph; `scope` is `own` and what lies around it."""
+        """Add the nodes of a graph; `scope` is `declared_scope` and what lies around it."""
         add = self.rows.add
         for position, node in enumerate(nodes):
             node_id = self.rows.new_id("node")
@@ -320,7 +320,7 @@ class _Reader:
                     node_id, slot, attribute, typed[slot] if slot < len(typed) else None, scope
                 )
             for slot, name in enumerate(node.output):
-                value_id = self.value(graph_id, name, types, own) if name else None
+                value_id = self.value(graph_id, name, types, declared_scope) if name else None
                 if value_id is not None:
                     scope[name] = value_id
                 add("node_output", node_id, slot, name, value_id)
@@ -349,16 +349,16 @@ class _Reader:
         graphs = [attribute.g] if single else list(attribute.graphs)
         if inferred is not None:
             typed = [inferred.g] if single else list(inferred.graphs)
-        for at, graph in enumerate(graphs):
-            found = self.graph(
+        for i, graph in enumerate(graphs):
+            subgraph = self.graph(
                 graph,
-                typed[at] if inferred is not None and at < len(typed) else None,
+                typed[i] if inferred is not None and i < len(typed) else None,
                 "subgraph",
-                at,
+                i,
                 scope,
                 (node_id, position),
             )
-            first = found if first is None else first
+            first = subgraph if first is None else first
         constant_hash = _reference(attribute.t) if attribute.HasField("t") else None
         columns = columns_of(attribute)
         self.rows.add(
@@ -394,18 +394,18 @@ def _reference(tensor: onnx.TensorProto) -> str | None:
 
 def _types(graph: onnx.GraphProto, inferred: onnx.GraphProto | None) -> _Types:
     """Return the best known type of each value of a graph and whether the model states it."""
-    found: dict[str, tuple[onnx.TypeProto, str]] = {}
+    types: dict[str, tuple[onnx.TypeProto, str]] = {}
     for tensor in graph.initializer:
-        found[tensor.name] = (tensor_type(tensor.data_type, tensor.dims), "declared")
+        types[tensor.name] = (tensor_type(tensor.data_type, tensor.dims), "declared")
     for values in (graph.value_info, graph.output, graph.input):
         for value in values:
             if value.HasField("type"):
-                found[value.name] = (value.type, "declared")
+                types[value.name] = (value.type, "declared")
     if inferred is not None:
         for values in (inferred.value_info, inferred.output):
             for value in values:
                 if value.HasField("type") and (
-                    value.name not in found or found[value.name][0] != value.type
+                    value.name not in types or types[value.name][0] != value.type
                 ):
-                    found[value.name] = (value.type, "inferred")
-    return found
+                    types[value.name] = (value.type, "inferred")
+    return types

@@ -25,16 +25,16 @@ def refer_to_side_file(catalog: Catalog, model: onnx.ModelProto, path: Path) -> 
     known = catalog.side_files.setdefault(str(path.absolute()), {})
     if path.exists() and not known:
         raise CatalogError(f"{path} exists already: give the name of a new file for the constants")
-    found = referring(catalog, model)
+    referred = referring(catalog, model)
     initializers = {id(tensor) for tensor in initializers_of(model.graph)}
     missing = {
         constant.constant_hash: constant
-        for tensor, constant in found
+        for tensor, constant in referred
         if id(tensor) in initializers and constant.constant_hash not in known
     }
     if missing:
         _append(catalog, path, list(missing.values()), known)
-    for tensor, constant in found:
+    for tensor, constant in referred:
         if id(tensor) in initializers:
             move_outside(tensor, path.name, known[constant.constant_hash], constant.size_bytes)
         else:

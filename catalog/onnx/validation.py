@@ -149,12 +149,12 @@ def describe(node: onnx.NodeProto, index: int) -> str:
 
 def _undefined(name: str, index: int, nodes: Sequence[onnx.NodeProto], where: str) -> ModelError:
     reader = describe(nodes[index], index)
-    makers = {output: at for at, node in enumerate(nodes) for output in node.output if output}
+    makers = {output: i for i, node in enumerate(nodes) for output in node.output if output}
     if name not in makers:
         return ModelError(f"{reader} of {where} reads {name!r}, which nothing defines")
     cycle = _cycle(index, nodes, makers)
     if cycle:
-        chain = " -> ".join(describe(nodes[at], at) for at in [*cycle, cycle[0]])
+        chain = " -> ".join(describe(nodes[i], i) for i in [*cycle, cycle[0]])
         return ModelError(f"{where} has a cycle: {chain}")
     maker = describe(nodes[makers[name]], makers[name])
     return ModelError(
@@ -165,8 +165,8 @@ def _undefined(name: str, index: int, nodes: Sequence[onnx.NodeProto], where: st
 def _cycle(start: int, nodes: Sequence[onnx.NodeProto], makers: dict[str, int]) -> list[int]:
     """Return the nodes of a cycle that is reached from `start` against the data flow, or []."""
 
-    def feeding(at: int) -> list[int]:
-        return [makers[name] for name in reads(nodes[at]) if name in makers]
+    def feeding(i: int) -> list[int]:
+        return [makers[name] for name in reads(nodes[i]) if name in makers]
 
     path: list[int] = [start]
     on_path, done = {start}, set[int]()
@@ -191,10 +191,10 @@ def reads(node: onnx.NodeProto) -> Iterable[str]:
     yield from node.input
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            own = {value.name for value in graph.input} | set(initializer_names(graph))
+            defined = {value.name for value in graph.input} | set(initializer_names(graph))
             for inner in graph.node:
-                yield from (name for name in reads(inner) if name not in own)
-                own.update(inner.output)
+                yield from (name for name in reads(inner) if name not in defined)
+                defined.update(inner.output)
 
 
 # ---------------------------------------------------------------------- operators and their types

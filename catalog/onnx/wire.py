@@ -54,13 +54,13 @@ class FileBytes:
         if isinstance(index, slice):
             start, stop, _ = index.indices(self._length)
             return self._read(start, max(stop - start, 0))
-        at = index - self._start
-        if not 0 <= at < len(self._block):
+        offset = index - self._start
+        if not 0 <= offset < len(self._block):
             if not 0 <= index < self._length:
                 raise IndexError(index)
-            self._start, at = index, 0
+            self._start, offset = index, 0
             self._block = self._read(index, min(self._BLOCK_BYTES, self._length - index))
-        return self._block[at]
+        return self._block[offset]
 
     def _read(self, start: int, count: int) -> bytes:
         self._file.seek(start)

@@ -44,10 +44,10 @@ class AxisParameter:
             if rank is not None:
                 names[name] = [0] * rank
         try:
-            found = evaluate(self.rank, Scope(names, functions()))
+            rank_value = evaluate(self.rank, Scope(names, functions()))
         except ShapeError:
             return None
-        return found if isinstance(found, int) else None
+        return rank_value if isinstance(rank_value, int) else None
 
 
 def counted(axis: int, rank: int) -> int:
@@ -62,12 +62,12 @@ def axis_parameters(domain: str, op_type: str, opset: int) -> tuple[AxisParamete
     if described is None or not described.blocks:
         return ()
     first, *others = (tuple(_parameters(block)) for block in described.blocks)
-    return tuple(one for one in first if all(one in other for other in others))
+    return tuple(parameter for parameter in first if all(parameter in other for other in others))
 
 
 def _parameters(block: s.Operator) -> Iterator[AxisParameter]:
-    places = {one.name: at for at, one in enumerate(block.inputs) if one.kind != "tensor"}
-    names = [one.name for one in block.attributes if one.type in ("int", "ints")]
+    places = {input_.name: i for i, input_ in enumerate(block.inputs) if input_.kind != "tensor"}
+    names = [attribute.name for attribute in block.attributes if attribute.type in ("int", "ints")]
     for name in (*names, *places):
         ranks = list(dict.fromkeys(_ranks(block, name)))
         if len(ranks) == 1 and ranks[0] is not None:
@@ -77,15 +77,15 @@ def _parameters(block: s.Operator) -> Iterator[AxisParameter]:
 
 def _ranks(block: s.Operator, name: str) -> Iterator[tuple[s.Expression, bool] | None]:
     """The ranks that a name counts axes of, and whether it is a list; None for any other use."""
-    for position, one in enumerate(block.inputs):
-        for dimension in one.shape:
+    for position, input_ in enumerate(block.inputs):
+        for dimension in input_.shape:
             if isinstance(dimension.length, s.Name) and dimension.length.name == name:
-                whole = s.Name(_shape_name(position), one.place)
-                yield _replaced(s.Call("rank", (whole,), one.place), {}), False
+                whole = s.Name(_shape_name(position), input_.place)
+                yield _replaced(s.Call("rank", (whole,), input_.place), {}), False
             elif dimension.length is not None:
                 yield from _uses(dimension.length, name)
             yield from _uses(dimension.expression, name)
-        yield from _uses(one.default, name)
+        yield from _uses(input_.default, name)
     parts = (block.outputs, block.attributes, block.lets, block.requires, block.locals)
     yield from _uses((*parts, block.values), name)
 
@@ -93,22 +93,24 @@ def _ranks(block: s.Operator, name: str) -> Iterator[tuple[s.Expression, bool] |
 def _uses(part: object, name: str) -> Iterator[tuple[s.Expression, bool] | None]:
     """The uses of a name in a part of a text, as those of `_ranks`."""
     match part:
-        case s.Name(found):
-            if found == name:
+        case s.Name(used_name):
+            if used_name == name:
                 yield None
-        case s.Call("axes", (s.Name(found), rank)) if found == name:
+        case s.Call("axes", (s.Name(used_name), rank)) if used_name == name:
             yield _replaced(rank, {}), True
             yield from _uses(rank, name)
-        case s.Call("axes", (s.ListOf((s.Name(found),)), rank)) if found == name:
+        case s.Call("axes", (s.ListOf((s.Name(used_name),)), rank)) if used_name == name:
             yield _replaced(rank, {}), False
             yield from _uses(rank, name)
-        case s.Call(function, (s.Name(found),)) if found == name and function in _INDIFFERENT:
+        case s.Call(function, (s.Name(used_name),)) if (
+            used_name == name and function in _INDIFFERENT
+        ):
             return
         case s.Call(function, arguments) if function in functions():
-            own = functions()[function]
-            given = dict(zip(own.parameters, arguments, strict=True))
+            definition = functions()[function]
+            given = dict(zip(definition.parameters, arguments, strict=True))
             if any(_mentions(argument, name) for argument in arguments):
-                yield from _uses(_replaced(own.expression, given), name)
+                yield from _uses(_replaced(definition.expression, given), name)
         case tuple():
             for item in part:
                 yield from _uses(item, name)
@@ -136,8 +138,10 @@ def _replaced(part: Any, given: Mapping[str, s.Expression]) -> Any:
     if isinstance(part, tuple):
         return tuple(_replaced(item, given) for item in part)
     if is_dataclass(part) and not isinstance(part, type):
-        own = {field.name: _replaced(getattr(part, field.name), given) for field in fields(part)}
-        return type(part)(**own)
+        replaced = {
+            field.name: _replaced(getattr(part, field.name), given) for field in fields(part)
+        }
+        return type(part)(**replaced)
     return part
 
 
@@ -147,9 +151,13 @@ def _shape_name(position: int) -> str:
 
 def _whole_shapes(block: s.Operator) -> tuple[tuple[str, int], ...]:
     """Names that stand for all of an input's shape, and the position of that input."""
-    found = []
-    for position, one in enumerate(block.inputs):
-        found.append((_shape_name(position), position))
-        if len(one.shape) == 1 and one.shape[0].kind == "star" and one.shape[0].length is None:
-            found.append((one.shape[0].name or "", position))
-    return tuple(found)
+    shapes = []
+    for position, input_ in enumerate(block.inputs):
+        shapes.append((_shape_name(position), position))
+        if (
+            len(input_.shape) == 1
+            and input_.shape[0].kind == "star"
+            and input_.shape[0].length is None
+        ):
+            shapes.append((input_.shape[0].name or "", position))
+    return tuple(shapes)

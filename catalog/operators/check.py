@@ -23,8 +23,8 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
     groups: list[s.Attribute | s.Let | s.Local] = []
     groups += [*operator.attributes, *operator.lets, *operator.locals]
     names = [entry.name for entry in groups]
-    for at, entry in enumerate(groups):
-        if entry.name in names[:at]:
+    for i, entry in enumerate(groups):
+        if entry.name in names[:i]:
             raise SpecificationError(entry.place, f"{entry.name} is defined already")
     known |= set(names)
     for output in operator.outputs:
@@ -32,7 +32,9 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
             raise SpecificationError(
                 output.place, f"{output.type} is no type; expected {', '.join(sorted(_TYPES))}"
             )
-        if output.like is not None and output.like not in {one.name for one in operator.inputs}:
+        if output.like is not None and output.like not in {
+            input_.name for input_ in operator.inputs
+        }:
             raise SpecificationError(output.place, f"{output.like} is no input")
         checker.all([output.code], known)
     for declared in operator.inputs:

@@ -43,12 +43,12 @@ def evaluate(expansion: Expansion, inputs: Sequence[Array | None]) -> list[Array
     for local in expansion.locals:
         tensors[local.name] = _definition(local, tensors)
     default = np.dtype(np.float32) if first is None else first.dtype
-    found = []
+    outputs = []
     for output in expansion.outputs:
         dtype = _type(output, default, types)
         exact = replace(output, value=saturated(output.value, dtype.name))
-        found.append(_cast(_definition(exact, tensors), dtype))
-    return found
+        outputs.append(_cast(_definition(exact, tensors), dtype))
+    return outputs
 
 
 def _type(
@@ -142,8 +142,8 @@ def _piece(
 ) -> Array:
     grid = _Grid(tensors)
     extents = ((len(rows), *shape[1:])) if shape else ()
-    for at, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
-        grid.bind(variable, np.arange(extent) + (rows.start if at == 0 else 0))
+    for i, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
+        grid.bind(variable, np.arange(extent) + (rows.start if i == 0 else 0))
     result = np.asarray(grid.value(definition.value, True))
     # axis -(v + 1) of the grid is the v-th index
     full = np.broadcast_to(result, tuple(reversed(extents)))
@@ -172,8 +172,8 @@ class _Grid:
             case Symbol(name):
                 raise EvaluationError(f"{name} must be known to compute values")
             case Apply("and", (left, right)):
-                one = self.value(left, mask)
-                return np.logical_and(one, self.value(right, np.logical_and(mask, one)))
+                first = self.value(left, mask)
+                return np.logical_and(first, self.value(right, np.logical_and(mask, first)))
             case Apply(function, arguments):
                 return PRIMITIVE[function](*(self.value(a, mask) for a in arguments))
             case Select(condition, then, otherwise):

@@ -62,30 +62,23 @@ class OperatorSpec:
         """Default values by attribute, of those that have one."""
         return {spec.name: spec.default for spec in self.attributes if spec.default is not None}
 
-    @cached_property
-    def default_texts(self) -> Mapping[str, str]:
-        """Default values as canonical text by attribute, of those that have one."""
-        return {
-            spec.name: spec.default_text
-            for spec in self.attributes
-            if spec.default_text is not None
-        }
-
 
 @cache
 def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:
     """Return the specification in force in operator set `opset`; None for an unknown operator."""
     domain = "" if domain == "ai.onnx" else domain
-    found = schema(op_type, opset, domain)
-    return None if found is None else _specification(found)
+    versions = schema(op_type, opset, domain)
+    return None if versions is None else _specification(versions)
 
 
 @cache
 def all_specifications() -> tuple[OperatorSpec, ...]:
     """Return every version of every operator known, contributed ones too, by name and version."""
     register()
-    found = [_specification(schema) for schema in onnx.defs.get_all_schemas_with_history()]
-    return tuple(sorted(found, key=lambda spec: (spec.domain, spec.op_type, spec.since_version)))
+    specifications = [_specification(schema) for schema in onnx.defs.get_all_schemas_with_history()]
+    return tuple(
+        sorted(specifications, key=lambda spec: (spec.domain, spec.op_type, spec.since_version))
+    )
 
 
 @cache

@@ -195,7 +195,7 @@ def constant_rows(
 
 
 def _constant_rows(catalog: Catalog, wanted: list[str], limit: str) -> dict[str, Constant]:
-    found = {
+    constants = {
         row[0]: Constant(row[0], row[1], tuple(row[2]), *row[3:])
         for row in catalog.connection.execute(
             f"SELECT constant_hash, dtype, shape, size_bytes, {limit}, location, location_offset "
@@ -203,9 +203,9 @@ def _constant_rows(catalog: Catalog, wanted: list[str], limit: str) -> dict[str,
             [wanted],
         ).fetchall()
     }
-    for missing in (item for item in wanted if item not in found):
+    for missing in (item for item in wanted if item not in constants):
         raise CatalogError(f"the catalog {catalog.path} has no constant {missing}")
-    return found
+    return constants
 
 
 def load_constant(catalog: Catalog, constant_hash: str) -> npt.NDArray[np.generic]:
@@ -258,7 +258,7 @@ def verify_location(catalog: Catalog, constant: Constant) -> None:
         raise CatalogError(f"{name}, which should hold weights of the model, is no regular file")
     try:
         with sound_rows(catalog, "a constant"), Path(name).open("rb", buffering=0) as file:
-            found = hash_of(
+            actual = hash_of(
                 constant.dtype,
                 constant.shape,
                 read_chunks(file, constant.location_offset or 0, constant.size_bytes),
@@ -269,8 +269,8 @@ def verify_location(catalog: Catalog, constant: Constant) -> None:
             f"({error.strerror or error}): put it back, or import the model again"
         ) from error
     except EOFError:
-        found = ""
-    if found != constant.constant_hash:
+        actual = ""
+    if actual != constant.constant_hash:
         raise CatalogError(
             f"{name}, which holds weights of the model, has changed since it was imported: "
             "import the model again"

@@ -201,12 +201,12 @@ def _refuse_empty(path: Path) -> None:
 
 def _is_mine(real: str) -> bool:
     with _guard:
-        return any(one.thread == threading.get_ident() for one in _open_here.get(real, ()))
+        return any(entry.thread == threading.get_ident() for entry in _open_here.get(real, ()))
 
 
 def _open_otherwise(path: Path, real: str) -> CatalogError:
     with _guard:
-        modes = {one.mode for one in _open_here.get(real, ())} or {"otherwise"}
+        modes = {database.mode for database in _open_here.get(real, ())} or {"otherwise"}
     return CatalogError(
         f"the catalog {path} is already open in this process, {' and '.join(sorted(modes))}: "
         "close it first, or share it"
@@ -239,8 +239,8 @@ def damaged(path: Path | str, error: Exception) -> CatalogError:
 
 
 def _locked(path: Path, read_only: bool, error: Exception) -> CatalogError:
-    held = re.search(r"held in (.*?\(PID \d+\))( by user \S+?)?\.", str(error))
-    holder = held.group(1) if held else "another process"
+    conflict = re.search(r"held in (.*?\(PID \d+\))( by user \S+?)?\.", str(error))
+    holder = conflict.group(1) if conflict else "another process"
     does = "written by" if read_only else "in use by"
     return LockedError(
         f"the catalog {path} is {does} {holder}: wait until it ends, "

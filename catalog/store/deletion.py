@@ -88,7 +88,7 @@ def _remove_constants(catalog: Catalog) -> dict[str, int]:
     remainders = connection.execute(_REMAINDERS)
     while rows := remainders.fetchmany(_ROWS):
         for (rest,) in rows:
-            used.update(found.decode() for found in _REFERENCE.findall(rest))
+            used.update(reference.decode() for reference in _REFERENCE.findall(rest))
     removed = {
         constant_hash: size
         for constant_hash, size in connection.execute(

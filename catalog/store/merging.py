@@ -129,7 +129,7 @@ def merge(source: Catalog, target: Catalog) -> Keys:
         _replace_proofs(source, target)
         _replace_generations(source, target)
         for constants in _constants(source):
-            store_constants(target, [_brought(source, target, one) for one in constants])
+            store_constants(target, [_brought(source, target, constant) for constant in constants])
     return keys
 
 
@@ -185,8 +185,8 @@ def _append_processors(source: Catalog, target: Catalog, keys: Keys) -> None:
 
 def _replace_proofs(source: Catalog, target: Catalog) -> None:
     """Put what was found of rules in the place of what was known of them before."""
-    found = source.sql("SELECT rule_hash, proved_at FROM proof").to_arrow_table()
-    with registered(target, found):
+    new_proofs = source.sql("SELECT rule_hash, proved_at FROM proof").to_arrow_table()
+    with registered(target, new_proofs):
         hashes = [row[0] for row in target.connection.execute(_OLDER).fetchall()]
     here = "WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))"
     for table in PROOFS if hashes else ():

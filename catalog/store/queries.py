@@ -95,10 +95,6 @@ def _check_reading(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stat
     )
 
 
-def _configures(statement: duckdb.Statement) -> bool:
-    return statement.type in _CONFIGURING and not _READING_PRAGMA.match(statement.query)
-
-
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
     with suppress(duckdb.Error):  # DuckDB has rolled back by itself after some errors
         connection.execute("ROLLBACK")
@@ -135,9 +131,9 @@ def describe(catalog: Catalog) -> list[TableDescription]:
         "WHERE NOT internal ORDER BY table_oid, column_index"
     ).fetchall():
         columns.setdefault(table, []).append((column[0], column[1], column[2]))
-    found = []
+    descriptions = []
     for name, comment in tables:
         quoted = name.replace('"', '""')
         ((rows,),) = connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchall()
-        found.append(TableDescription(name, comment, rows, tuple(columns.get(name, ()))))
-    return found
+        descriptions.append(TableDescription(name, comment, rows, tuple(columns.get(name, ()))))
+    return descriptions

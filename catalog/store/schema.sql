@@ -1070,27 +1070,28 @@ CREATE TABLE kernel_configuration (
     ratio_low DOUBLE NOT NULL,
     ratio_high DOUBLE NOT NULL,
     samples INTEGER NOT NULL,
-    measured_at TIMESTAMP NOT NULL
+    measured_at TIMESTAMP NOT NULL,
+    loop_order INTEGER
 );
 COMMENT ON TABLE kernel_configuration IS 'Configurations of generated kernels that were timed beside the default one.';
 COMMENT ON COLUMN kernel_configuration.kernel_configuration_id IS 'Key.';
 COMMENT ON COLUMN kernel_configuration.device_id IS 'Machine.';
 COMMENT ON COLUMN kernel_configuration.level IS 'Instructions that the kernel was compiled for.';
-COMMENT ON COLUMN kernel_configuration.family IS 'Kind of kernel: product, convolution, attention or row; columns that it has not are NULL.';
-COMMENT ON COLUMN kernel_configuration.sizes IS 'Of a product: rows, depth, columns. Of a convolution: images, channels read and made, those of a group that are read, height and width, rows and columns of the filter and of its tiles. Of an attention: heads, queries, keys, depth and width. Of a kernel over rows: a digest of what it computes, rows and their length.';
+COMMENT ON COLUMN kernel_configuration.family IS 'Kind of kernel: product, convolution, pair (of convolutions), attention, row, column or cell; columns that it has not are NULL.';
+COMMENT ON COLUMN kernel_configuration.sizes IS 'Of a product: rows, depth, columns. Of a convolution: images, channels read and made, those of a group that are read, height and width, rows and columns of the filter and of its tiles. Of a pair: a digest of what it computes, images, channels read, panels of channels between, lines of the result, numbers of a line of a panel, lines of the filter and its step. Of an attention: heads, queries, keys, depth and width. Of a kernel over rows: a digest of what it computes, rows and their length; of one of single cells the same; of one over columns: a digest, what else is kept, rows and columns.';
 COMMENT ON COLUMN kernel_configuration.threads IS 'Threads of the session.';
 COMMENT ON COLUMN kernel_configuration.tile_rows IS 'Rows (of an attention, queries) of a tile, whose sums stay in registers.';
 COMMENT ON COLUMN kernel_configuration.tile_vectors IS 'Vectors of columns of a tile.';
 COMMENT ON COLUMN kernel_configuration.panel IS 'Columns of a panel of the matrix, as it lies in memory.';
 COMMENT ON COLUMN kernel_configuration.depth IS 'Steps of the depth of a piece of a panel.';
-COMMENT ON COLUMN kernel_configuration.block IS 'Numbers of a block of rows, which a task multiplies by several panels; or of the tiles of an image that are multiplied at once. Of an attention: queries whose scores are computed together, 0: by the number of keys.';
+COMMENT ON COLUMN kernel_configuration.block IS 'Numbers of a block of rows, which a task multiplies by several panels; of the tiles of an image that are multiplied at once; or of what lies between two convolutions. Of an attention: queries whose scores are computed together, 0: by the number of keys. Columns that are folded together at most; single cells of a unit of work.';
 COMMENT ON COLUMN kernel_configuration.part IS 'Numbers of a part of it that comes before the next part; 0 for all of it.';
 COMMENT ON COLUMN kernel_configuration.even IS '1 where the tiles of a block are of much the same height.';
 COMMENT ON COLUMN kernel_configuration.few IS '1 where one or two rows pass a whole panel, line after line.';
-COMMENT ON COLUMN kernel_configuration.unroll IS 'Steps of the depth in a round of the innermost loop.';
+COMMENT ON COLUMN kernel_configuration.unroll IS 'Steps of the depth in a round of the innermost loop; rows that are folded into columns at a time; vectors of single cells at a time.';
 COMMENT ON COLUMN kernel_configuration.distance IS 'Rows of the panel that are fetched in advance; 0 for none.';
-COMMENT ON COLUMN kernel_configuration.fetch_next IS '1 where the next piece is fetched while this one is multiplied.';
-COMMENT ON COLUMN kernel_configuration.run IS 'Panels that a task has, at least.';
+COMMENT ON COLUMN kernel_configuration.fetch_next IS '1 where the next piece, or the filters of the next product, is fetched while this one is multiplied.';
+COMMENT ON COLUMN kernel_configuration.run IS 'Panels that a task has, at least; of a convolution parts of its tiles, of a pair units of work of an image.';
 COMMENT ON COLUMN kernel_configuration.prepared IS '1 where filters are transformed before a model runs, 0 where the kernel does it; NULL: by their size.';
 COMMENT ON COLUMN kernel_configuration.streams IS 'Parts of a row that are added up side by side.';
 COMMENT ON COLUMN kernel_configuration.kept IS 'What a cell that is needed again costs at least, in loads, to be kept.';
@@ -1100,3 +1101,4 @@ COMMENT ON COLUMN kernel_configuration.ratio_low IS 'Lower end of its 95 % inter
 COMMENT ON COLUMN kernel_configuration.ratio_high IS 'Upper end of it.';
 COMMENT ON COLUMN kernel_configuration.samples IS 'Timed runs.';
 COMMENT ON COLUMN kernel_configuration.measured_at IS 'When, in UTC.';
+COMMENT ON COLUMN kernel_configuration.loop_order IS 'Of a convolution 1 where all channels of a tile are transformed before the next tile; of a pair 1 where parts of an image follow one another for the same channels.';

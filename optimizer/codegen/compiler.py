@@ -147,12 +147,12 @@ def words(command: str, windows: bool = os.name == "nt") -> tuple[str, ...]:
 
 
 def _candidates() -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     if os.name != "nt":
-        found += [(path,) for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
+        commands += [(path,) for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
     if importlib.util.find_spec("ziglang") is not None:
-        found.append((sys.executable, "-m", "ziglang", "cc"))
-    return found
+        commands.append((sys.executable, "-m", "ziglang", "cc"))
+    return commands
 
 
 def refusal(compiler: Compiler) -> str:

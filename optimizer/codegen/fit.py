@@ -103,13 +103,13 @@ def fits() -> list[Fit]:
     def one(_: Number) -> Number:
         return mp.mpf(1)
 
-    found = []
+    fits_of_functions = []
     exp_why = "exp(r) = 1 + r + r^2 p(r)"
     near_why = "erf(x) = x + x p(x^2), |x| <= 1"
     far_why = "erfc(x) = exp(-x^2) p((x - 2) / (x + 2)), x >= 1"
     for bits, exp, near, far, last in ((64, 9, 11, 13, 6.0), (32, 4, 5, 6, 4.0)):
         end = (last - 2) / (last + 2)
-        found += [
+        fits_of_functions += [
             Fit("EXP", bits, exp, -half, half, exp_tail, lambda r: r * r, exp_why),
             Fit("ERF_NEAR", bits, near, 0.0, 1.0, erf_near, one, near_why),
             Fit("ERF_FAR", bits, far, -1 / 3, end, erf_far, erf_far_weight, far_why),
@@ -117,7 +117,7 @@ def fits() -> list[Fit]:
     log_why = "2 atanh(s) = 2 s + s z p(z), z = s^2"
     rest_why = "atanh(s) = s + s z (1/3 + z p(z)), z = s^2"
     short_why = "log(1 + f) = f - f^2/2 + f^3 p(f)"
-    found += [
+    fits_of_functions += [
         Fit("LOG", 64, 6, 0.0, root, atanh_tail, lambda z: z, log_why),
         Fit("LOG_REST", 64, 8, 0.0, root, atanh_rest, lambda z: z * z, rest_why),
         Fit("LOG", 32, 7, low, high, log_tail, lambda f: f * f, short_why),
@@ -128,7 +128,9 @@ def fits() -> list[Fit]:
         ("TANH", 8.3, tanh_part, tanh_why),
         ("HALF", 16.6, half_part, half_why),
     ):
-        found.append(Fit(name, 32, 4, 0.0, end * end, part, inverse(part), why, under=4))
+        fits_of_functions.append(
+            Fit(name, 32, 4, 0.0, end * end, part, inverse(part), why, under=4)
+        )
     # a little beyond pi / 4, where a rounded quotient may lead
     for name, of, at_zero, end, text, degrees in (
         ("SIN", mp.sin, -mp.mpf(1) / 6, 0.82, "sin(x) = x + x z p(z), z = x^2", (5, 2)),
@@ -139,21 +141,25 @@ def fits() -> list[Fit]:
         for bits, degree in zip((64, 32), degrees, strict=True):
             under = degree + 1 if name == "TAN" else 0
             shape = (rest(of, at_zero), rest_weight(of), text, under)
-            found.append(Fit(name, bits, degree, 0.0, end * end, *shape))
+            fits_of_functions.append(Fit(name, bits, degree, 0.0, end * end, *shape))
 
     def cos_tail(z: Number) -> Number:
         return _series(lambda k: mp.mpf((-1) ** k) / mp.factorial(2 * k + 4), z)
 
     cos_why = "cos(x) = 1 - z / 2 + z^2 p(z), z = x^2"
     for bits, degree in ((64, 5), (32, 2)):
-        found.append(Fit("COS", bits, degree, 0.0, 0.82**2, cos_tail, lambda z: z * z, cos_why))
-    return found
+        fits_of_functions.append(
+            Fit("COS", bits, degree, 0.0, 0.82**2, cos_tail, lambda z: z * z, cos_why)
+        )
+    return fits_of_functions
 
 
 def rounded(value: Number, bits: int) -> float:
     """Round to float64, or to float32 with `bits` 32."""
-    found = float(value)
-    return found if bits == 64 else struct.unpack("f", struct.pack("f", found))[0]
+    value_in_double = float(value)
+    return (
+        value_in_double if bits == 64 else struct.unpack("f", struct.pack("f", value_in_double))[0]
+    )
 
 
 def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
@@ -166,25 +172,25 @@ def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
     values = [fit.target(x) for x in grid]
     weights = [fit.weight(x) for x in grid]
     heaviest = max(weights)
-    usable = [at for at in range(points + 1) if weights[at] > heaviest * mp.mpf("1e-9")]
+    usable = [i for i in range(points + 1) if weights[i] > heaviest * mp.mpf("1e-9")]
     chosen = [usable[round(k * (len(usable) - 1) / count)] for k in range(count + 1)]
     over: list[Number] = []
     under = [mp.mpf(1)] + [mp.mpf(0)] * fit.under
     for _ in range(30):
         for _ in range(6 if fit.under else 1):
             matrix = mp.matrix(count + 1, count + 1)
-            for row, at in enumerate(chosen):
-                x = grid[at]
+            for row, i in enumerate(chosen):
+                x = grid[i]
                 for power in range(fit.degree + 1):
                     matrix[row, power] = x**power
                 for power in range(1, fit.under + 1):
-                    matrix[row, fit.degree + power] = -values[at] * x**power
-                matrix[row, count] = (-1) ** row * _at(under, x) / weights[at]
-            solved = mp.lu_solve(matrix, mp.matrix([values[at] for at in chosen]))
+                    matrix[row, fit.degree + power] = -values[i] * x**power
+                matrix[row, count] = (-1) ** row * _at(under, x) / weights[i]
+            solved = mp.lu_solve(matrix, mp.matrix([values[i] for i in chosen]))
             over = [solved[k] for k in range(fit.degree + 1)]
             under = [mp.mpf(1), *(solved[fit.degree + k] for k in range(1, fit.under + 1))]
         errors = [
-            (values[at] - _at(over, grid[at]) / _at(under, grid[at])) * weights[at] for at in usable
+            (values[i] - _at(over, grid[i]) / _at(under, grid[i])) * weights[i] for i in usable
         ]
         if max(map(abs, errors)) <= abs(solved[count]) * mp.mpf("1.001"):
             break
@@ -202,26 +208,29 @@ def _at(coefficients: list[Number], x: Number) -> Number:
 def _alternation(usable: list[int], errors: list[Number], wanted: int) -> list[int]:
     """Return the places of `wanted` extremes of alternating sign, the greatest that there are."""
     extremes: list[int] = []
-    for at, error in enumerate(errors):
+    for i, error in enumerate(errors):
         if extremes and (errors[extremes[-1]] > 0) == (error > 0):
             if abs(error) > abs(errors[extremes[-1]]):
-                extremes[-1] = at
+                extremes[-1] = i
         else:
-            extremes.append(at)
+            extremes.append(i)
     while len(extremes) > wanted:
         end = 0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1
         extremes.pop(end)
     if len(extremes) < wanted:  # already as good as the grid tells
         step = (len(usable) - 1) / (wanted - 1)
         return [usable[round(k * step)] for k in range(wanted)]
-    return [usable[at] for at in extremes]
+    return [usable[i] for i in extremes]
 
 
 def solve(fit: Fit) -> tuple[list[float], list[float], Number]:
     """Return rounded coefficients as remez does, and the weighted error they leave."""
     import mpmath as mp
 
-    over, under = ([rounded(one, fit.bits) for one in found] for found in remez(fit))
+    over, under = (
+        [rounded(coefficient, fit.bits) for coefficient in coefficients]
+        for coefficients in remez(fit)
+    )
     grid = [mp.mpf(fit.low) + (mp.mpf(fit.high) - mp.mpf(fit.low)) * k / 2000 for k in range(2001)]
     errors = [abs(fit.target(x) - _at(over, x) / _at(under, x)) * fit.weight(x) for x in grid]
     return over, under, max(errors)
@@ -250,7 +259,10 @@ def _function(name: str, bits: int, coefficients: list[float]) -> list[str]:
     return [
         f"static inline {kind} {name}_{bits}({kind} x) {{",
         f"  {kind} p = {coefficients[-1].hex()}{suffix};",
-        *(f"  p = FMA_{bits}(p, x, {one.hex()}{suffix});" for one in reversed(coefficients[:-1])),
+        *(
+            f"  p = FMA_{bits}(p, x, {coefficient.hex()}{suffix});"
+            for coefficient in reversed(coefficients[:-1])
+        ),
         *("  return p;", "}"),
     ]
 

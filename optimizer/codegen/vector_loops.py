@@ -40,32 +40,32 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
     """
     lines, before = list(body), []
     arguments: dict[tuple[str, str], str] = {}
-    found = _first(lines)
-    while found is not None:
-        kind, key = _TYPES[found.bits], (found.argument, found.bits)
+    mark = _first(lines)
+    while mark is not None:
+        kind, key = _TYPES[mark.bits], (mark.argument, mark.bits)
         place = f"[{variable} - ({first})]"
         if key not in arguments:
             name = arguments[key] = f"each_x{len(arguments)}"
-            known = [line for line in lines[: found.at] if line.startswith("const ")]
+            known = [line for line in lines[: mark.at] if line.startswith("const ")]
             before += [
                 f"{kind} {name}[{MOST}] __attribute__((aligned(64)));",
                 "#pragma omp simd",
                 f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
                 *(f"  {line}" for line in known),
-                f"  {name}{place} = {found.argument};",
+                f"  {name}{place} = {mark.argument};",
                 "}",
             ]
-            lines = [_given(line, found.argument, f"{name}{place}") for line in lines]
-            found = _first(lines)
-            assert found is not None
+            lines = [_given(line, mark.argument, f"{name}{place}") for line in lines]
+            mark = _first(lines)
+            assert mark is not None
         name, made = arguments[key], f"each_y{len(before)}"
         before += [
             f"{kind} {made}[{MOST}] __attribute__((aligned(64)));",
-            f"each_{found.function}_{found.bits}({name}, {made}, ({end}) - ({first}));",
+            f"each_{mark.function}_{mark.bits}({name}, {made}, ({end}) - ({first}));",
         ]
-        line = lines[found.at]
-        lines[found.at] = line[: found.start] + made + place + line[found.end :]
-        found = _first(lines)
+        line = lines[mark.at]
+        lines[mark.at] = line[: mark.start] + made + place + line[mark.end :]
+        mark = _first(lines)
     return before, lines
 
 
@@ -163,9 +163,9 @@ class Fold:
 
     def join_lanes(self, lane: str) -> str:
         """Return the statement that takes an accumulator into the one of `result`."""
-        one = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
+        fold = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
         flags = f" n{self.name} |= nq{self.name}[{lane}];" if self._compares else ""
-        return f"{{ {one.step()}{flags} }}"
+        return f"{{ {fold.step()}{flags} }}"
 
     def result(self) -> str:
         """Return the reduced value."""
@@ -184,11 +184,11 @@ class Fold:
         return self.reduction.kind in ("max", "min")
 
 
-def combine(kind: str, dtype: str, one: str, other: str) -> str:
+def combine(kind: str, dtype: str, first: str, other: str) -> str:
     """Return two reduced values as one."""
     if kind in ("max", "min"):
-        return f"{kind}_{SUFFIXES[dtype]}({one}, {other})"
-    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+        return f"{kind}_{SUFFIXES[dtype]}({first}, {other})"
+    return f"{first} {'+' if kind == 'sum' else '*'} {other}"
 
 
 @dataclass(frozen=True)
@@ -245,9 +245,18 @@ def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[s
 
 
 def simd_loop(
-    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], indent: str
+    variable: str,
+    first: str,
+    end: str,
+    body: Sequence[str],
+    folds: Sequence[Fold],
+    indent: str,
+    lanes: int = 0,
 ) -> list[str]:
-    """Return a loop whose steps don't depend on each other, but for the folds."""
+    """Return a loop whose steps don't depend on each other, but for the folds.
+
+    Without folds so many `lanes` may be computed at a time; 0 leaves that to the compiler.
+    """
     clauses = "".join(fold.clause() for fold in folds)
     body = [*body, *(fold.step() for fold in folds)]
     before, rest = split(variable, "each_from", "each_to", body)
@@ -259,9 +268,29 @@ def simd_loop(
             *(f"  {line}" for line in [*before, *few]),
             "}",
         ]
+    elif lanes and not folds:
+        lines = _by_lanes(variable, first, end, body, lanes)
     else:
         lines = _loop(variable, first, end, body, clauses)
     return [f"{indent}{line}" for line in lines]
+
+
+def _by_lanes(variable: str, first: str, end: str, body: Sequence[str], lanes: int) -> list[str]:
+    """Return a loop of steps that are vectors of known number, unrolled, and one for the rest."""
+    begin = f"{variable}_from"
+    return [
+        "{",
+        f"  i64 {begin} = {first};",
+        f"  for (; {begin} + {lanes} <= {end}; {begin} += {lanes}) {{",
+        "    #pragma omp simd",
+        f"    for (i64 lane = 0; lane < {lanes}; lane++) {{",
+        f"      const i64 {variable} = {begin} + lane;",
+        *(f"      {line}" for line in body),
+        "    }",
+        "  }",
+        *(f"  {line}" for line in _loop(variable, begin, end, body, "")),
+        "}",
+    ]
 
 
 def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str) -> list[str]:

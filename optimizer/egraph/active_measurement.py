@@ -40,8 +40,8 @@ def cheapest_within_intervals(
             break
         count *= 2
     costs.end_measuring()
-    own, best = _extracted(egraph, costs, steps)
-    return best, cost_of(own, own)
+    selection, best = _extracted(egraph, costs, steps)
+    return best, cost_of(selection, selection)
 
 
 def nodes_of(selection: Selection) -> set[int]:
@@ -51,8 +51,8 @@ def nodes_of(selection: Selection) -> set[int]:
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Selection, Extraction]:
     problem = problem_of(egraph, costs)
-    own = original_selection(egraph, problem)
-    return own, extract(problem, own, steps)
+    selection = original_selection(egraph, problem)
+    return selection, extract(problem, selection, steps)
 
 
 def _rival(

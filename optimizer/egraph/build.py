@@ -52,12 +52,12 @@ class _Builder:
 
     def _names(self) -> dict[int, list[int]]:
         """Class -> the model's values in it that a node may give, pinned ones first."""
-        found: dict[int, list[int]] = {}
+        names: dict[int, list[int]] = {}
         given = set(self.egraph.graph.producer)
         for value in (*self.pinned, *sorted(given - set(self.pinned))):
             if value in given:
-                found.setdefault(self.egraph.find(value), []).append(value)
-        return found
+                names.setdefault(self.egraph.find(value), []).append(value)
+        return names
 
     def build(self) -> Graph:
         """Leaves first, then nodes in order, then copies for the outside."""
@@ -110,8 +110,8 @@ class _Builder:
         inputs = tuple(self._value(operand) for operand in operands)
         outputs = tuple(self._output(node, class_) for class_ in columns.outputs(node))
         if number is not None:
-            own = egraph.graph.nodes[number]
-            self.graph.add_node(replace(own, inputs=inputs, outputs=outputs))
+            first_written = egraph.graph.nodes[number]
+            self.graph.add_node(replace(first_written, inputs=inputs, outputs=outputs))
             return
         op = egraph.vocabulary.operators[columns.operator(node)]
         protos = egraph.vocabulary.attributes[attributes].protos

@@ -88,8 +88,8 @@ class Spelling:
         if lists:
             classes = list(operands)
             for position, array in lists.items():
-                own = ("axes", operator, position, array.tobytes())
-                classes[position] = self.egraph.leaf(constant_of(array), own)
+                identity = ("axes", operator, position, array.tobytes())
+                classes[position] = self.egraph.leaf(constant_of(array), identity)
             operands = tuple(classes)
         return operator, number, operands
 
@@ -121,13 +121,13 @@ class Spelling:
         columns = self.egraph.columns
         form = self._form(columns.operator(node))
         given = self.egraph.vocabulary.attributes[columns.attribute(node)].protos
-        found = []
+        spelled_defaults = []
         for name, default in form.from_the_end.items() if form else ():
             ranks = [self._rank(value) for value in columns.operands(node)]
             rank = None if form is None else form.attributes[name].rank_of(ranks, 1)
             if name not in given and rank is not None:
-                found.append((name, counted(default, rank)))
-        return found
+                spelled_defaults.append((name, counted(default, rank)))
+        return spelled_defaults
 
     def _form(self, number: int) -> _Form | None:
         """What of an operator may be spelled in several ways; None if nothing is known of it."""
@@ -137,13 +137,17 @@ class Spelling:
             schema = None if op.is_virtual else schema_for(op.domain, op.op_type, opset)
             form = None
             if schema is not None:
-                found = axis_parameters(op.domain, op.op_type, opset)
+                parameters = axis_parameters(op.domain, op.op_type, opset)
                 form = _Form(
                     op,
                     schema,
                     specification(op.domain, op.op_type, opset),
-                    {one.name: one for one in found if one.position is None},
-                    tuple(one for one in found if one.position is not None),
+                    {
+                        parameter.name: parameter
+                        for parameter in parameters
+                        if parameter.position is None
+                    },
+                    tuple(parameter for parameter in parameters if parameter.position is not None),
                 )
             self._forms[number] = form
         return self._forms[number]
@@ -270,13 +274,13 @@ class Spelling:
                 values[position] = constant.array().tolist()
         given = self.egraph.vocabulary.attributes[number].values
         try:
-            found = []
+            expansions = []
             for spelled in (axes, ordered):
                 if parameter.position is None:
-                    own: Mapping[str, object] = {**given, parameter.name: spelled}
+                    attributes: Mapping[str, object] = {**given, parameter.name: spelled}
                 else:
-                    own, values[parameter.position] = given, list(spelled)
-                found.append(form.described.expand(shapes, own, values=values))
+                    attributes, values[parameter.position] = given, list(spelled)
+                expansions.append(form.described.expand(shapes, attributes, values=values))
         except ShapeError:
             return False
-        return found[0] == found[1]
+        return expansions[0] == expansions[1]

@@ -220,21 +220,21 @@ class Columns:
         index_keys, index_nodes = self._sorted_index()
         wanted = keys[first]
         places = np.searchsorted(index_keys, wanted)
-        found = np.zeros(len(first), bool)
+        is_present = np.zeros(len(first), bool)
         inside = places < len(index_keys)
-        found[inside] = index_keys[places[inside]] == wanted[inside]
+        is_present[inside] = index_keys[places[inside]] == wanted[inside]
         nodes = np.empty(len(first), np.int64)
-        nodes[found] = index_nodes[places[found]]
-        if not exact or not _are_equal(rows.take(first[found]), self.rows(nodes[found])):
+        nodes[is_present] = index_nodes[places[is_present]]
+        if not exact or not _are_equal(rows.take(first[is_present]), self.rows(nodes[is_present])):
             self._reseed()
             return self.intern(rows, widths)
-        made = ~found
+        made = ~is_present
         count = int(made.sum())
         if count:
             asked = np.flatnonzero(made)[np.argsort(first[made])]  # numbered as asked for
-            own = widths[first[asked]]
-            fresh = self.new_classes(int(own.sum()))
-            nodes[asked] = self.append(rows.take(first[asked]), own, fresh)
+            output_counts = widths[first[asked]]
+            fresh = self.new_classes(int(output_counts.sum()))
+            nodes[asked] = self.append(rows.take(first[asked]), output_counts, fresh)
             self._index = (
                 np.insert(index_keys, places[made], wanted[made]),
                 np.insert(index_nodes, places[made], nodes[made]),
@@ -294,11 +294,6 @@ class Columns:
             return nodes
         return self.intern(self.rows(nodes), self._widths.data[nodes])[0]
 
-    def drop(self, nodes: Ints) -> None:
-        """Let e-nodes be dead: an equal one is there, or no program would contain them."""
-        self._alive.data[nodes] = 0
-        self._forget()
-
     # ---------------------------------------------------------------------------- equality
 
     def union(self, a: Ints, b: Ints) -> None:
@@ -337,9 +332,9 @@ class Columns:
         a = self._outputs.data[segments(self._output_starts.data[kept], widths)]
         b = self._outputs.data[segments(self._output_starts.data[twins], widths)]
         a, b = self.canonical(a), self.canonical(b)
-        apart = (a != b) & (a != NONE) & (b != NONE)
-        if apart.any():
-            self._pending.append((a[apart], b[apart]))
+        differs = (a != b) & (a != NONE) & (b != NONE)
+        if differs.any():
+            self._pending.append((a[differs], b[differs]))
 
     def _stamp_changes(self, before: Ints, moved: Ints) -> None:
         """A match may be new where a class that took part in a union is read or given."""

@@ -111,8 +111,8 @@ class EGraph:
             node = graph.nodes[number]
             present = tuple(value != NONE for value in node.outputs)
             pure.append(is_pure(graph, node))
-            own = None if pure[-1] else ("node", number)
-            attributes = vocabulary.attribute(Attributes(dict(node.attributes), present, own))
+            identity = None if pure[-1] else ("node", number)
+            attributes = vocabulary.attribute(Attributes(dict(node.attributes), present, identity))
             # What a subgraph captures is read too; no rule's pattern has as many operands.
             reads = (*node.inputs, *sorted(node.captures))
             row = (vocabulary.operator(node.domain, node.op_type), attributes, reads)
@@ -137,12 +137,15 @@ class EGraph:
         for value in sorted(read | set(graph.graph_inputs)):
             if value in graph.producer:
                 continue
-            kind, own = INPUT, value
+            kind, number = INPUT, value
             if value in graph.constants:
-                kind, own = CONSTANT, vocabulary.constant(graph.constants[value], ("value", value))
-                self.constants[value] = own
+                kind, number = (
+                    CONSTANT,
+                    vocabulary.constant(graph.constants[value], ("value", value)),
+                )
+                self.constants[value] = number
                 self.known[value] = True
-            attributes = vocabulary.attribute(Attributes({}, (True,), (kind, own)))
+            attributes = vocabulary.attribute(Attributes({}, (True,), (kind, number)))
             leaves.append((vocabulary.operator("", kind), attributes, ()))
             values.append(value)
             self.foldable.append(False)
@@ -186,8 +189,8 @@ class EGraph:
 
     def _note(self, asked: Sequence[Row], rows: Sequence[Row], nodes: Sequence[int | None]) -> None:
         """Remember e-nodes that were asked for in another spelling than their own."""
-        for row, own, node in zip(asked, rows, nodes, strict=True):
-            if node is not None and row is not own and row != own:
+        for row, known_row, node in zip(asked, rows, nodes, strict=True):
+            if node is not None and row is not known_row and row != known_row:
                 self.spellings.setdefault(node, {})[row] = None
 
     def written(self, node: int) -> tuple[int, tuple[int, ...]]:
@@ -201,8 +204,8 @@ class EGraph:
         """The class of a constant; `place` tells apart those that are too large to compare."""
         number = self.vocabulary.constant(constant, place)
         kind = self.vocabulary.operator("", CONSTANT)
-        own = self.vocabulary.attribute(Attributes({}, (True,), (CONSTANT, number)))
-        (node,) = self.intern([(kind, own, ())])
+        attributes = self.vocabulary.attribute(Attributes({}, (True,), (CONSTANT, number)))
+        (node,) = self.intern([(kind, attributes, ())])
         assert node is not None
         (value,) = self.columns.outputs(node)
         self.constants.setdefault(value, number)
@@ -223,21 +226,21 @@ class EGraph:
         operator, attributes = self.columns.operator(node), self.columns.attribute(node)
         operands = self.columns.operands(node)
         outputs = self.columns.outputs(node)
-        found = self._inferred(operator, attributes, operands) or ()
-        sized = found
-        if any(t is None or t.size_bytes is None for t in found) or self.sizes:
-            sized = self._inferred(operator, attributes, operands, sized=True) or found
+        types = self._inferred(operator, attributes, operands) or ()
+        sized = types
+        if any(t is None or t.size_bytes is None for t in types) or self.sizes:
+            sized = self._inferred(operator, attributes, operands, sized=True) or types
         while len(self.types) < self.columns.classes:
             self.types.append(UNTYPED)
             self.sized.append(UNTYPED)
             self.known.append(False)
-        for value, type_, bound in zip(outputs, found, sized, strict=False):
+        for value, type_, bound in zip(outputs, types, sized, strict=False):
             if value != NONE:
                 self.types[value] = self._typed(type_, value)
                 self.sized[value] = self._typed(bound or type_, value)
         while len(self.foldable) < self.columns.size:
             self.foldable.append(False)
-        self.foldable[node] = self._is_foldable(node, operator, operands, found)
+        self.foldable[node] = self._is_foldable(node, operator, operands, types)
 
     def _typed(self, type_: TensorType | None, value: int) -> int:
         return UNTYPED if type_ is None else self.vocabulary.type(renamed(type_, value))
@@ -255,8 +258,8 @@ class EGraph:
         if any(size is None for size in sizes):
             return False
         read = [self.type(value) for value in operands if value != NONE]
-        held = sum((t.size_bytes or 0) for t in read if t is not None)
-        return sum(size for size in sizes if size is not None) <= max(self.fold_limit, held)
+        read_bytes = sum((t.size_bytes or 0) for t in read if t is not None)
+        return sum(size for size in sizes if size is not None) <= max(self.fold_limit, read_bytes)
 
     def are_compatible(self, a: int, b: int) -> bool:
         """Whether two classes can be one: no known part of their types differs."""
@@ -343,17 +346,19 @@ class EGraph:
         ]
         graph, values = self.inference.graph_of(nodes)
         fold_constants(graph, self.fold_limit)
-        found: dict[int, Constant] = {}
+        constants: dict[int, Constant] = {}
         classes = [value for node in batch for value in columns.outputs(node)]
         for value, class_ in zip(values, classes, strict=True):
             if class_ != NONE and value in graph.constants:
-                found[class_] = graph.constants[value]
+                constants[class_] = graph.constants[value]
         for node in batch:  # it could not be computed, and is not tried again
-            if not any(value in found for value in columns.outputs(node)):
+            if not any(value in constants for value in columns.outputs(node)):
                 self.foldable[node] = False
-        if not found:  # nothing to unite, and no reason to go on
+        if not constants:  # nothing to unite, and no reason to go on
             return False
-        leaves = {class_: self.leaf(found[class_], ("computed", class_)) for class_ in found}
+        leaves = {
+            class_: self.leaf(constants[class_], ("computed", class_)) for class_ in constants
+        }
         for class_, leaf in leaves.items():
             self.constants[class_] = self.constants[leaf]
         pairs = np.array(list(leaves.items()), np.int64).reshape(-1, 2)
@@ -366,15 +371,15 @@ class EGraph:
         living = columns.living()
         chosen: list[int] = []
         taken: set[int] = set()
-        known, held = np.array(self.known, bool), np.zeros(columns.classes, bool)
-        held[np.fromiter(self.constants, np.int64, len(self.constants))] = True
+        known, is_constant = np.array(self.known, bool), np.zeros(columns.classes, bool)
+        is_constant[np.fromiter(self.constants, np.int64, len(self.constants))] = True
         owners, _, results = columns.gives(living[self._foldable_flags()[living]])
         nodes = np.unique(owners[known[results]])
         left_out = np.zeros(columns.size, bool)
         givers, _, given = columns.gives(nodes)
-        left_out[givers[held[given]]] = True
+        left_out[givers[is_constant[given]]] = True
         readers, _, read = columns.reads(nodes)
-        left_out[readers[~held[read]]] = True
+        left_out[readers[~is_constant[read]]] = True
         for node in nodes[~left_out[nodes]].tolist():
             outputs = [value for value in columns.outputs(node) if value != NONE]
             if all(value not in taken and self._is_small(value) for value in outputs):

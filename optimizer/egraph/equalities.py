@@ -74,4 +74,4 @@ def _has_one_root(rule: Rule) -> bool:
 
 def _equal(egraph: EGraph, pairs: Sequence[Pair]) -> list[bool]:
     numbers = {name: value for value, name in enumerate(egraph.graph.names)}
-    return [egraph.find(numbers[one]) == egraph.find(numbers[other]) for one, other in pairs]
+    return [egraph.find(numbers[first]) == egraph.find(numbers[other]) for first, other in pairs]

@@ -66,8 +66,8 @@ class Inference:
         if key not in self._types:
             graph, outputs = self._single(operator, attributes, operands, ())
             try:
-                found = infer_node(graph, 0)
-                self._types[key] = tuple(found.get(value) for value in outputs)
+                types = infer_node(graph, 0)
+                self._types[key] = tuple(types.get(value) for value in outputs)
             except InferenceError:
                 self._types[key] = None
         return self._types[key]
@@ -91,8 +91,11 @@ class Inference:
         operands: Operands,
         results: Sequence[int | None],
     ) -> tuple[Graph, tuple[int, ...]]:
-        op, own = self.vocabulary.operators[operator], self.vocabulary.attributes[attributes]
-        return self.graph_of([(op, own, operands, results)])
+        op, node_attributes = (
+            self.vocabulary.operators[operator],
+            self.vocabulary.attributes[attributes],
+        )
+        return self.graph_of([(op, node_attributes, operands, results)])
 
     def graph_of(
         self, nodes: Sequence[tuple[Operator, Attributes, Operands, Sequence[int | None]]]

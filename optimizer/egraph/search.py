@@ -21,9 +21,9 @@ from .extraction.e_node_costs import Costs, original_selection, problem_of
 from .extraction.extract import MOST_STEPS, Extraction, extract
 from .extraction.merges import MergeResult, canonical, merge, pairs_neighbours
 from .extraction.problem import Choice, Problem, Selection, cost_of
+from .plan_steps import steps_of
 from .provenance import Application
 from .saturation.saturate import Budget, Growth, Report, saturate
-from .trace import steps_of
 
 # Extractions after which what is not measured yet is left out.
 EXTRACTIONS = 6
@@ -114,23 +114,23 @@ def search(
     derived = derive(egraph, contributed=contributed) if rounding else []
     growth.applications += derived
     costs = Costs(egraph, prices)
-    extraction, own = _cheapest(egraph, costs, steps, progress)
+    extraction, original = _cheapest(egraph, costs, steps, progress)
     others = _others(egraph, costs, extraction, count - 1, steps, progress) if count > 1 else []
     merged = merge(egraph, rules, costs, extraction.selection)
     growth.applications += merged.applications
-    found: list[tuple[Selection, float, tuple[str, ...]]] = [(merged.selection, merged.cost, ())]
+    programs: list[tuple[Selection, float, tuple[str, ...]]] = [(merged.selection, merged.cost, ())]
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
-        found.append((extraction.selection, extraction.cost, left_out))
+        programs.append((extraction.selection, extraction.cost, left_out))
     if derived and contributed:
         favoured = _favouring(egraph, costs, derived, steps, progress)
-        if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in found):
-            found.insert(1, (favoured, cost_of(favoured, favoured), ()))
+        if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in programs):
+            programs.insert(1, (favoured, cost_of(favoured, favoured), ()))
             count = max(count, 2)
-    found += [(o.extraction.selection, o.extraction.cost, o.without) for o in others]
+    programs += [(o.extraction.selection, o.extraction.cost, o.without) for o in others]
     plans = [
         _derived(egraph, costs, growth, selection, cost, left_out)
-        for selection, cost, left_out in found[:count]
+        for selection, cost, left_out in programs[:count]
     ]
     naming = name_kernels(egraph, kernels, costs, merged.selection, steps, _measuring(progress))
     growth.applications += naming.applications
@@ -140,7 +140,7 @@ def search(
     costs.withhold(naming.new_nodes)
     return SearchResult(
         plans,
-        own,
+        original,
         growth,
         extraction,
         merged,
@@ -201,8 +201,8 @@ def _derived(
 
 def roots_of(egraph: EGraph, selection: Selection) -> tuple[int, ...]:
     """The classes of the outputs that have to be computed."""
-    found = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
-    return tuple(value for value in found if value in selection)
+    roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
+    return tuple(value for value in roots if value in selection)
 
 
 def _cheapest(
@@ -212,28 +212,28 @@ def _cheapest(
     if costs.prices.model.predictions is not None:
         return cheapest_within_intervals(egraph, costs, steps, _measuring(progress))
     for _ in range(EXTRACTIONS):
-        problem, own, extraction = _extracted(egraph, costs, steps)
+        problem, original, extraction = _extracted(egraph, costs, steps)
         news = {choice.node for choice in extraction.selection.values()}
-        old = {choice.node for choice in own.values()}
+        old = {choice.node for choice in original.values()}
         # The model's own may look cheapest for no other reason than that nobody measured it.
-        decisive = news ^ old if news - old else _contested(problem, own)
+        decisive = news ^ old if news - old else _contested(problem, original)
         if not costs.measure(sorted(decisive), _measuring(progress)):
             if news <= old:
-                return extraction, cost_of(own, own)
+                return extraction, cost_of(original, original)
             if not costs.unmeasured(sorted(news)):
                 # What nobody measured counted with a bound, and did not look cheaper: the same
                 # would come out without it.
                 costs.end_measuring()
-                return extraction, cost_of(own, own)
+                return extraction, cost_of(original, original)
             break
     costs.end_measuring()
-    _, own, extraction = _extracted(egraph, costs, steps)
-    return extraction, cost_of(own, own)
+    _, original, extraction = _extracted(egraph, costs, steps)
+    return extraction, cost_of(original, original)
 
 
-def _contested(problem: Problem, own: Selection) -> set[int]:
+def _contested(problem: Problem, selection: Selection) -> set[int]:
     """The e-nodes of the model that something else could stand for."""
-    return {choice.node for class_, choice in own.items() if len(problem.choices[class_]) > 1}
+    return {choice.node for class_, choice in selection.items() if len(problem.choices[class_]) > 1}
 
 
 def _measuring(progress: Report | None) -> Progress | None:
@@ -246,8 +246,8 @@ def _measuring(progress: Report | None) -> Progress | None:
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Problem, Selection, Extraction]:
     problem = problem_of(egraph, costs)
-    own = original_selection(egraph, problem)
-    return problem, own, extract(problem, own, steps)
+    original = original_selection(egraph, problem)
+    return problem, original, extract(problem, original, steps)
 
 
 def _others(
@@ -264,15 +264,15 @@ def _others(
         made = egraph.made_by.get(node)
         return made.rule if made else ""
 
-    found: list[Alternative] = []
+    additional: list[Alternative] = []
     for _ in range(2):
         problem = problem_of(egraph, costs)
-        found = alternatives(
+        additional = alternatives(
             problem, original_selection(egraph, problem), best, rule_of, count, steps
         )
-        nodes = {c.node for other in found for c in other.extraction.selection.values()}
+        nodes = {c.node for other in additional for c in other.extraction.selection.values()}
         measured = costs.measure(sorted(nodes), _measuring(progress))
         if not measured and not costs.unmeasured(sorted(nodes)):
             break
         costs.end_measuring()
-    return found
+    return additional

@@ -14,9 +14,9 @@ from ...catalog.errors import TensologError
 from .congruence import NONE
 from .extraction.merges import canonical
 from .extraction.problem import Selection
+from .plan_steps import name_of
 from .provenance import Application
 from .search import SearchResult
-from .trace import name_of
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -79,18 +79,20 @@ class LayoutSearch:
     without: tuple[str, ...]
 
 
-def write_search(found: SearchResult, path: Path, laid: LayoutSearch | None = None) -> None:
+def write_search(search_result: SearchResult, path: Path, laid: LayoutSearch | None = None) -> None:
     """Write a search to a DuckDB file, in the place of what an earlier one left there.
 
     `laid` is what came of it when layouts were chosen. Raises TensologError where the file can't be
     written.
     """
-    write_tables(path, SCHEMA, _tables(found, laid))
+    write_tables(path, SCHEMA, _tables(search_result, laid))
 
 
-def _tables(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[dict[str, object]]]:
-    egraph, columns = found.egraph, found.egraph.columns
-    price: Callable[[int], float] = found.costs if laid is None else laid.price
+def _tables(
+    search_result: SearchResult, laid: LayoutSearch | None
+) -> dict[str, list[dict[str, object]]]:
+    egraph, columns = search_result.egraph, search_result.egraph.columns
+    price: Callable[[int], float] = search_result.costs if laid is None else laid.price
     nodes: list[dict[str, object]] = []
     classes: dict[int, dict[str, object]] = {}
     for node in columns.living().tolist():
@@ -125,7 +127,7 @@ def _tables(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[di
                     "cost_ns": 0.0 if operator.is_virtual else float(price(node)),
                 }
             )
-    applications = [*found.growth.applications, *(laid.applications if laid else ())]
+    applications = [*search_result.growth.applications, *(laid.applications if laid else ())]
     matches: list[dict[str, object]] = [
         {
             "match_id": number,
@@ -145,11 +147,13 @@ def _tables(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[di
         "e_class": list(classes.values()),
         "e_match": matches,
         "e_refusal": refusals,
-        **_plans(found, laid),
+        **_plans(search_result, laid),
     }
 
 
-def _plans(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[dict[str, object]]]:
+def _plans(
+    search_result: SearchResult, laid: LayoutSearch | None
+) -> dict[str, list[dict[str, object]]]:
     """Every plan that was taken out, and what it computes each class by."""
     plans: list[dict[str, object]] = []
     chosen: list[dict[str, object]] = []
@@ -161,12 +165,16 @@ def _plans(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[dic
         told = {"rank": rank, "cost_ns": cost, "bound_ns": bound, "without": list(without)}
         plans.append({**told, "laid_out": laid})
         for place, (class_, choice) in enumerate(selection.items()):
-            own = {"rank": rank, "position": place, "class_id": found.egraph.find(class_)}
-            chosen.append({**own, "node_id": choice.node, "cost_ns": choice.cost})
+            root_columns = {
+                "rank": rank,
+                "position": place,
+                "class_id": search_result.egraph.find(class_),
+            }
+            chosen.append({**root_columns, "node_id": choice.node, "cost_ns": choice.cost})
 
-    for plan in (*found.plans, *([found.named] if found.named else ())):
-        current = canonical(found.egraph, found.costs, plan.selection)
-        add(current, plan.cost_ns, None if plans else found.bound_ns, plan.without, False)
+    for plan in (*search_result.plans, *([search_result.named] if search_result.named else ())):
+        current = canonical(search_result.egraph, search_result.costs, plan.selection)
+        add(current, plan.cost_ns, None if plans else search_result.bound_ns, plan.without, False)
     if laid is not None:
         add(laid.selection, laid.cost_ns, laid.bound_ns, laid.without, True)
     return {"e_plan": plans, "e_choice": chosen}
@@ -199,7 +207,7 @@ def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
                 connection.unregister("rows_in")
     except duckdb.Error as error:
         if is_new:
-            for left in (path, path.with_name(f"{path.name}.wal")):
+            for stale in (path, path.with_name(f"{path.name}.wal")):
                 with contextlib.suppress(OSError):
-                    left.unlink()
+                    stale.unlink()
         raise TensologError(f"can't keep the search in {path}: {error}") from error

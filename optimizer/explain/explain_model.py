@@ -23,7 +23,6 @@ from ..graph.fold import FOLD_LIMIT
 from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
-from ..in_float32 import basis_of
 from ..layouts.assignments import MOST, assignments_of
 from ..layouts.timed_assignments import BELOW_LAYOUTS, cost_graph, time_assignments
 from ..match.matcher import Matcher, with_present_operators
@@ -31,6 +30,7 @@ from ..match.rewrite import Step, simplify
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
 from ..race.candidate_files import CandidateFiles
+from ..rewrites.compute_in_float32 import basis_of
 from ..setting import CLASSES, OptionError, Setting, allowed
 from ..target import AUTO, for_rules
 from .explanation import Explanation
@@ -110,10 +110,10 @@ def explain_model(
 
 
 def _named(rules: Sequence[Rule], name: str) -> Rule:
-    found = next((rule for rule in rules if rule.name == name), None)
-    if found is None:
+    rule_ = next((rule for rule in rules if rule.name == name), None)
+    if rule_ is None:
         raise OptionError(f"there is no rule {name!r}: tensolog rules list names them all")
-    return found
+    return rule_
 
 
 @interruptible()
@@ -205,7 +205,7 @@ def profile_model(
     setting = Setting(threads=cores() if threads is None else threads, budget=budget)
     kernels = kernels_of_model(model, input_shapes)
     tell = progress or (lambda phase, done, total, detail: None)
-    found = profile(
+    result = profile(
         catalog,
         kernels,
         threads=setting.threads,
@@ -224,7 +224,7 @@ def profile_model(
             "source": row.cost.source,
             "failure": row.failure,
         }
-        for row in found.kernels
+        for row in result.kernels
     ]
 
 

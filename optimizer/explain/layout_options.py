@@ -9,8 +9,8 @@ from ...rules import Rule
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
+from ..egraph.plan_steps import name_of
 from ..egraph.saturation.saturate import Growth
-from ..egraph.trace import name_of
 from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of
@@ -35,7 +35,11 @@ def options_in_layouts(
         return None
     asker = Asker(egraph, growth.applications, costs, space.price, space.first)
     made_by = egraph.made_by
-    laid = {made for one in space.blocking.values.applications for made in one.target_nodes}
+    laid = {
+        made
+        for application in space.blocking.values.applications
+        for made in application.target_nodes
+    }
     converted = [made_by[made].nodes for made in sorted(asker.taken & laid)]
     asker.taken |= {node for nodes in converted for node in nodes}
     node, names = asker.named(number)
@@ -45,13 +49,14 @@ def options_in_layouts(
         if known:
             layout_options.append(_layout_option(space, asker, plain, name, OUTSIDE, LEAVING))
         layout_options += [
-            _layout_option(space, asker, c, name, f"as {own.name}", ENTERING) for own, c in known
+            _layout_option(space, asker, c, name, f"as {layout.name}", ENTERING)
+            for layout, c in known
         ]
     refusal = space.blocking.unconverted().get(node, "")
-    own = next((nodes for nodes in converted if node in nodes), ())
-    beside = tuple(name_of(egraph, other) for other in own)
-    found = asker.answer(number)
-    return replace(found, layout_options=layout_options, beside=beside, refusal=refusal)
+    converted_nodes = next((nodes for nodes in converted if node in nodes), ())
+    beside = tuple(name_of(egraph, other) for other in converted_nodes)
+    options = asker.answer(number)
+    return replace(options, layout_options=layout_options, beside=beside, refusal=refusal)
 
 
 def _layout_option(

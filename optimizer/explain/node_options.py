@@ -16,9 +16,9 @@ from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, original_selection, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, extract
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.plan_steps import correction_text, name_of
 from ..egraph.provenance import Application
 from ..egraph.saturation.saturate import Growth
-from ..egraph.trace import correction_text, name_of
 from ..match.rewrite import Step
 from .reasons import (
     COSTS_MORE,
@@ -86,7 +86,9 @@ class Asker:
 
     def named(self, number: int) -> tuple[int, dict[int, str]]:
         """The e-node of the model's node of a number, and the names of the classes it gives."""
-        (node,) = (e_node for e_node, own in self.egraph.origin.items() if own == number)
+        (node,) = (
+            e_node for e_node, graph_node in self.egraph.origin.items() if graph_node == number
+        )
         (node,) = self.egraph.columns.current(np.array([node], np.int64)).tolist()
         graph = self.egraph.graph
         outputs = zip(graph.nodes[number].outputs, self.egraph.columns.outputs(node), strict=True)
@@ -104,9 +106,9 @@ class Asker:
             elif application.target_nodes and not application.refusal:
                 places.setdefault(application.rule, []).append(application)
         steps = []
-        open_ = [(rule, found) for rule, found in places.items() if rule not in used]
-        for rule, found in open_[:most]:
-            first = found[0]
+        open_ = [(rule, rule_places) for rule, rule_places in places.items() if rule not in used]
+        for rule, rule_places in open_[:most]:
+            first = rule_places[0]
             names = tuple(name_of(self.egraph, now[node]) for node in first.nodes)
             judged = self._judged(first, names, {now[node] for node in first.target_nodes}, taken)
             if judged.more_ns is None or judged.more_ns <= 0:
@@ -119,7 +121,11 @@ class Asker:
                     added=len(first.target_nodes),
                     accepted=False,
                     reason=f"higher cost: the plan would take {judged.more_ns / 1000:.1f} µs more"
-                    + (f" at the first of {len(found)} places" if len(found) > 1 else ""),
+                    + (
+                        f" at the first of {len(rule_places)} places"
+                        if len(rule_places) > 1
+                        else ""
+                    ),
                     equal=first.equal,
                     summary=first.summary,
                     cost_before_ns=self.best.cost,
@@ -142,8 +148,8 @@ class Asker:
         offered = {c.node: c for c in self.problem.choices.get(class_, ())}
         living = self.egraph.columns.living()
         nodes, _, values = self.egraph.columns.gives(living)
-        found = [n for n in nodes[values == class_].tolist() if not self._is_virtual(n)]
-        ways = [self._way(class_, name, node, offered.get(node)) for node in found]
+        members = [n for n in nodes[values == class_].tolist() if not self._is_virtual(n)]
+        ways = [self._way(class_, name, node, offered.get(node)) for node in members]
         return sorted(ways, key=lambda way: (way.more_ns is None, way.more_ns or 0.0, way.operator))
 
     def _is_virtual(self, node: int) -> bool:
@@ -203,19 +209,19 @@ class Asker:
         from is needed.
         """
         price = 10 * (self.best.cost + cost_of(self.original, self.original) + choice.cost + 1.0)
-        problem, own = self.problem, dict(self.first)
+        problem, selection = self.problem, dict(self.first)
         choices: dict[int, tuple[Choice, ...]] = dict(problem.choices)
         choices[class_] = (choice,)
-        mine = own.get(class_)
+        mine = selection.get(class_)
         if mine is not None and mine.node != choice.node:
             dear = replace(mine, cost=mine.cost + price)
             choices[class_] = (choice, dear)
             for other, offered in problem.choices.items():
                 if other != class_ and mine in offered:
                     choices[other] = tuple(dear if c is mine else c for c in offered)
-            own = {c: dear if chosen is mine else chosen for c, chosen in own.items()}
-        found = extract(Problem(choices, problem.roots), own, MOST_STEPS)
-        return None if found.cost >= price else found.cost - self.best.cost
+            selection = {c: dear if chosen is mine else chosen for c, chosen in selection.items()}
+        extraction = extract(Problem(choices, problem.roots), selection, MOST_STEPS)
+        return None if extraction.cost >= price else extraction.cost - self.best.cost
 
     def needing(self, class_: int, ways: Sequence[Choice], rest: Selection) -> float | None:
         """The least that a plan costs more which computes a class, too, in one of some ways.
@@ -236,7 +242,7 @@ class Asker:
     def _matches(self, node: int) -> list[Reason]:
         """What came of the matches that involve an e-node, each rule and place once."""
         now = self._now_all()
-        found: dict[tuple[str, tuple[str, ...]], Reason] = {}
+        reasons: dict[tuple[str, tuple[str, ...]], Reason] = {}
         for application in self.applications:
             nodes = [now[n] for n in application.nodes]
             if node not in nodes:
@@ -244,11 +250,11 @@ class Asker:
             names = tuple(name_of(self.egraph, n) for n in nodes)
             made = {now[n] for n in application.target_nodes}
             key = (application.rule, names)
-            if key not in found or found[key].outcome != IN_PLAN:
+            if key not in reasons or reasons[key].outcome != IN_PLAN:
                 judged = self._judged(application, names, made, self.taken)
                 told = correction_text(application, lambda node: self.price(now[node]))
-                found[key] = replace(judged, correction=told)
-        return list(found.values())
+                reasons[key] = replace(judged, correction=told)
+        return list(reasons.values())
 
     def _judged(
         self, application: Application, names: tuple[str, ...], made: set[int], taken: set[int]

@@ -12,8 +12,8 @@ from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs, original_selection, problem_of
 from ..egraph.extraction.extract import extract
 from ..egraph.extraction.merges import merge, pairs_neighbours
+from ..egraph.plan_steps import name_of
 from ..egraph.saturation.saturate import Growth, saturate
-from ..egraph.trace import name_of
 from ..graph.fold import fold_constants
 from ..graph.graph import Graph
 from ..graph.infer import bound_types
@@ -143,16 +143,16 @@ def answer(
     costs = Costs(egraph, prices)
     merges = _merges(egraph, growth, costs, chosen, number)
     passes = setting.select(asked.rules, graph, "pass")
-    found = _standing(story, egraph, growth, costs, number, setting, passes)
-    story.ways, story.matches = found.ways, [*found.matches, *merges]
+    options = _standing(story, egraph, growth, costs, number, setting, passes)
+    story.ways, story.matches = options.ways, [*options.matches, *merges]
     # Graphs ask that interior values have no other user, an e-graph doesn't.
     used = {(match.rule, match.nodes) for match in story.matches}
     story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
     told = {reason.rule for reason in (*story.matches, *story.refusals)}
     others = [rule for rule in chosen if rule.name not in told]
     story.refusals += _lacking(graph, number, [*others, *passes])
-    story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
-    story.fate = _fate(story, found)
+    story.plan_ns, story.own_ns = options.plan_ns, options.own_ns
+    story.fate = _fate(story, options)
     story.growth = _growth(growth)
     return story
 
@@ -179,7 +179,7 @@ def _merges(
     Those that were tried count with what matched otherwise; of the others at the node it is said
     that they weren't.
     """
-    (node,) = (e_node for e_node, own in egraph.origin.items() if own == number)
+    (node,) = (e_node for e_node, graph_node in egraph.origin.items() if graph_node == number)
     problem = problem_of(egraph, costs)
     best = extract(problem, original_selection(egraph, problem))
     merged = merge(egraph, rules, costs, best.selection)
@@ -232,14 +232,14 @@ def _standing(
     from .layout_options import options_in_layouts
 
     if setting.contributes:
-        found = options_in_layouts(egraph, growth, costs, number, passes)
-        if found is not None:
+        in_layouts = options_in_layouts(egraph, growth, costs, number, passes)
+        if in_layouts is not None:
             story.layouts, story.refusal, story.beside = (
-                found.layout_options,
-                found.refusal,
-                found.beside,
+                in_layouts.layout_options,
+                in_layouts.refusal,
+                in_layouts.beside,
             )
-            return found
+            return in_layouts
     return Asker(egraph, growth.applications, costs).answer(number)
 
 
@@ -250,11 +250,11 @@ def _done_to(graph: Graph, number: int, steps: Sequence[Step]) -> list[Step]:
     """
     numbers = {graph.node_name(other): other for other in graph.nodes}
     names = {graph.node_name(number)}
-    found = []
+    taken_part = []
     for step in steps:
         if names.isdisjoint(step.nodes):
             continue
-        found.append(step)
+        taken_part.append(step)
         if step.accepted:
             others = [numbers[name] for name in step.nodes if name in numbers]
             values = {value for other in others for value in graph.nodes[other].outputs}
@@ -265,7 +265,7 @@ def _done_to(graph: Graph, number: int, steps: Sequence[Step]) -> list[Step]:
                 for name in later.nodes
                 if name not in numbers and name.partition("(")[2].removesuffix(")") in given
             }
-    return found
+    return taken_part
 
 
 def number_of(graph: Graph, name: str) -> int:
@@ -297,20 +297,20 @@ def _cleaned(graph: Graph, number: int, fold_limit: int) -> str:
     return "" if number in graph.nodes else "dropped, since no output depends on it"
 
 
-def _fate(story: NodeStory, found: NodeOptions) -> str:
+def _fate(story: NodeStory, options: NodeOptions) -> str:
     others = [name for name in story.beside if name != story.node]
     if story.beside:
-        one = f", in one with {', '.join(others)}" if others else ""
-        return f"computed in blocks in the cheapest plan{one}"
-    if any(way.is_chosen and not way.rule for way in found.ways):
+        company = f", in one with {', '.join(others)}" if others else ""
+        return f"computed in blocks in the cheapest plan{company}"
+    if any(way.is_chosen and not way.rule for way in options.ways):
         return "kept in the cheapest plan"
-    if not found.is_needed:
-        if any(way.note.startswith("known") for way in found.ways):
+    if not options.is_needed:
+        if any(way.note.startswith("known") for way in options.ways):
             return "computed before the model runs"
-        rules = dict.fromkeys(each.rule for each in found.matches if each.outcome == IN_PLAN)
+        rules = dict.fromkeys(each.rule for each in options.matches if each.outcome == IN_PLAN)
         by = f": taken over by {', '.join(rules)}" if rules else ""
         return f"not needed in the cheapest plan{by}"
-    rules = dict.fromkeys(way.rule for way in found.ways if way.is_chosen)
+    rules = dict.fromkeys(way.rule for way in options.ways if way.is_chosen)
     return f"replaced in the cheapest plan by {', '.join(rules)}"
 
 
@@ -335,7 +335,7 @@ def _refusals(
     def concerned(rules: Sequence[Rule]) -> list[Rule]:
         return [rule for rule in rules if any(operator in node.operators for node in rule.match)]
 
-    found = [miss for miss in near_misses(concerned(chosen), graph) if name in miss.nodes]
+    refusals = [miss for miss in near_misses(concerned(chosen), graph) if name in miss.nodes]
     names = {rule.name for rule in chosen}
     others = {rule.name: rule for rule in reversed(every) if rule.name not in names}
     barred = concerned(list(others.values()))
@@ -343,6 +343,6 @@ def _refusals(
         if number in match.nodes.values():
             nodes = tuple(graph.node_name(other) for other in match.nodes.values())
             reason = setting.bar(match.rule, graph.opset()) or "it is not proved"
-            found.append(Reason(match.rule.name, nodes, NOT_ALLOWED, reason))
-    unique = {(refusal.rule, refusal.nodes, refusal.detail): refusal for refusal in found}
+            refusals.append(Reason(match.rule.name, nodes, NOT_ALLOWED, reason))
+    unique = {(refusal.rule, refusal.nodes, refusal.detail): refusal for refusal in refusals}
     return list(unique.values())

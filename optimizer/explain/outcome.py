@@ -15,8 +15,8 @@ from ..race.contest import ORIGINAL, Plan
 from ..race.final import FINAL_SHARE
 from ..race.shortlist import NO_TIME
 from ..result.candidate import FEW_ROUNDS, Candidate
+from ..rewrites.unproved import NOT_PROVED, is_unproved
 from ..setting import CLASSES, FINITE_MATH, MOST_S, Setting
-from ..unproved import NOT_PROVED, is_unproved
 
 if TYPE_CHECKING:
     from ..state import Cut

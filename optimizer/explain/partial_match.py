@@ -90,13 +90,13 @@ class _Search:
             self._judge(part)
             return
         node = next((node for node in open_ if _touches(node, part)), open_[0])
-        found = False
+        is_extended = False
         for number in self._candidates(part, node):
             self.remaining_tries -= 1
             for larger in self._placed(part, node, number) if self.remaining_tries > 0 else ():
-                found = True
+                is_extended = True
                 self._grow(larger)
-        if not found:
+        if not is_extended:
             self._note(len(open_), 0, part, node)
 
     def _judge(self, part: Part) -> None:
@@ -136,16 +136,16 @@ class _Search:
 
     def _placed(self, part: Part, node: PatternNode, number: int) -> Iterator[Part]:
         """The part with a node of the graph in the place of one of the pattern's."""
-        own = self.graph.nodes[number]
-        if own.operator not in node.operators or number in part.nodes.values():
+        node_ = self.graph.nodes[number]
+        if node_.operator not in node.operators or number in part.nodes.values():
             return
-        for inputs, at in _spread(node.inputs, own.inputs, f"{node.name}:in"):
-            for outputs, to in _spread(node.outputs, own.outputs, f"{node.name}:out"):
-                for order in _orders(own.operator, inputs):
+        for inputs, input_positions in _spread(node.inputs, node_.inputs, f"{node.name}:in"):
+            for outputs, to in _spread(node.outputs, node_.outputs, f"{node.name}:out"):
+                for order in _orders(node_.operator, inputs):
                     values = _bound(part.values, (*order, *outputs))
                     if values is not None:
                         nodes = {**part.nodes, node.name: number}
-                        yield Part(nodes, values, {**part.positions, **at, **to})
+                        yield Part(nodes, values, {**part.positions, **input_positions, **to})
 
     # --------------------------------------------------------------------------------- words
 
@@ -234,7 +234,7 @@ def _orders(operator: str, inputs: Slots) -> Iterator[Slots]:
 
 def _bound(values: Mapping[str, int], slots: Slots) -> dict[str, int] | None:
     """The names with those of one more node; None where a name would stand for two values."""
-    found = dict(values)
+    bound_values = dict(values)
     for name, value, optional in slots:
         if not name:
             if value != ABSENT:  # the pattern leaves it out
@@ -242,9 +242,9 @@ def _bound(values: Mapping[str, int], slots: Slots) -> dict[str, int] | None:
             continue
         if value == ABSENT and not optional:
             return None
-        if found.setdefault(name, value) != value:
+        if bound_values.setdefault(name, value) != value:
             return None
-    return found
+    return bound_values
 
 
 def _more(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..match.rewrite import Step
 from ..report.notebook import Text
-from ..unproved import marked
+from ..rewrites.unproved import marked
 from .reasons import COSTS_MORE, NOT_ALLOWED, LayoutOption, NodeOption, Reason
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def explanation_text(explanation: Explanation) -> str:
         *(_section(f"Not applied: {why}", _names(of)) for why, of in _by_reason(explanation)),
         read_as(explanation.opset_in_file, explanation.opset),
     ]
-    found = [part for part in parts if part]
-    return "\n\n".join(found) if found else "No rule has a place in this model."
+    texts = [part for part in parts if part]
+    return "\n\n".join(texts) if texts else "No rule has a place in this model."
 
 
 def _idle(explanation: Explanation) -> Iterator[str]:
@@ -49,10 +49,10 @@ def _idle(explanation: Explanation) -> Iterator[str]:
 
 
 def _by_reason(explanation: Explanation) -> Iterable[tuple[str, list[str]]]:
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for name, why in explanation.barred.items():
-        found.setdefault(why, []).append(name)
-    return found.items()
+        by_reason.setdefault(why, []).append(name)
+    return by_reason.items()
 
 
 def read_as(opset_before: int, opset_after: int) -> str:
@@ -207,11 +207,13 @@ def _misses(near: Sequence[Reason]) -> list[str]:
     for miss in near:
         by_rule.setdefault(miss.rule, []).append(miss)
     lines: list[str] = []
-    for rule, found in by_rule.items():
-        lines.append(f"  {rule}: {len(found)} near miss{'es' if len(found) > 1 else ''}")
-        lines += [f"    {miss.detail}" for miss in found[:SHOWN_MISSES]]
-        if len(found) > SHOWN_MISSES:
-            lines.append(f"    and {len(found) - SHOWN_MISSES} more")
+    for rule, rule_misses in by_rule.items():
+        lines.append(
+            f"  {rule}: {len(rule_misses)} near miss{'es' if len(rule_misses) > 1 else ''}"
+        )
+        lines += [f"    {miss.detail}" for miss in rule_misses[:SHOWN_MISSES]]
+        if len(rule_misses) > SHOWN_MISSES:
+            lines.append(f"    and {len(rule_misses) - SHOWN_MISSES} more")
     return lines
 
 

@@ -201,8 +201,8 @@ class _Named:
 
     def __init__(self, parsed: Program, graph: Graph) -> None:
         self._columns = {
-            name: [attribute.name for attribute in one.attributes]
-            for name, one in parsed.declarations.items()
+            name: [attribute.name for attribute in declaration.attributes]
+            for name, declaration in parsed.declarations.items()
         }
         self._graph = graph
 

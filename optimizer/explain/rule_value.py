@@ -105,22 +105,27 @@ def value_of(
     setting = Setting(
         target=for_rules(options.get("target", AUTO)), allow=options.get("allow", CLASSES)
     )
-    places, found = _places(asked, model, setting), []
+    places, values_of_rules = _places(asked, model, setting), []
     for rule in asked:
         value = _value(rule.name, result, places.get(rule.name, 0), reached.get(rule.name, 0))
         if apart and value.applied:
-            left = [other for other in rules if other.name != rule.name]
+            without = [other for other in rules if other.name != rule.name]
             value = replace(
                 value,
-                without=_interval(optimize(model, rules=left, catalog=catalog, **options)),
+                without=_interval(optimize(model, rules=without, catalog=catalog, **options)),
             )
         if value.places or value.reached or value.applied:
-            found.append(value)
-    found.sort(key=lambda one: (not one.applied, -one.places, one.rule))
+            values_of_rules.append(value)
+    values_of_rules.sort(key=lambda value: (not value.applied, -value.places, value.rule))
     if result.plan_id is not None:
-        _store(catalog, result.plan_id, found)
+        _store(catalog, result.plan_id, values_of_rules)
     return ModelValue(
-        name, result.nodes_before, result.chosen, _interval(result), tuple(found), result.plan_id
+        name,
+        result.nodes_before,
+        result.chosen,
+        _interval(result),
+        tuple(values_of_rules),
+        result.plan_id,
     )
 
 
@@ -161,22 +166,24 @@ def _value(rule: str, result: Optimization, places: int, reached: int) -> RuleVa
 
 def _interval(result: Optimization) -> Interval:
     """The ratio of a result; the original takes its own time."""
-    chosen = next((one for one in result.candidates if one.candidate == result.chosen), None)
+    chosen = next(
+        (candidate for candidate in result.candidates if candidate.candidate == result.chosen), None
+    )
     if chosen is None or chosen.ratio is None or result.chosen == ORIGINAL:
         return Interval(1.0)
     return Interval(chosen.ratio, chosen.ratio_low, chosen.ratio_high)
 
 
-def _store(catalog: Catalog, plan_id: int, found: Collection[RuleValue]) -> None:
+def _store(catalog: Catalog, plan_id: int, values: Collection[RuleValue]) -> None:
     columns: dict[str, list[object]] = {
-        "plan_id": [plan_id for _ in found],
-        "rule": [one.rule for one in found],
-        "places": [one.places for one in found],
-        "reached": [one.reached for one in found],
-        "applied": [one.applied for one in found],
-        "gain_ns": [one.gain_ns for one in found],
-        "ratio_without": [one.without.ratio if one.without else None for one in found],
-        "why_not": [one.why_not for one in found],
+        "plan_id": [plan_id for _ in values],
+        "rule": [value.rule for value in values],
+        "places": [value.places for value in values],
+        "reached": [value.reached for value in values],
+        "applied": [value.applied for value in values],
+        "gain_ns": [value.gain_ns for value in values],
+        "ratio_without": [value.without.ratio if value.without else None for value in values],
+        "why_not": [value.why_not for value in values],
     }
-    if found:
+    if values:
         catalog.insert("plan_rule", columns)

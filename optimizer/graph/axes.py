@@ -59,7 +59,7 @@ def explicit_axes(graph: Graph, number: int) -> tuple[int, ...] | None:
         value = graph.constant(node.inputs[1])
     else:
         value = graph.attribute(number, "axes")
-    return None if value is None else tuple(int(one) for one in np.ravel(np.asarray(value)))
+    return None if value is None else tuple(int(axis) for axis in np.ravel(np.asarray(value)))
 
 
 def _put(graph: Graph, number: int, axes: tuple[int, ...]) -> None:

@@ -167,11 +167,11 @@ def _loader(graph: Graph, bodies: Sequence[GraphProto]) -> Loader | None:
     What is nested deeper goes by the names of this one's values, which change.
     """
     for body in bodies:
-        own = _names_inside(body)
+        names_inside = _names_inside(body)
         if body.sparse_initializer:
             return None
         for node in body.node:
-            if any(free_names(inner) & own for inner in subgraphs(node)):
+            if any(free_names(inner) & names_inside for inner in subgraphs(node)):
                 return None
     outside = [
         constant.load
@@ -298,7 +298,7 @@ def _element(graph: Graph, source: int, axis: int, place: int) -> int:
     known = graph.types.get(source)
     type_ = None
     if known is not None and known.shape is not None:
-        rest = [size for at, size in enumerate(known.shape) if at != axis % len(known.shape)]
+        rest = [size for i, size in enumerate(known.shape) if i != axis % len(known.shape)]
         type_ = TensorType(known.dtype, tuple(rest))
     index = graph.add_constant(np.array(place, np.int64), "place")
     value = graph.new_value(f"{graph.names[source]}_element", type_)
@@ -343,7 +343,7 @@ def _invariant(graph: Graph, body: GraphProto) -> list[NodeProto]:
     """The nodes of a body that read nothing which changes from trip to trip, in order."""
     changing = {entry.name for entry in body.input}
     given = {entry.name for entry in body.output}
-    found = []
+    invariant = []
     for node in body.node:
         spec = schema_for(node.domain, node.op_type, graph.opset(node.domain))
         pure = spec is not None and spec.deterministic and not any(True for _ in subgraphs(node))
@@ -351,10 +351,10 @@ def _invariant(graph: Graph, body: GraphProto) -> list[NodeProto]:
             pure and not changing.intersection(node.input) and not given.intersection(node.output)
         )
         if fixed and node.op_type != "Constant":
-            found.append(node)
+            invariant.append(node)
         elif node.op_type != "Constant":
             changing.update(node.output)
-    return found
+    return invariant
 
 
 def _hoist(graph: Graph, number: int, node: Node, moved: Sequence[NodeProto], load: Loader) -> None:
@@ -362,24 +362,26 @@ def _hoist(graph: Graph, number: int, node: Node, moved: Sequence[NodeProto], lo
     body = GraphProto()
     body.CopyFrom(node.attributes["body"].g)
     outside = GraphProto()
-    needed = {name for one in moved for name in one.input}
-    outside.initializer.extend(one for one in body.initializer if one.name in needed)
-    constants = [one for one in body.node if one.op_type == "Constant" and one.output[0] in needed]
+    needed = {name for node in moved for name in node.input}
+    outside.initializer.extend(tensor for tensor in body.initializer if tensor.name in needed)
+    constants = [
+        node for node in body.node if node.op_type == "Constant" and node.output[0] in needed
+    ]
     outside.node.extend([*constants, *moved])
-    results = [name for one in moved for name in one.output if name]
+    results = [name for node in moved for name in node.output if name]
     outside.output.extend(onnx.ValueInfoProto(name=name) for name in results)
     values = _paste(graph, outside, _captured(graph, node), load)
     names = {name: graph.names[value] for name, value in zip(results, values, strict=True)}
-    gone = {name for one in moved for name in one.output}
-    kept = [one for one in body.node if not gone.intersection(one.output)]
+    gone = {name for node in moved for name in node.output}
+    kept = [node for node in body.node if not gone.intersection(node.output)]
     del body.node[:]
-    for one in kept:
-        one.input[:] = [names.get(name, name) for name in one.input]
+    for kept_node in kept:
+        kept_node.input[:] = [names.get(name, name) for name in kept_node.input]
     body.node.extend(kept)
-    read = {name for one in kept for name in one.input} | {one.name for one in body.output}
-    left = [one for one in body.initializer if one.name in read]
+    read = {name for node in kept for name in node.input} | {output.name for output in body.output}
+    initializers = [tensor for tensor in body.initializer if tensor.name in read]
     del body.initializer[:]
-    body.initializer.extend(left)
+    body.initializer.extend(initializers)
     captures = (node.captures | set(values)) & {
         *values,
         *(value for name, value in _captured(graph, node).items() if name in free_names(body)),

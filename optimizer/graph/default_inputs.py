@@ -30,8 +30,8 @@ def drop_default_inputs(graph: Graph) -> int:
         if means is None:
             continue
         inputs = [
-            ABSENT if value != ABSENT and at in means and means[at](graph, node, value) else value
-            for at, value in enumerate(node.inputs)
+            ABSENT if value != ABSENT and i in means and means[i](graph, node, value) else value
+            for i, value in enumerate(node.inputs)
         ]
         while inputs[-1] == ABSENT:
             inputs.pop()

@@ -75,12 +75,12 @@ def _conv(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shap
     axes, steps = text.integers(range(2, 2 + count)), text.integers(strides)
     total, first = "", ""
     for tap in itertools.product(*map(range, kernel)):
-        starts = [at * step for at, step in zip(tap, dilations, strict=True)]
-        ends = [at - span or _TO_THE_END for at, span in zip(starts, spans, strict=True)]
+        starts = [tap_index * step for tap_index, step in zip(tap, dilations, strict=True)]
+        ends = [start - span or _TO_THE_END for start, span in zip(starts, spans, strict=True)]
         part = text("Slice", image, text.integers(starts), text.integers(ends), axes, steps)
         first = first or part
         columns = text.reshaped(part, [0, groups, depth, -1])
-        after = text.integers(at + 1 for at in tap)
+        after = text.integers(tap_index + 1 for tap_index in tap)
         factor = text("Slice", node.input[1], text.integers(tap), after, axes)
         rows = text.reshaped(factor, [groups, filters // groups, depth])
         product = text("MatMul", rows, columns)

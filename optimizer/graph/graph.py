@@ -225,8 +225,8 @@ class Graph:
 
     def may_be_renamed(self, value: int) -> bool:
         """Tell whether a value's name is free to change: nothing outside goes by it."""
-        own = value in self.producer or value in self.constants
-        return own and not self.is_pinned(value)
+        is_given = value in self.producer or value in self.constants
+        return is_given and not self.is_pinned(value)
 
     def order(self) -> list[int]:
         """Sort the nodes topologically, keeping the original order where it is one.
@@ -269,19 +269,19 @@ class Graph:
 
     def attributes(self, node: int) -> dict[str, object]:
         """Give the attributes that are set on a node, as Python values."""
-        own = self.nodes[node].attributes
-        return {name: attribute_value(proto) for name, proto in own.items()}
+        protos = self.nodes[node].attributes
+        return {name: attribute_value(proto) for name, proto in protos.items()}
 
     def defaults(self, node: int) -> Mapping[str, object]:
         """Give the defaults of a node's operator in the model's opset."""
-        own = self.nodes[node]
-        spec = schema_for(own.domain, own.op_type, self.opset(own.domain))
+        node_ = self.nodes[node]
+        spec = schema_for(node_.domain, node_.op_type, self.opset(node_.domain))
         return spec.defaults if spec else {}
 
     def attribute(self, node: int, name: str) -> object:
         """Give one attribute, its default where absent, None where there is no default."""
-        own = self.nodes[node].attributes.get(name)
-        return attribute_value(own) if own is not None else self.defaults(node).get(name)
+        proto = self.nodes[node].attributes.get(name)
+        return attribute_value(proto) if proto is not None else self.defaults(node).get(name)
 
     def inputs(self, node: int) -> tuple[int, ...]:
         """Give a node's inputs by position, ABSENT where one is left out."""
@@ -297,8 +297,10 @@ class Graph:
 
     def node_name(self, node: int) -> str:
         """Name a node, or its operator and first output where the model does not name it."""
-        own = self.nodes[node]
-        return own.name or f"{own.op_type}({', '.join(map(self.value_name, own.outputs[:1]))})"
+        node_ = self.nodes[node]
+        return (
+            node_.name or f"{node_.op_type}({', '.join(map(self.value_name, node_.outputs[:1]))})"
+        )
 
     def use_count(self, value: int) -> int:
         """Count the node inputs, graph outputs and subgraphs that read a value."""

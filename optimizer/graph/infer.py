@@ -48,12 +48,12 @@ def bound_types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]
     """
     if not sizes:
         return dict(graph.types)
-    found = infer_types(graph, sizes)
+    types = infer_types(graph, sizes)
     for value, type_ in graph.types.items():
-        sharper = sharpen(found.get(value), bind(type_, sizes))
-        if sharper is not None and same_type(found.get(value), sharper):
-            found[value] = sharper
-    return found
+        sharper = sharpen(types.get(value), bind(type_, sizes))
+        if sharper is not None and same_type(types.get(value), sharper):
+            types[value] = sharper
+    return types
 
 
 def refine_types(graph: Graph) -> bool:

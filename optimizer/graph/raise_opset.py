@@ -55,8 +55,8 @@ def raised(graph: Graph) -> Graph | None:
     """Return the same model in the newer operator set; None where a node's operator has changed."""
     if graph.base.functions:  # they have operator sets of their own
         return None
-    own = graph.opset()
-    changed = [number for number, node in graph.nodes.items() if _has_changed(node, own)]
+    opset = graph.opset()
+    changed = [number for number, node in graph.nodes.items() if _has_changed(node, opset)]
     if not all(_is_understood(graph.nodes[number]) for number in changed):
         return None
     newer = graph.copy()

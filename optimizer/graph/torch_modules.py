@@ -147,8 +147,8 @@ def _tracer_warning() -> type[Warning]:
     """Give the class of the warnings that a trace holds for the values that it saw."""
     import torch
 
-    found: type[Warning] = vars(torch.jit)["TracerWarning"]
-    return found
+    category: type[Warning] = vars(torch.jit)["TracerWarning"]
+    return category
 
 
 def _call(module: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:

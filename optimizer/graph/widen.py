@@ -113,14 +113,14 @@ def _float_values(graph: onnx.GraphProto) -> set[str]:
 
 def _shapes(graph: onnx.GraphProto) -> Shapes:
     """Give the sizes that are known, by value; None for one that is free."""
-    found: Shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes: Shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for entry in (*graph.value_info, *graph.input, *graph.output):
         type_ = entry.type.tensor_type
         if type_.HasField("shape"):
-            found[entry.name] = tuple(
+            shapes[entry.name] = tuple(
                 size.dim_value if size.HasField("dim_value") else None for size in type_.shape.dim
             )
-    return found
+    return shapes
 
 
 def _widened(node: onnx.NodeProto, double: Double) -> onnx.NodeProto:

@@ -15,10 +15,10 @@ from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.extract import Extraction
 from ..egraph.extraction.merges import canonical, merge_everywhere
 from ..egraph.extraction.problem import Selection
+from ..egraph.plan_steps import name_of, steps_of
 from ..egraph.provenance import Application
 from ..egraph.search import SearchResult, roots_of
 from ..egraph.search_tables import LayoutSearch
-from ..egraph.trace import name_of, steps_of
 from ..graph.convert import type_proto
 from ..graph.graph import Graph
 from ..match.rewrite import Step, clean

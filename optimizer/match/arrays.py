@@ -92,10 +92,10 @@ def linked(leaders: Ints, a: Ints, b: Ints) -> Ints:
     leaders = leaders.copy()
     while True:
         left, right = leaders[a], leaders[b]
-        apart = left != right
-        if not apart.any():
+        differs = left != right
+        if not differs.any():
             return leaders
-        a, b, left, right = a[apart], b[apart], left[apart], right[apart]
+        a, b, left, right = a[differs], b[differs], left[differs], right[differs]
         np.minimum.at(leaders, np.maximum(left, right), np.minimum(left, right))
         while True:
             shorter = leaders[leaders]

@@ -43,12 +43,12 @@ class Reading:
         `most` cuts joins (see `Tables.solve`).
         """
         if not self.structure:
-            found = [t for c in self.match for t in _solved(c, tables, fresh, most)]
+            rows_of_clauses = [t for c in self.match for t in _solved(c, tables, fresh, most)]
         else:
             pattern = union([t for c in self.structure for t in _solved(c, tables, fresh, most)])
             # The structure is the first atom of each clause of the match.
-            found = [tables.solve(c, c.goals[0], pattern, most) for c in self.match]
-        rows = union(found)
+            rows_of_clauses = [tables.solve(c, c.goals[0], pattern, most) for c in self.match]
+        rows = union(rows_of_clauses)
         return list(zip(*(column.tolist() for column in rows), strict=True))
 
 
@@ -62,12 +62,12 @@ def _solved(
     for goal in clause.goals:
         if goal.relation in NODES and goal.variables[0][0] == 0:
             starts.setdefault(goal.variables[0][1], goal)
-    found = []
+    rows_of_clauses = []
     for goal in starts.values():
         rows = tables.chosen(goal)
         new = fresh[rows[0]]
-        found.append(tables.solve(clause, goal, [column[new] for column in rows], most))
-    return found
+        rows_of_clauses.append(tables.solve(clause, goal, [column[new] for column in rows], most))
+    return rows_of_clauses
 
 
 _READ: dict[tuple[Rule, bool], Reading] = {}
@@ -83,9 +83,9 @@ def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
         if (rule, uses) not in _READ:
             clause = clause_of(rule)
             needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
-            found = _conjunctions(replace(clause, parts=needed).definitions())
-            structure = found.get(f"pattern_{rule.name}", ())
-            _READ[rule, uses] = Reading(structure, found[f"match_{rule.name}"])
+            conjunctions = _conjunctions(replace(clause, parts=needed).definitions())
+            structure = conjunctions.get(f"pattern_{rule.name}", ())
+            _READ[rule, uses] = Reading(structure, conjunctions[f"match_{rule.name}"])
     return {rule: _READ[rule, uses] for rule in rules}
 
 
@@ -98,8 +98,8 @@ def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
 @cache
 def derived() -> Mapping[str, tuple[Conjunction, ...]]:
     """What rules/graph.dl derives, but for use counts: those need an aggregate, and are given."""
-    found = _read(graph_relations(), "rules/graph.dl")
-    return {name: conjunctions for name, conjunctions in found.items() if name != USES}
+    conjunctions = _read(graph_relations(), "rules/graph.dl")
+    return {name: conjunctions for name, conjunctions in conjunctions.items() if name != USES}
 
 
 def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
@@ -140,12 +140,12 @@ def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
 @cache
 def _version() -> str:
     """What reading a text gives depends on: Datalog's parser, and the joins made of it."""
-    own = text_hash(resources.files(str(__package__)), ("clauses.py", "joins.py"))
-    return text_hash(resources.files(language), (".py", ".lark")) + own
+    joins_hash = text_hash(resources.files(str(__package__)), ("clauses.py", "joins.py"))
+    return text_hash(resources.files(language), (".py", ".lark")) + joins_hash
 
 
 def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:
-    found: dict[str, list[Conjunction]] = {}
+    by_relation: dict[str, list[Conjunction]] = {}
     for clause in clauses:
-        found.setdefault(clause.head.name, []).append(conjunction_of(clause))
-    return {name: tuple(conjunctions) for name, conjunctions in found.items()}
+        by_relation.setdefault(clause.head.name, []).append(conjunction_of(clause))
+    return {name: tuple(conjunctions) for name, conjunctions in by_relation.items()}

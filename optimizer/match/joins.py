@@ -123,10 +123,10 @@ class Conjunction:
     @cached_property
     def reads(self) -> Mapping[str, bool]:
         """The relations that it reads, and whether as a whole: negated or aggregated."""
-        found: dict[str, bool] = {}
+        read: dict[str, bool] = {}
         for goal in self.goals:
-            found[goal.relation] = goal.negated or found.get(goal.relation, False)
-        return found | {name: True for group in self.groups for name in group.body.reads}
+            read[goal.relation] = goal.negated or read.get(goal.relation, False)
+        return read | {name: True for group in self.groups for name in group.body.reads}
 
 
 def conjunction_of(clause: Clause) -> Conjunction:
@@ -246,8 +246,8 @@ class Tables:
             if recursive:
                 self._close(recursive)
             else:
-                found = [self.solve(clause) for clause in self._clauses[name]]
-                self._rows[name] = union(found)
+                rows = [self.solve(clause) for clause in self._clauses[name]]
+                self._rows[name] = union(rows)
         return self._rows[name]
 
     def _recursive(self, name: str) -> set[str]:
@@ -383,19 +383,19 @@ class Tables:
         values = np.empty(0, np.int64)
         if inner.size:
             values = _spread(self._value(target, inner), inner.size)
-        found: Values = np.zeros(size, values.dtype)
+        totals: Values = np.zeros(size, values.dtype)
         if group.function in ("sum", "mean"):
-            np.add.at(found, places, values)
+            np.add.at(totals, places, values)
         else:
             better = np.minimum if group.function == "min" else np.maximum
-            found[places] = values
-            better.at(found, places, values)
+            totals[places] = values
+            better.at(totals, places, values)
         if group.function == "sum":
-            return Frame({**frame.columns, group.name: found}, size)
+            return Frame({**frame.columns, group.name: totals}, size)
         present = counts > 0
         if group.function == "mean":
-            found = found / np.maximum(counts, 1)
-        return frame.take(present, {group.name: found[present]})
+            totals = totals / np.maximum(counts, 1)
+        return frame.take(present, {group.name: totals[present]})
 
     def chosen(self, goal: Goal) -> Table:
         """The rows in which an atom's constants stand, and its repeated variables agree."""
@@ -430,12 +430,12 @@ class Tables:
         rows = self.rows(goal.relation)
         bound = tuple((c, name) for c, name in goal.variables if name in frame.columns)
         new = {name: c for c, name in goal.variables if name not in frame.columns}
-        which, found = self._pairs(goal, bound, frame, most if new and not goal.negated else None)
+        which, others = self._pairs(goal, bound, frame, most if new and not goal.negated else None)
         if goal.negated or not new:
             holds = np.zeros(frame.size, bool)
             holds[which] = True
             return frame.take(~holds if goal.negated else holds)
-        return frame.take(which, {name: rows[c][found] for name, c in new.items()})
+        return frame.take(which, {name: rows[c][others] for name, c in new.items()})
 
     def _pairs(
         self, goal: Goal, bound: tuple[tuple[int, str], ...], frame: Frame, most: int | None
@@ -451,14 +451,14 @@ class Tables:
         counts = np.searchsorted(keys, wanted, "right") - low
         kept = self._kept(counts, most)
         which = np.repeat(np.arange(kept), counts[:kept])
-        found = places[segments(low[:kept], counts[:kept])]
+        positions = places[segments(low[:kept], counts[:kept])]
         if len(bound) > 1:  # equal keys need not mean equal values
             rows = self.rows(goal.relation)
             equal = np.ones(len(which), bool)
             for column, name in bound:
-                equal &= rows[column][found] == frame.columns[name][which]
-            which, found = which[equal], found[equal]
-        return which, found
+                equal &= rows[column][positions] == frame.columns[name][which]
+            which, positions = which[equal], positions[equal]
+        return which, positions
 
     def _kept(self, counts: Ints, most: int | None) -> int:
         """How many rows of a frame, the first ones, have at most `most` partners together."""

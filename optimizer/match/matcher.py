@@ -26,10 +26,10 @@ class Matcher:
         Only rules whose operators all occur in the graph are looked at.
         """
         matches: list[Match] = []
-        for rule, found in self._rows(graph):
+        for rule, rows in self._rows(graph):
             if gathers(rule):
-                found = [match_of_all(rule, group) for group in gathered(rule, found, graph)]
-            matches += [match for match in found if check_conditions(match, graph) is None]
+                rows = [match_of_all(rule, group) for group in gathered(rule, rows, graph)]
+            matches += [match for match in rows if check_conditions(match, graph) is None]
         return matches
 
     def groups(self, graph: Graph) -> list[tuple[Rule, list[Match]]]:
@@ -39,9 +39,9 @@ class Matcher:
         """
         return [
             (rule, group)
-            for rule, found in self._rows(graph)
+            for rule, rows in self._rows(graph)
             if gathers(rule)
-            for group in gathered(rule, found, graph)
+            for group in gathered(rule, rows, graph)
         ]
 
     def _rows(self, graph: Graph) -> Iterator[tuple[Rule, list[Match]]]:

@@ -83,21 +83,21 @@ def fact_columns(graph: Graph, symbols: dict[str, int]) -> dict[str, Table]:
 
     Texts are numbers; `symbols` numbers them, and takes up those that are new.
     """
-    found: dict[str, Table] = {}
+    relations: dict[str, Table] = {}
     for name, rows in graph_facts(graph).items():
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS[name])
-        found[name] = [
+        relations[name] = [
             _column(column, kind, symbols)
             for column, kind in zip(columns, COLUMNS[name], strict=True)
         ]
     counts = Counter(v for node in graph.nodes.values() for v in node.inputs if v != ABSENT)
     pinned = {*graph.graph_outputs, *(v for n in graph.nodes.values() for v in n.captures)}
-    own = [value for value in graph.producer if value not in pinned]
-    found["private"] = [
-        np.array(own, np.int64),
-        np.array([counts[value] for value in own], np.int64),
+    values = [value for value in graph.producer if value not in pinned]
+    relations["private"] = [
+        np.array(values, np.int64),
+        np.array([counts[value] for value in values], np.int64),
     ]
-    return found
+    return relations
 
 
 def _column(values: Sequence[object], kind: str, symbols: dict[str, int]) -> Values:

@@ -277,13 +277,13 @@ def _is_open(type_: TensorType | None) -> bool:
 
 
 def apply_all(
-    graph: Graph, found: Sequence[Match], refused: set[tuple[str, tuple[int, ...]]]
+    graph: Graph, matches: Sequence[Match], refused: set[tuple[str, tuple[int, ...]]]
 ) -> list[Step]:
     """Apply the matches that don't overlap; those that do come back in the next round."""
     steps: list[Step] = []
     touched_nodes: set[int] = set()
     touched_values: set[int] = set()
-    for match in found:
+    for match in matches:
         key = (match.rule.name, tuple(sorted(match.nodes.values())))
         if key in refused or touched_nodes & set(match.nodes.values()):
             continue

@@ -72,9 +72,9 @@ def explore(
     steps: list[Step] = []
     weighed: dict[tuple[str, tuple[str, ...]], Step] = {}
     for _ in range(ROUNDS):
-        found = explorer.find(graph)
+        matches = explorer.find(graph)
         types = bound_types(graph, sizes)
-        trials = [t for m in found if (t := weigh(graph, m, types, sizes)) is not None]
+        trials = [t for m in matches if (t := weigh(graph, m, types, sizes)) is not None]
         _measure(trials, prices, progress)
         chosen: list[Step] = []
         touched: set[int] = set()

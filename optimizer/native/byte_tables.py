@@ -59,7 +59,7 @@ def lookups(
     graph = meanings.graph
     order = graph.order()
     position = {number: at for at, number in enumerate(order)}
-    found: list[RegionKernel] = []
+    tables: list[RegionKernel] = []
     taken: set[int] = set()
     starts = dict.fromkeys(
         value
@@ -72,12 +72,12 @@ def lookups(
         nodes = _function(meanings, value, set(allowed) - taken, position, groups)
         if nodes:
             try:
-                one = _lowered(meanings, value, nodes)
+                table = _lowered(meanings, value, nodes)
             except LoweringError:
                 continue
             taken |= set(nodes)
-            found.append(one)
-    return found
+            tables.append(table)
+    return tables
 
 
 def _function(
@@ -232,7 +232,7 @@ def _results(graph: Graph, value: int, nodes: tuple[int, ...], output: int) -> b
     numbers = np.arange(low, high + 1).astype(numpy_dtype(dtype))
     try:
         session = open_session(model_around(graph, proto).SerializeToString(), threads=1)
-        (found,) = session.run(None, {graph.names[value]: numbers})
+        (result,) = session.run(None, {graph.names[value]: numbers})
     except Exception as error:  # whatever the runtime raises
         raise LoweringError("a function that the runtime doesn't compute of 256 numbers") from error
-    return np.ascontiguousarray(found).tobytes()
+    return np.ascontiguousarray(result).tobytes()

@@ -2,15 +2,16 @@
 
 What the catalog knows to be faster for a kernel's sizes on this machine takes part again. Of what
 most is computed in, configurations are tried that may gain, as many as there is time to compile: of
-products, attentions and rows those that are predicted to, of convolutions those that nobody tried
-yet. What they took goes into the catalog, for the next run.
+products those that are predicted to, of all else those that nobody tried yet. What they took goes
+into the catalog, for the next run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import Any, TypeVar
 
 from ...catalog import Catalog
 from ..graph.graph import TensorType
@@ -29,29 +30,43 @@ from .configurations.legal import (
     ProductSizes,
     legal,
     legal_attentions,
+    legal_cells,
+    legal_columns,
     legal_convolutions,
+    legal_pairs,
     legal_rows,
 )
-from .configurations.processor import processor
+from .configurations.loop_configuration import (
+    CellConfiguration,
+    CellSizes,
+    ChosenLoops,
+    ColumnConfiguration,
+    ColumnSizes,
+    LoopSizes,
+    RowConfiguration,
+    RowSizes,
+)
+from .configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
+from .configurations.processor import Processor, processor
 from .configurations.product_configuration import Chosen, ProductConfiguration
 from .configurations.ranking import Sample, promising, shipped_samples
-from .configurations.row_configuration import ChosenRows, RowConfiguration, RowSizes
 from .configurations.timed import TimedConfigurations, beside
 from .convolution.blocked import Choose, is_laid_out
+from .convolution.pair import Choose as ChoosePair
 from .fuse_graph import by_kernel
 from .grow import RegionKernel
 from .kernel_trial import KERNEL
 from .loops.kernel_region import Meanings
 from .loops.lower import extents_under
-from .loops.lower import reconfigured as row_kernel
+from .loops.lower import reconfigured as loops_kernel
 from .product.kernel import configured
 from .product.text import EACH
 from .region_kinds import Kind
 
 # Of the time for racing kernels alone, what compiling configurations may take, and what one takes.
 COMPILING_SHARE, COMPILING_S, CONVOLUTION_S = 0.4, 0.35, 0.8
-# The share for attentions and rows, which mostly take less time than products; and what rows take.
-OTHERS_SHARE, ROWS_S = 0.3, 0.15
+# The share for attentions and loops, which mostly take less time than products; what loops take.
+OTHERS_SHARE, LOOPS_S = 0.3, 0.15
 # Of that time, what is kept before configurations of convolutions are tried.
 SPARED_S = 6.0
 # Rounds of a race that tell something.
@@ -60,6 +75,13 @@ LEAST_SAMPLES = 5
 MOST_PRODUCTS, MOST_OF_ONE = 4, 4
 # Products and sums of an attention that a cell of a row is taken to be worth.
 CELL_WORTH = 8
+
+
+# Sizes of kernels that stand as they are in kinds: attentions, and loops.
+OtherSizes = AttentionSizes | LoopSizes
+OtherChoice = ChosenAttention | ChosenLoops
+Sizes = TypeVar("Sizes", bound=ConvolutionSizes | PairSizes)
+Configuration = TypeVar("Configuration", bound=ConvolutionConfiguration | PairConfiguration)
 
 
 def reconfigured(
@@ -72,11 +94,23 @@ def reconfigured(
         for one in found if own is not None else ():
             if isinstance(own, Chosen):
                 made += configured(meanings, one, [own.configuration], own.level)
-            elif isinstance(own, ChosenAttention) and is_attention(one):
-                made.append(configured_attention(one, own))
-            elif isinstance(own, ChosenRows) and digest_of(one) == own.sizes.kernel:
-                made.append(replace(one, kernel=row_kernel(meanings, one.region, own)))
+            elif isinstance(own, OtherChoice) and _suits(own, one):
+                made.append(in_configuration(meanings, one, own))
     return made
+
+
+def in_configuration(meanings: Meanings, one: RegionKernel, chosen: OtherChoice) -> RegionKernel:
+    """Return an attention, or a kernel of loops, in another configuration than the default."""
+    if isinstance(chosen, ChosenAttention):
+        return configured_attention(one, chosen)
+    return replace(one, kernel=loops_kernel(meanings, one.region, chosen))
+
+
+def _suits(chosen: OtherChoice, one: RegionKernel) -> bool:
+    """Tell whether a configuration may be meant for a kernel; by its name then it is."""
+    if isinstance(chosen, ChosenAttention):
+        return is_attention(one)
+    return one.kernel.digest == chosen.sizes.kernel
 
 
 def is_attention(one: RegionKernel) -> bool:
@@ -84,14 +118,61 @@ def is_attention(one: RegionKernel) -> bool:
     return one.kernel.arrange.startswith("arrange_attention")
 
 
-def is_over_rows(one: RegionKernel) -> bool:
-    """Tell whether a kernel reduces along rows."""
-    return bool(one.region.reduced) and not one.kernel.arrange and not one.kernel.columns
+def other_sizes(one: RegionKernel, extents: Sequence[int], threads: int) -> OtherSizes | None:
+    """Return the sizes of an attention, or of a kernel of loops; None of others.
+
+    `extents` are those of its loops.
+    """
+    kernel = one.kernel
+    if is_attention(one):
+        *batch, queries, keys, depth, width = extents
+        return AttentionSizes(math.prod(batch), queries, keys, depth, width, threads)
+    if kernel.arrange or kernel.form or kernel.packed or kernel.is_exact:
+        return None  # of these nothing may be chosen, or elsewhere
+    groups = kernel.shapes.groups
+    sizes = [math.prod(extents[at] for at in groups.loops(g)) for g in range(groups.count)]
+    length = sizes[-1]
+    if not one.region.reduced:
+        return CellSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)
+    if not kernel.columns:
+        return RowSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)
+    rows = sizes[kernel.columns[0]]
+    return ColumnSizes(kernel.digest, math.prod(sizes[:-1]) // rows, rows, length, threads)
 
 
-def digest_of(one: RegionKernel) -> int:
-    """Return what tells a kernel from others, as its name does."""
-    return int(one.kernel.name.rsplit("_", 1)[1], 16)
+def other_ways(sizes: OtherSizes, here: Processor) -> list[OtherChoice]:
+    """Return the configurations of sizes but the default, what is first worth a trial first."""
+    match sizes:
+        case AttentionSizes():
+            ways = in_order_of_trial(sizes, legal_attentions(sizes, here))
+            return [ChosenAttention(one, here.level, sizes) for one in ways]
+        case RowSizes():
+            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_rows(sizes))]
+        case ColumnSizes():
+            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_columns(sizes, here))]
+        case CellSizes():
+            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_cells(sizes))]
+
+
+Loops = TypeVar("Loops", bound=RowConfiguration | ColumnConfiguration | CellConfiguration)
+
+
+def _nearest_first(configurations: Sequence[Loops]) -> list[Loops]:
+    """Return configurations but the default, the first, those first that differ in one thing."""
+    default, *others = configurations
+
+    def apart(one: Loops) -> int:
+        return sum(a != b for a, b in zip(astuple(one), astuple(default), strict=True))
+
+    return sorted(others, key=apart)
+
+
+OTHERS: Mapping[type[Any], type[Any]] = {
+    AttentionSizes: AttentionConfiguration,
+    RowSizes: RowConfiguration,
+    ColumnSizes: ColumnConfiguration,
+    CellSizes: CellConfiguration,
+}
 
 
 class ConfiguredKinds:
@@ -103,10 +184,11 @@ class ConfiguredKinds:
         self.convolutions = TimedConfigurations(
             catalog, self.here, ConvolutionSizes, ConvolutionConfiguration
         )
-        self.attentions = TimedConfigurations(
-            catalog, self.here, AttentionSizes, AttentionConfiguration
-        )
-        self.rows = TimedConfigurations(catalog, self.here, RowSizes, RowConfiguration)
+        self.pairs = TimedConfigurations(catalog, self.here, PairSizes, PairConfiguration)
+        self._others: dict[type[OtherSizes], TimedConfigurations[Any, Any]] = {
+            sizes: TimedConfigurations(catalog, self.here, sizes, configuration)
+            for sizes, configuration in OTHERS.items()
+        }
         self._noted: set[str] = set()
 
     def kinds(
@@ -150,7 +232,7 @@ class ConfiguredKinds:
         types: Mapping[int, TensorType],
         budget_s: float,
     ) -> list[Kind]:
-        """Return attentions and kernels over rows among kinds in configurations that may be faster.
+        """Return attentions and kernels of loops among kinds in configurations that may be faster.
 
         Each is of the sorts of the kind that it stands beside; `types` and `budget_s` are those of
         `kinds`.
@@ -166,10 +248,10 @@ class ConfiguredKinds:
         for kind, sizes in sized:
             best, others = self._others_of(sizes)
             known += _in_configurations(meanings, kind, best)
-            compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else ROWS_S
+            compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else LOOPS_S
             made = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
             fresh += [(round_, compiling_s, one) for round_, one in enumerate(made)]
-        # What is most promising of each kind comes before what is less so of any, and rows, which
+        # What is most promising of each kind comes before what is less so of any, and loops, which
         # compile sooner and gain more, before attentions.
         left_s = budget_s * OTHERS_SHARE
         for _, compiling_s, kind in sorted(fresh, key=lambda one: one[:2]):
@@ -179,43 +261,20 @@ class ConfiguredKinds:
             known.append(kind)
         return known
 
-    def _others_of(
-        self, sizes: AttentionSizes | RowSizes
-    ) -> tuple[list[ChosenAttention | ChosenRows], list[ChosenAttention | ChosenRows]]:
+    def _others_of(self, sizes: OtherSizes) -> tuple[list[OtherChoice], list[OtherChoice]]:
         """Return the configuration that is known to be the fastest, and those that nobody tried."""
-        best: list[ChosenAttention | ChosenRows]
-        others: list[ChosenAttention | ChosenRows]
-        if isinstance(sizes, AttentionSizes):
-            level, ways = self.here.level, legal_attentions(sizes, self.here)
-            faster, tried = self.attentions.best(sizes), self.attentions.timed(sizes)
-            best = [ChosenAttention(faster, level, sizes)] if faster in ways[1:] and faster else []
-            fresh = [one for one in in_order_of_trial(sizes, ways) if one not in tried]
-            others = [ChosenAttention(one, level, sizes) for one in fresh]
-        else:
-            rows, row_best, rows_tried = (
-                legal_rows(sizes),
-                self.rows.best(sizes),
-                self.rows.timed(sizes),
-            )
-            best = [ChosenRows(row_best, sizes)] if row_best in rows[1:] and row_best else []
-            others = [ChosenRows(one, sizes) for one in rows[1:] if one not in rows_tried]
-        return best, others
+        timed = self._others[type(sizes)]
+        best, tried = timed.best(sizes), timed.timed(sizes)
+        ways = other_ways(sizes, self.here)
+        faster = [one for one in ways if one.configuration == best]
+        return faster, [one for one in ways if one.configuration not in tried]
 
     def _sizes_of_other(
         self, one: RegionKernel, types: Mapping[int, TensorType]
-    ) -> AttentionSizes | RowSizes | None:
-        """Return the sizes of an attention or a kernel over rows; None of others, or not known."""
-        if not is_attention(one) and not is_over_rows(one):
-            return None
+    ) -> OtherSizes | None:
+        """Return the sizes of an attention or a kernel of loops; None of others, or not known."""
         extents = extents_under(one.kernel, types)
-        if extents is None:
-            return None
-        if is_attention(one):
-            *batch, queries, keys, depth, width = extents
-            return AttentionSizes(math.prod(batch), queries, keys, depth, width, self.threads)
-        groups = one.kernel.shapes.groups
-        length = math.prod(extents[loop] for loop in groups.loops(groups.count - 1))
-        return RowSizes(digest_of(one), math.prod(extents) // length, length, self.threads)
+        return None if extents is None else other_sizes(one, extents, self.threads)
 
     def choice(self, budget_s: float) -> Choose:
         """Return what chooses the configurations of convolutions, of equal ones the same.
@@ -223,19 +282,38 @@ class ConfiguredKinds:
         These gain less than products and take longer to compile: what is not known is tried where
         there is time to spare.
         """
-        left = max(0, int((budget_s - SPARED_S) * COMPILING_SHARE / CONVOLUTION_S))
-        chosen: dict[ConvolutionSizes, list[ConvolutionConfiguration]] = {}
 
-        def choose(told: ConvolutionSizes) -> Sequence[ConvolutionConfiguration]:
+        def others(sizes: ConvolutionSizes) -> Sequence[ConvolutionConfiguration]:
+            prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
+            return legal_convolutions(sizes, self.here, prepared)[1:]
+
+        return self._choice(self.convolutions, others, budget_s)
+
+    def pair_choice(self, budget_s: float) -> ChoosePair:
+        """Return the same for pairs of convolutions."""
+
+        def others(sizes: PairSizes) -> Sequence[PairConfiguration]:
+            return legal_pairs(sizes, self.here)[1:]
+
+        return self._choice(self.pairs, others, budget_s)
+
+    def _choice(
+        self,
+        timed: TimedConfigurations[Sizes, Configuration],
+        others_of: Callable[[Sizes], Sequence[Configuration]],
+        budget_s: float,
+    ) -> Callable[[Sizes], Sequence[Configuration]]:
+        left = max(0, int((budget_s - SPARED_S) * COMPILING_SHARE / CONVOLUTION_S))
+        chosen: dict[Sizes, list[Configuration]] = {}
+
+        def choose(told: Sizes) -> Sequence[Configuration]:
             nonlocal left
             sizes = replace(told, threads=self.threads)
             if sizes not in chosen:
-                best = self.convolutions.best(sizes)
-                known = self.convolutions.timed(sizes)
-                prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
-                others = legal_convolutions(sizes, self.here, prepared)[1:]
+                best, known, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
                 fresh = [one for one in others if one not in known][:left]
-                chosen[sizes] = [*([best] if best in others else []), *fresh]
+                known_best = [best] if best is not None and best in others else []
+                chosen[sizes] = [*known_best, *fresh]
                 left -= len(fresh)
             return chosen[sizes]
 
@@ -272,10 +350,12 @@ class ConfiguredKinds:
             if isinstance(chosen, ChosenConvolution):
                 of = replace(chosen.sizes, threads=self.threads)
                 self.convolutions.store(of, default, {chosen.configuration: lap})
-            elif isinstance(chosen, ChosenAttention):
-                self.attentions.store(chosen.sizes, default, {chosen.configuration: lap})
-            elif isinstance(chosen, ChosenRows):
-                self.rows.store(chosen.sizes, default, {chosen.configuration: lap})
+            elif isinstance(chosen, ChosenPair):
+                pair = replace(chosen.sizes, threads=self.threads)
+                self.pairs.store(pair, default, {chosen.configuration: lap})
+            elif isinstance(chosen, ChosenAttention | ChosenLoops):
+                timed = self._others[type(chosen.sizes)]
+                timed.store(chosen.sizes, default, {chosen.configuration: lap})
             elif (sizes := self.sizes_of(one, types)) is not None:
                 self.products.store(sizes, default, {chosen.configuration: lap})
 
@@ -294,25 +374,19 @@ class ConfiguredKinds:
         return promising(sizes, legal(sizes, self.here), samples, self.here, count, known)
 
 
-def _work(sizes: AttentionSizes | RowSizes) -> int:
+def _work(sizes: OtherSizes) -> int:
     """Return about how much a kernel computes."""
-    if isinstance(sizes, RowSizes):
-        return CELL_WORTH * sizes.rows * sizes.length
-    return sizes.heads * sizes.queries * sizes.keys * (sizes.depth + sizes.width)
+    if isinstance(sizes, AttentionSizes):
+        return sizes.heads * sizes.queries * sizes.keys * (sizes.depth + sizes.width)
+    _, *extents, _ = astuple(sizes)
+    return CELL_WORTH * int(math.prod(extents))
 
 
-def _in_configurations(
-    meanings: Meanings, kind: Kind, chosen: Sequence[ChosenAttention | ChosenRows]
-) -> list[Kind]:
+def _in_configurations(meanings: Meanings, kind: Kind, chosen: Sequence[OtherChoice]) -> list[Kind]:
     """Return a kind in configurations, without those that make no difference."""
     made = {kind.name: kind}
     for one in chosen:
-        again = [
-            configured_attention(each, one)
-            if isinstance(one, ChosenAttention)
-            else replace(each, kernel=row_kernel(meanings, each.region, one))
-            for each in kind.regions
-        ]
+        again = [in_configuration(meanings, each, one) for each in kind.regions]
         made.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
     del made[kind.name]
     return list(made.values())

@@ -10,6 +10,7 @@ from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
 from .configured_kinds import ConfiguredKinds
 from .convolution.blocked import convolutions, no_others
+from .convolution.pair import no_others as no_other_pairs
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
@@ -55,24 +56,27 @@ def kinds_of(
     meanings = Meanings(graph, optimized)
     running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
+    choose_pair = no_other_pairs if configured is None else configured.pair_choice(budget_s)
     convolved = [
         *convolutions(meanings, running, choose),
         *narrow_convolutions(meanings, running, choose),
-        *pairs(meanings, running),
+        *pairs(meanings, running, choose_pair),
     ]
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)
     others = regions(meanings, alike, multiplies=False)
-    left = [] if in_blocks else _unfused_by_runtime(meanings, alike & left_alone(graph, optimized))
+    unfused = (
+        [] if in_blocks else _unfused_by_runtime(meanings, alike & left_alone(graph, optimized))
+    )
     kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-    for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
-        for name, found in by_kernel(grown).items():
-            key = (name, tuple(one.region.nodes for one in found))
-            kinds.setdefault(key, Kind(found)).sorts.add(sort)
+    for sort, grown in ((LEFT, unfused), (OTHERS, others), (EVERYTHING, everything)):
+        for name, same_kernel in by_kernel(grown).items():
+            key = (name, tuple(region.region.nodes for region in same_kernel))
+            kinds.setdefault(key, Kind(same_kernel)).sorts.add(sort)
     forms = [form for form in RANKS if form != TILES or has_tiles()]
     multiplied = [
-        Kind(found, {EVERYTHING}, rank=RANKS[found[0].kernel.form])
-        for found in by_kernel(formed(meanings, everything, forms)).values()
+        Kind(regions, {EVERYTHING}, rank=RANKS[regions[0].kernel.form])
+        for regions in by_kernel(formed(meanings, everything, forms)).values()
     ]
     if configured is not None:
         types = types_under(graph, contest.sizes)
@@ -81,9 +85,9 @@ def kinds_of(
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 
-def _unfused_by_runtime(meanings: Meanings, left: set[int]) -> list[RegionKernel]:
+def _unfused_by_runtime(meanings: Meanings, unfused: set[int]) -> list[RegionKernel]:
     """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
-    return Grower(meanings, outside(groups_of(meanings.graph), left)).regions()
+    return Grower(meanings, outside(groups_of(meanings.graph), unfused)).regions()
 
 
 def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:
@@ -97,12 +101,12 @@ def _forms(convolved: Sequence[RegionKernel]) -> list[Kind]:
     """Sort convolutions by their kernels; those of one node come with what rounds least first."""
     ranks: dict[tuple[int, ...], dict[str, int]] = {}
     kinds: dict[str, Kind] = {}
-    for one in convolved:
-        of = ranks.setdefault(one.region.nodes, {})
-        rank = of.setdefault(one.kernel.form, len(of) + 1)
+    for region in convolved:
+        of = ranks.setdefault(region.region.nodes, {})
+        rank = of.setdefault(region.kernel.form, len(of) + 1)
         sorts = {LEFT, OTHERS, EVERYTHING}
-        kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
-        kind.regions.append(one)
+        kind = kinds.setdefault(region.kernel.name, Kind([], sorts, convolves=True, rank=rank))
+        kind.regions.append(region)
     return list(kinds.values())
 
 

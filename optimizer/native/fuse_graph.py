@@ -52,31 +52,34 @@ def regions(
     """
     groups = groups_of(meanings.graph)
     computable = candidates(meanings).computable
-    found = lookups(meanings, allowed, groups)
+    region_kernels = lookups(meanings, allowed, groups)
     if multiplies:
-        quantized = quantized_products(meanings, allowed, found)
-        left = set(allowed) - _covered(quantized)
-        quantized += quantized_pools(meanings, left)
-        left -= _covered(quantized)
-        quantized += dynamic_products(meanings, left, outside(groups, computable))
-        left -= _covered(quantized)
-        found = [*quantized, *(one for one in found if left.issuperset(one.region.nodes))]
-    found += running_norms(meanings, set(allowed) - _covered(found))
-    left = outside(groups, allowed) & computable - _covered(found)
-    found += recurrences(meanings, left)
-    left -= _covered(found)
-    found += attentions(meanings, left)
-    left -= _covered(found)
-    found += scattered_rows(meanings, left)
-    left -= _covered(found)
+        quantized = quantized_products(meanings, allowed, region_kernels)
+        free = set(allowed) - _covered(quantized)
+        quantized += quantized_pools(meanings, free)
+        free -= _covered(quantized)
+        quantized += dynamic_products(meanings, free, outside(groups, computable))
+        free -= _covered(quantized)
+        region_kernels = [
+            *quantized,
+            *(region for region in region_kernels if free.issuperset(region.region.nodes)),
+        ]
+    region_kernels += running_norms(meanings, set(allowed) - _covered(region_kernels))
+    free = outside(groups, allowed) & computable - _covered(region_kernels)
+    region_kernels += recurrences(meanings, free)
+    free -= _covered(region_kernels)
+    region_kernels += attentions(meanings, free)
+    free -= _covered(region_kernels)
+    region_kernels += scattered_rows(meanings, free)
+    free -= _covered(region_kernels)
     if multiplies:
-        found += products(meanings, left)
-        left -= _covered(found)
-    return [*found, *Grower(meanings, left).regions()]
+        region_kernels += products(meanings, free)
+        free -= _covered(region_kernels)
+    return [*region_kernels, *Grower(meanings, free).regions()]
 
 
-def _covered(found: Sequence[RegionKernel]) -> set[int]:
-    return {number for one in found for number in one.region.nodes}
+def _covered(region_kernels: Sequence[RegionKernel]) -> set[int]:
+    return {number for region in region_kernels for number in region.region.nodes}
 
 
 def fused_graph(
@@ -96,21 +99,25 @@ def fused_graph(
     fused = graph.copy()
     prepare(fused)
     meanings = Meanings(fused, optimized)
-    found = regions(meanings, fused.nodes, multiplies=multiplies)
+    region_kernels = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:
-        others = {one.region.nodes: one for one in formed(meanings, found, [form])}
-        found = [others.get(one.region.nodes, one) for one in found]
-    placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
-    supply(fused, [one.kernel for one in placed])
+        others = {
+            region.region.nodes: region for region in formed(meanings, region_kernels, [form])
+        }
+        region_kernels = [others.get(region.region.nodes, region) for region in region_kernels]
+    placed = [
+        region for region in region_kernels if place(fused, region.region.nodes, region.kernel)
+    ]
+    supply(fused, [region.kernel for region in placed])
     if not placed:
         return None
-    library = build([one.kernel for one in placed], levels=levels, flags=flags)
+    library = build([region.kernel for region in placed], levels=levels, flags=flags)
     return embed(fused, library.domain), library
 
 
-def by_kernel(found: Sequence[RegionKernel]) -> dict[str, list[RegionKernel]]:
+def by_kernel(region_kernels: Sequence[RegionKernel]) -> dict[str, list[RegionKernel]]:
     """Sort regions by their kernels' names."""
     of: dict[str, list[RegionKernel]] = {}
-    for one in found:
-        of.setdefault(one.kernel.name, []).append(one)
+    for region in region_kernels:
+        of.setdefault(region.kernel.name, []).append(region)
     return of

@@ -38,7 +38,7 @@ class Grower:
         self.meanings = meanings
         self.graph = meanings.graph
         self.candidates = candidates(meanings)
-        self.position = {number: at for at, number in enumerate(self.graph.order())}
+        self.position = {number: i for i, number in enumerate(self.graph.order())}
         self.gone = set(self.graph.nodes).difference(allowed)
 
     def regions(self) -> list[RegionKernel]:

@@ -92,7 +92,7 @@ class KernelPlans:
         hardly the time to choose some anew, those are carried to another plan at the most.
         """
         end = time.monotonic() + budget_s
-        found: list[Plan] = []
+        fused_plans: list[Plan] = []
         sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
         in_laid = {plan.name for plan in laid}
         outside = [plan for plan in sound if plan.name not in in_laid]
@@ -102,9 +102,9 @@ class KernelPlans:
             if fusing.gains:
                 for made in fusing.plans(_until(end) * 0.5 * SCREENING_SHARE):
                     for plan in _verified(fusing, made):
-                        found.append(plan)
+                        fused_plans.append(plan)
                         yield plan
-                if fusing.convolves and any(not plan.refusal for plan in found):
+                if fusing.convolves and any(not plan.refusal for plan in fused_plans):
                     return
         first = self._first
         base = min(outside, key=_changes, default=self.contest.original)
@@ -115,7 +115,7 @@ class KernelPlans:
             fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
             for made in fusing.plans(_until(end) * SCREENING_SHARE):
                 yield from _verified(fusing, made)
-        further = fusing.carried(outside if found else sound, LEAST_PROMISE)
+        further = fusing.carried(outside if fused_plans else sound, LEAST_PROMISE)
         if further is not None:
             yield from _verified(fusing, further)
 

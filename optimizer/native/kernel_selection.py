@@ -142,10 +142,13 @@ class Fusing:
         other.graph = base.graph.copy()
         other.shape_steps = prepare(other.graph)
         meanings = Meanings(other.graph)
-        found = regions(meanings, other.graph.nodes)
+        region_kernels = regions(meanings, other.graph.nodes)
         forms = [form for form in RANKS if form in {kind.form for kind in kinds}]
-        others = [*formed(meanings, found, forms), *reconfigured(meanings, found, kinds)]
-        of = by_kernel([*found, *others])
+        others = [
+            *formed(meanings, region_kernels, forms),
+            *reconfigured(meanings, region_kernels, kinds),
+        ]
+        of = by_kernel([*region_kernels, *others])
         other.kinds = [replace(kind, regions=of[kind.name]) for kind in kinds if kind.name in of]
         return other
 
@@ -183,12 +186,12 @@ class Fusing:
         if not most:
             return None
         nodes = {number for kind in used for number in kind.nodes}
-        left = [
+        milder_kinds = [
             kind
             for kind in self.kinds
             if kind in used or (kind.form and kind.is_promising and kind.nodes <= nodes)
         ]
-        chosen = cover([kind for kind in left if kind.rank < most])
+        chosen = cover([kind for kind in milder_kinds if kind.rank < most])
         stem, again, _ = plan.name.partition(MILDER)
         return self._plan(f"{stem}{MILDER}{' still' * bool(again)}", chosen) if chosen else None
 
@@ -229,8 +232,8 @@ class Fusing:
     def _adjoins(self, kind: Kind, operators: Collection[str]) -> bool:
         """Tell whether what a kind computes comes from some operators, or goes to them."""
         graph = self.graph
-        read = {value for one in kind.regions for value in one.region.inputs}
-        made = {value for one in kind.regions for value in one.region.outputs}
+        read = {value for region in kind.regions for value in region.region.inputs}
+        made = {value for region in kind.regions for value in region.region.outputs}
         beside = {graph.producer[value] for value in read if value in graph.producer}
         beside |= {user for value in made for user in graph.users.get(value, ())}
         return any(graph.nodes[number].operator in operators for number in beside - kind.nodes)
@@ -260,13 +263,13 @@ class Fusing:
         """
         assert self.library is not None
         library, kinds = self.library, [kind for kind in kinds if not kind.is_refused]
-        supply(self.graph, [one.kernel for kind in kinds for one in kind.regions])
+        supply(self.graph, [region.kernel for kind in kinds for region in kind.regions])
         graph = self.graph.copy()
         steps = []
         for kind in kinds:
-            for one in kind.regions:
-                step = self._step(kind, one)
-                if place(graph, one.region.nodes, one.kernel):
+            for region in kind.regions:
+                step = self._step(kind, region)
+                if place(graph, region.region.nodes, region.kernel):
                     steps.append(step)
         if not steps:
             return None
@@ -285,19 +288,19 @@ class Fusing:
 
     def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
         """Say of the kinds that a plan is without why."""
-        found = []
+        steps = []
         for kind in self.kinds:
             if kind not in chosen:
                 reason = kind.refusal(chosen)
-                for one in kind.regions if kind.convolves else kind.regions[:1]:
-                    found.append(replace(self._step(kind, one), accepted=False, reason=reason))
-        return found
+                for region in kind.regions if kind.convolves else kind.regions[:1]:
+                    steps.append(replace(self._step(kind, region), accepted=False, reason=reason))
+        return steps
 
-    def _step(self, kind: Kind, one: RegionKernel) -> Step:
+    def _step(self, kind: Kind, region: RegionKernel) -> Step:
         """Describe a region fused; a convolution in blocks by the model's own nodes."""
         names = [
             name
-            for number in one.region.nodes
+            for number in region.region.nodes
             for name in sources(self.graph, number, self.base.steps)
         ]
-        return step_of(kind, one, tuple(dict.fromkeys(names)))
+        return step_of(kind, region, tuple(dict.fromkeys(names)))

@@ -78,11 +78,11 @@ def measured_forms(
     asked = {value for kernel in kernels for value in kernel.inputs}
     if any(not _is_known(types.get(value)) for value in {*region.inputs, *region.outputs}):
         return {}
-    turned = dict(one for kernel in kernels for one in kernel.turned)
+    turned = dict(turned for kernel in kernels for turned in kernel.turned)
     types = {**types, **{turned[image]: channels_last(types[image]) for image in turned}}
     inputs = tuple(turned.get(value, value) for value in region.inputs)
     outputs = tuple(turned.get(value, value) for value in region.outputs)
-    laid_out = {value for kernel in kernels for one in kernel.packed for value in one[:2]}
+    laid_out = {value for kernel in kernels for packed in kernel.packed for value in packed[:2]}
     known = {value for value in {*inputs, *asked} if value in laid_out or _is_telling(graph, value)}
     given = {graph.names[value]: types[value] for value in inputs if value not in known}
     feeds = random_feeds(
@@ -119,8 +119,8 @@ def measured_forms(
                 return {}
             del models[error.model]
             continue
-        own = laps.pop(OPERATORS)
-        return {name: {OPERATORS: own, KERNEL: lap} for name, lap in laps.items()}
+        operator_lap = laps.pop(OPERATORS)
+        return {name: {OPERATORS: operator_lap, KERNEL: lap} for name, lap in laps.items()}
     return {}
 
 
@@ -136,13 +136,13 @@ def _indices(
         count = int((types[indexed].shape or ())[axis])
         counts[value] = min(counts.get(value, count), count)
     random = np.random.default_rng(0)
-    found = {}
+    indices = {}
     for value, count in counts.items():
         name, type_ = graph.names[value], types[value]
         if name in given:
             drawn = random.integers(0, max(1, count), tuple(map(int, type_.shape or ())))
-            found[name] = drawn.astype(type_.dtype)
-    return found
+            indices[name] = drawn.astype(type_.dtype)
+    return indices
 
 
 def _between(graph: Graph, region: Region, turned: Mapping[int, int]) -> Iterator[Node]:

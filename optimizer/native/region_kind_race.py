@@ -42,9 +42,9 @@ class Alone:
         """Race kinds of a graph, the forms of one region together, for about `budget_s`."""
         groups = self._groups(kinds)
         types = types_under(graph, self.contest.sizes)
-        for at, group in enumerate(groups):
+        for i, group in enumerate(groups):
             kernels = [kind.regions[0].kernel for kind in group]
-            self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
+            self.phases.tell("measuring kernels", i, len(groups), kernels[0].name)
             with self.phases("measuring kernels", kernels[0].name):
                 supply(graph, kernels)
                 laps = measured_forms(

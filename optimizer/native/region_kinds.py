@@ -9,8 +9,9 @@ from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
 from .configurations.attention_configuration import AttentionConfiguration
 from .configurations.convolution_configuration import ConvolutionConfiguration
+from .configurations.loop_configuration import LoopConfiguration
+from .configurations.pair_configuration import PairConfiguration
 from .configurations.product_configuration import ProductConfiguration
-from .configurations.row_configuration import RowConfiguration
 from .configurations.timed import Timed
 from .embed import RULE
 from .grow import RegionKernel
@@ -60,7 +61,7 @@ class Kind:
     @property
     def nodes(self) -> set[int]:
         """All nodes that the regions cover."""
-        return {number for one in self.regions for number in one.region.nodes}
+        return {number for region in self.regions for number in region.region.nodes}
 
     @property
     def gain_ns(self) -> float:
@@ -86,19 +87,19 @@ class Kind:
             return "the compiler refuses it"
         if self.alone is None:
             return "not measured alone"
-        own = f"{self.way}: " if self.way else ""
+        way = f"{self.way}: " if self.way else ""
         ratio = self.beside_default
         if ratio is not None and not ratio.is_faster:
             return f"{self.way}, which is no faster"
         if not self.is_promising:
-            return f"{own}no faster alone: {self.times}"
+            return f"{way}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
-            return f"{own}no help in the model: {self.whole.ratio:.3f} of its time"
+            return f"{way}no help in the model: {self.whole.ratio:.3f} of its time"
         other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
         if self.form and other is not None and other.form:
             if other.gain_ns > self.gain_ns:
-                return f"{own}{self.times}, less gain than {other.way}: {other.times}"
-            return f"{own}{self.times}, in favour of {other.way}, which rounds less"
+                return f"{way}{self.times}, less gain than {other.way}: {other.times}"
+            return f"{way}{self.times}, in favour of {other.way}, which rounds less"
         return "less gain than another kernel for some of its nodes"
 
     @property
@@ -113,7 +114,8 @@ class Kind:
         ProductConfiguration
         | ConvolutionConfiguration
         | AttentionConfiguration
-        | RowConfiguration
+        | LoopConfiguration
+        | PairConfiguration
         | None
     ):
         """How its loops are tiled, None by default."""
@@ -181,13 +183,16 @@ def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
     """Leave out of kinds, what gains most first, what another form or configuration outdoes."""
     kept: list[Kind] = []
     for kind in kinds:
-        same = (one for one in kept if one.nodes == kind.nodes)
-        if not any(one.form == kind.form or (one.multiplies and kind.multiplies) for one in same):
+        same = (kept_kind for kept_kind in kept if kept_kind.nodes == kind.nodes)
+        if not any(
+            same_kind.form == kind.form or (same_kind.multiplies and kind.multiplies)
+            for same_kind in same
+        ):
             kept.append(kind)
     return kept
 
 
-def step_of(kind: Kind, one: RegionKernel, names: tuple[str, ...]) -> Step:
+def step_of(kind: Kind, region: RegionKernel, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
     how = f"{kind.way}, {kind.times}, kernel" if kind.convolves else "one kernel,"
@@ -198,11 +203,11 @@ def step_of(kind: Kind, one: RegionKernel, names: tuple[str, ...]) -> Step:
     return Step(
         rule=CONVERT if kind.convolves else RULE,
         nodes=names,
-        removed=len(one.region.nodes),
+        removed=len(region.region.nodes),
         added=1,
         accepted=True,
         reason=f"{how} {kind.name}",
-        equal="exact" if one.kernel.is_exact else "rounding",
+        equal="exact" if region.kernel.is_exact else "rounding",
         summary=CONVERTED if kind.convolves else SUMMARY,
         cost_before_ns=alone[OPERATORS].median_ns if alone else None,
         cost_after_ns=alone[KERNEL].median_ns if alone else None,

@@ -196,10 +196,10 @@ class Contest:
     def keeps_nonfinite(self, plan: Plan) -> bool:
         """Tell whether a plan gives NaN and infinities where the original does, on drawn inputs."""
         try:
-            found = self._verifier.deviations(plan.name, plan.source, among=NONFINITE)
+            deviations = self._verifier.deviations(plan.name, plan.source, among=NONFINITE)
         except Exception:  # what does not run loses nothing: `verify` says why it is refused
             return True
-        return all(deviation.within for deviation in found)
+        return all(deviation.within for deviation in deviations)
 
     def time(
         self,
@@ -266,15 +266,17 @@ class Contest:
         finalists: int | None = None,
     ) -> dict[str, Lap]:
         """Time plans as `time` does; those that the runtime refuses have no lap."""
-        end, left = self.clock() + budget_s, list(plans)
+        end, remaining = self.clock() + budget_s, list(plans)
         while True:
             try:
                 share = max(0.0, end - self.clock())
-                return self.time(left, share, phase=phase, reference=reference, finalists=finalists)
+                return self.time(
+                    remaining, share, phase=phase, reference=reference, finalists=finalists
+                )
             except RaceError as error:  # one that is refused must not hide the others
                 if error.model in ("", reference):
                     return {}
-                left = [plan for plan in left if plan.name != error.model]
+                remaining = [plan for plan in remaining if plan.name != error.model]
 
     def opening(self, plan: Plan, budget_s: float) -> Lap | None:
         """Time how long a plan takes to be opened, and the original; None without the time."""

@@ -127,13 +127,13 @@ def _likely(best: Plan, placing: Sequence[Plan]) -> list[Plan]:
     if best.lap is None or best.lap.ratio > SMALL_GAIN:
         return []
     beside = {best.name, *(plan.name for plan in _rivals(best, placing))}
-    found = [
+    by_time = [
         (plan.lap.ratio, place)
         for place, plan in enumerate(placing)
         if plan.lap is not None and plan.lap.ratio_low < best.lap.ratio_high
         if plan.name not in beside and (plan.naive is None or plan.naive.name in beside)
     ]
-    return [placing[place] for _, place in sorted(found)]
+    return [placing[place] for _, place in sorted(by_time)]
 
 
 def _confirmed(
@@ -225,8 +225,8 @@ def _rivals(best: Plan, placing: Sequence[Plan]) -> list[Plan]:
         return []
     faster = (plan for plan in placing if plan.lap is not None and plan.lap.ratio < 1.0)
     plain = next((plan for plan in faster if plan.execution.is_default), best.naive)
-    found = {plan.name: plan for plan in (best.naive, plain) if plan.name != ORIGINAL}
-    return list(found.values())
+    by_name = {plan.name: plan for plan in (best.naive, plain) if plan.name != ORIGINAL}
+    return list(by_name.values())
 
 
 def options_in_vain(plan: Plan, raced: Sequence[Plan]) -> str:

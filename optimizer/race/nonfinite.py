@@ -39,10 +39,12 @@ def losing_rules(
         return set()
     bare = planner.simplify("no rules", rules=())
     forced = (
-        planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
+        planner.apply_everywhere(rule.name, bare, [rule])
+        for rule in planner.always
+        if rule.name in suspects
     )
     losing = {
-        one.name for one in forced if not contest.keeps_nonfinite(candidate_files.placed(one))
+        plan.name for plan in forced if not contest.keeps_nonfinite(candidate_files.placed(plan))
     }
     return losing or set(suspects)
 

@@ -47,12 +47,14 @@ def screen(
     shared alike.
     """
     bare = planner.simplify(BASE, rules=())
-    always = _affordable(contest, planner.matching(bare, planner.always), budget_s / 2)
+    always = _affordable(contest, planner.rules_that_match(bare, planner.always), budget_s / 2)
     first = _race_alone(planner, contest, candidate_files, bare, always, budget_s / 2)
     kept = [rule for rule in planner.always if rule.name not in Screening(first).harmful()]
     start = planner.simplify(BASE, rules=kept)
     remaining_s = budget_s / 2 if always else budget_s
-    explorative = _affordable(contest, planner.matching(start, planner.explorative), remaining_s)
+    explorative = _affordable(
+        contest, planner.rules_that_match(start, planner.explorative), remaining_s
+    )
     second = _race_alone(planner, contest, candidate_files, start, explorative, remaining_s)
     return Screening({**first, **second})
 
@@ -74,7 +76,7 @@ def _race_alone(
 ) -> dict[str, Lap]:
     if not rules:
         return {}
-    field = [base, *(planner.force(rule.name, base, [rule]) for rule in rules)]
+    field = [base, *(planner.apply_everywhere(rule.name, base, [rule]) for rule in rules)]
     for plan in field:
         candidate_files.placed(plan)
     laps = contest.time_runnable(field, budget_s, phase="screening", reference=BASE)
@@ -88,5 +90,7 @@ def select(planner: Planner, contest: Contest, screening: Screening) -> Plan:
     forced = [rule for rule in planner.explorative if rule.name in helpful]
     plan = planner.simplify("selected", kept)
     if forced:
-        plan = planner.force("selected", plan, [*forced, *(r for r in kept if r.tag == "always")])
-    return planner.explore("selected", plan, contest.sizes, kept)
+        plan = planner.apply_everywhere(
+            "selected", plan, [*forced, *(r for r in kept if r.tag == "always")]
+        )
+    return planner.apply_gains("selected", plan, contest.sizes, kept)

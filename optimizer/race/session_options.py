@@ -46,17 +46,17 @@ def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> li
     race too.
     """
     end = time.monotonic() + budget_s
-    found: list[Plan] = []
+    best: list[Plan] = []
     for number, plan in enumerate(plans):
-        left = end - time.monotonic()
+        remaining_s = end - time.monotonic()
         # No less than a plan takes with one way beside it, and to see what it runs.
-        share = max(left / (len(plans) - number), 3 * contest.entry_s)
-        if share > left:
+        share = max(remaining_s / (len(plans) - number), 3 * contest.entry_s)
+        if share > remaining_s:
             break
-        found += _of_one(contest, plan, share)
-    for plan in found:
+        best += _of_one(contest, plan, share)
+    for plan in best:
         contest.verify(plan)
-    return found
+    return best
 
 
 def promising(

@@ -35,9 +35,9 @@ def shortlist(
     if count >= len(plans):
         return list(plans)
     # Not `plan in chosen`: plans of equal contents are not the same plan.
-    order = sorted(range(len(plans)), key=lambda at: expected_cost(plans[at]))
-    for plan in (plans[at] for at in order[count:]):
+    order = sorted(range(len(plans)), key=lambda i: expected_cost(plans[i]))
+    for plan in (plans[i] for i in order[count:]):
         better = plans[order[0]].name
         plan.refusal = f"{NO_TIME}, and {better} promises more: give a larger budget"
         plan.lacks_s = contest.rounds_s(TELLING_ROUNDS)
-    return [plans[at] for at in sorted(order[:count])]
+    return [plans[i] for i in sorted(order[:count])]

@@ -190,15 +190,17 @@ class Verifier:
         }
         doubtful = dict.fromkeys(
             distribution
-            for (distribution, _), found in near.items()
-            if not found.within and distribution not in NONFINITE and math.isfinite(found.max_error)
+            for (distribution, _), deviation in near.items()
+            if not deviation.within
+            and distribution not in NONFINITE
+            and math.isfinite(deviation.max_error)
         )
         self.widen(doubtful)
         return [
-            found
-            if found.within or distribution not in doubtful
+            deviation
+            if deviation.within or distribution not in doubtful
             else self._compared(name, distribution, position, judging=True)
-            for (distribution, position), found in near.items()
+            for (distribution, position), deviation in near.items()
         ]
 
     def _compared(
@@ -214,16 +216,16 @@ class Verifier:
             return Deviation(name, distribution, output, off, off, off, 0.0)
         if not judging:
             originals = (original, plain) if original.dtype.kind not in "fc" else (original,)
-            found = compare(candidate, originals, original)
-            return Deviation(name, distribution, output, *found)
+            differences = compare(candidate, originals, original)
+            return Deviation(name, distribution, output, *differences)
         is_wide = distribution in self._widened
         reference = self.output(FLOAT64, distribution, position) if is_wide else original
-        found = compare(candidate, (original, plain), reference)
+        differences = compare(candidate, (original, plain), reference)
         return Deviation(
             name,
             distribution,
             output,
-            *found,
+            *differences,
             reference=FLOAT64 if is_wide else ORIGINAL,
             no_float64=self._narrow if is_wide else self._no_float64,
         )
@@ -322,8 +324,8 @@ def compare(
         return np.inf, np.inf, np.inf, 0.0, 0.0
     if candidate.dtype.kind not in "fc":
         differs = share(candidate != originals[0])
-        own = min(share(originals[-1] != originals[0]), LARGEST_SHARE)
-        return differs, differs, differs, ERROR_FACTOR * own, own
+        own_share = min(share(originals[-1] != originals[0]), LARGEST_SHARE)
+        return differs, differs, differs, ERROR_FACTOR * own_share, own_share
     if candidate.size == 0:
         return 0.0, 0.0, 0.0, 0.0, 0.0
     original = originals[0]
@@ -338,12 +340,12 @@ def compare(
             measured = original  # a step lies between them, or a bucket: it isn't rounding
             scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
         absolute = largest(candidate[finite] - original[finite])
-        own = max(largest(run[finite] - measured[finite]) for run in originals)
-        own = min(own, LARGEST_ERROR * scale) / scale
+        own_share = max(largest(run[finite] - measured[finite]) for run in originals)
+        own_share = min(own_share, LARGEST_ERROR * scale) / scale
         off = largest(candidate[finite] - measured[finite])
         floor = FLOOR_ULPS * float(np.finfo(original.dtype).eps)
         relative = absolute / (largest(original[finite]) or 1.0)
-        return absolute, relative, off / scale, ERROR_FACTOR * own + floor, own
+        return absolute, relative, off / scale, ERROR_FACTOR * own_share + floor, own_share
 
 
 def nonfinite_share(candidate: Array, originals: Sequence[Array]) -> float:

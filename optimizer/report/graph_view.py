@@ -27,10 +27,10 @@ def operator_costs(
     before: Iterable[tuple[str, Cost]], after: Iterable[tuple[str, Cost]]
 ) -> list[OperatorCost]:
     """Add up pairs of an operator and the cost of a call, the dearest operator first."""
-    found: dict[str, OperatorCost] = {}
+    costs: dict[str, OperatorCost] = {}
     for side, calls in (("before", before), ("after", after)):
         for operator, cost in calls:
-            row = found.setdefault(
+            row = costs.setdefault(
                 operator,
                 {
                     "op_type": operator,
@@ -48,7 +48,7 @@ def operator_costs(
             else:
                 row["calls_after"] += 1
                 row["after_ns"] += cost.ns
-    return sorted(found.values(), key=lambda row: -max(row["before_ns"], row["after_ns"]))
+    return sorted(costs.values(), key=lambda row: -max(row["before_ns"], row["after_ns"]))
 
 
 def calls_of(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from ..match import rewrite
-from ..unproved import is_unproved
+from ..rewrites.unproved import is_unproved
 
 
 class Latency(TypedDict):
@@ -69,7 +69,7 @@ class Step(TypedDict):
     reason: str
     equal: NotRequired[str]  # exact | rounding | partial
     correction: NotRequired[str]  # where a partial equivalence differs, and what makes it whole
-    proved: NotRequired[bool]  # false where optimizer/unproved.py states the equality
+    proved: NotRequired[bool]  # false where rewrites/unproved.py states it
     summary: NotRequired[str]  # what the rule does, one sentence
 
 

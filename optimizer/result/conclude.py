@@ -158,7 +158,9 @@ def outside_bytes(original: Plan, winner: Plan) -> int | None:
 def _weights_files(state: State) -> frozenset[Path]:
     """Give the files that large weights of the model that was read lie in."""
     constants = (constant for _, constant in referring(state.catalog, state.skeleton))
-    return frozenset(Path(one.location).resolve() for one in constants if one.location)
+    return frozenset(
+        Path(constant.location).resolve() for constant in constants if constant.location
+    )
 
 
 def _operators(state: State, original: Plan, winner: Plan) -> list[OperatorCost]:

@@ -21,7 +21,7 @@ from ...rules.gate.ledger.admission import proved
 from ...rules.gate.ledger.fingerprints import normaliser
 from ...rules.gate.ledger.ledger import ADMITTED
 from ...rules.gate.ledger.proof_tables import store_verdicts
-from ...rules.gate.parallel import prove_rules
+from ...rules.gate.prover_pool import prove_rules
 from ...rules.gate.verdict import Verdict
 from ...rules.language.rank_bounds import Within
 from .derivation import TARGETS, Cut, Slicing, axes_alike, is_window, known_inputs, output_shapes

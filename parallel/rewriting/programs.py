@@ -23,11 +23,11 @@ from ...optimizer.egraph.extraction.e_node_costs import (
 from ...optimizer.egraph.extraction.merges import matches_in, pairs_neighbours
 from ...optimizer.egraph.extraction.problem import Choice, Problem, in_order
 from ...optimizer.egraph.extraction.regions import knots_of
+from ...optimizer.egraph.plan_steps import steps_of
 from ...optimizer.egraph.provenance import Application
 from ...optimizer.egraph.saturation.application import apply_matches
 from ...optimizer.egraph.saturation.e_matching import Patterns, operators_in, reachable
 from ...optimizer.egraph.saturation.saturate import Budget, Growth, saturate
-from ...optimizer.egraph.trace import steps_of
 from ...optimizer.graph.fold import fold_constants
 from ...optimizer.graph.infer import infer_types
 from ...optimizer.graph.simplify import remove_dead, remove_dead_constants

@@ -92,8 +92,8 @@ def accuracy(
         fast = min(opened.time() for _ in range(3)) < _FAST_NS
         openings, rounds = (_OPENINGS, rounds) if fast else (1, _LONGER * rounds)
         del opened
-        for at in range(0, len(distinct), _BATCH):
-            batch = distinct[at : at + _BATCH]
+        for start in range(0, len(distinct), _BATCH):
+            batch = distinct[start : start + _BATCH]
             taken: dict[Kernel, list[tuple[float, float]]] = {kernel: [] for kernel in batch}
             for _ in range(openings):
                 probes = _prepared(runner, [kernel for kernel in batch if kernel not in untimed])

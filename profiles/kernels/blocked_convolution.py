@@ -51,22 +51,22 @@ def without_reorders(
         return None
     ends = {value.name for value in graph.input} | {value.name for value in graph.output}
     entering = {node.input[0]: node.output[0] for node in reorders if node.input[0] in ends}
-    leaving = {node.output[0]: node.input[0] for node in reorders if node.output[0] in ends}
-    if len(entering) + len(leaving) != len(reorders):
+    plain_outputs = {node.output[0]: node.input[0] for node in reorders if node.output[0] in ends}
+    if len(entering) + len(plain_outputs) != len(reorders):
         return None  # one lies inside: it belongs to the kernel
     blocked = _run(optimized, feeds, list(entering.values()), threads)
     kept = [node for node in graph.node if node not in reorders]
     inputs = [value for value in graph.input if value.name not in entering]
     inputs += [_untyped(value, entering[value.name]) for value in graph.input
                if value.name in entering]  # fmt: skip
-    outputs = [onnx.ValueInfoProto(name=leaving.get(value.name, value.name))
+    outputs = [onnx.ValueInfoProto(name=plain_outputs.get(value.name, value.name))
                for value in graph.output]  # fmt: skip
     for field, entries in (("node", kept), ("input", inputs), ("output", outputs)):
         graph.ClearField(field)
         getattr(graph, field).extend(entries)
     graph.ClearField("value_info")
-    left = {name: array for name, array in feeds.items() if name not in entering}
-    return optimized.SerializeToString(), left | blocked
+    other_feeds = {name: array for name, array in feeds.items() if name not in entering}
+    return optimized.SerializeToString(), other_feeds | blocked
 
 
 def _run(

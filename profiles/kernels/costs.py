@@ -141,11 +141,11 @@ class CostModel:
 
     def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
         """Return the kernels that `measure` would time, each once, in the order given."""
-        found: dict[str, Kernel] = {}
+        unmeasured: dict[str, Kernel] = {}
         for kernel in kernels:
             if kernel.hash not in self._rows and not kernel.is_constant:
-                found.setdefault(kernel.hash, kernel)
-        return list(found.values())
+                unmeasured.setdefault(kernel.hash, kernel)
+        return list(unmeasured.values())
 
     def measure(
         self, kernels: Iterable[Kernel], *, budget_s: float, progress: Progress | None = None
@@ -165,8 +165,8 @@ class CostModel:
             if (
                 REFERENCE.hash not in self._rows
             ):  # on record, to know the machine's best from now on
-                own = report if REFERENCE in todo else _Report(None, 1)
-                self._measure_batch([REFERENCE], reference, deadline, own)
+                reference_report = report if REFERENCE in todo else _Report(None, 1)
+                self._measure_batch([REFERENCE], reference, deadline, reference_report)
             for batch in _batches(kernel for kernel in todo if kernel != REFERENCE):
                 if self._clock() >= deadline:
                     break

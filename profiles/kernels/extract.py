@@ -36,14 +36,14 @@ def kernels_of(
     constants |= {tensor.values.name for tensor in graph.sparse_initializer}
     constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
     known = is_constant or constants.__contains__
-    found = []
+    kernels = []
     for node in graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             continue
         kernel = kernel_of(node, shapes, constant, opsets, known)
         if kernel is not None:
-            found.append((node.name or next(filter(None, node.output), ""), kernel))
-    return found
+            kernels.append((node.name or next(filter(None, node.output), ""), kernel))
+    return kernels
 
 
 def kernel_of(

@@ -120,10 +120,10 @@ def output_shapes(kernel: Kernel) -> tuple[tuple[str, tuple[int, ...]] | None, .
         inferred = onnx.shape_inference.infer_shapes(_model(kernel, graph), data_prop=True)
     except Exception:
         return unknown
-    found = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
+    types = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
     shapes: list[tuple[str, tuple[int, ...]] | None] = []
     for name in made:
-        tensor = found.get(name)
+        tensor = types.get(name)
         if tensor is None or not tensor.elem_type or not tensor.HasField("shape"):
             shapes.append(None)
         elif all(size.HasField("dim_value") for size in tensor.shape.dim):
@@ -267,8 +267,8 @@ def _external(name: str, spec: TensorSpec, size: int) -> TensorProto:
 
 
 def _model(kernel: Kernel, graph: onnx.GraphProto) -> ModelProto:
-    own = kernel.domain == ""
-    imports = [helper.make_opsetid("", max(_OLDEST_OPSET, kernel.opset) if own else 17)]
-    if not own:
+    is_onnx = kernel.domain == ""
+    imports = [helper.make_opsetid("", max(_OLDEST_OPSET, kernel.opset) if is_onnx else 17)]
+    if not is_onnx:
         imports.append(helper.make_opsetid(kernel.domain, kernel.opset))
     return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)

@@ -77,8 +77,8 @@ def runtime_kernels(
     """
     with tempfile.TemporaryDirectory(prefix="tensolog-run-") as folder:
         path = Path(folder) / "run.onnx"
-        apart = ((_WEIGHTS_FILE, "run.weights"), (_WEIGHTS_FROM, str(_APART_BYTES)))
-        writing = replace(execution, options=(*execution.options, *apart, _UNPACKED))
+        external_weights = ((_WEIGHTS_FILE, "run.weights"), (_WEIGHTS_FROM, str(_APART_BYTES)))
+        writing = replace(execution, options=(*execution.options, *external_weights, _UNPACKED))
         open_session(source, threads=threads, execution=writing, optimized_path=path)
         model = onnx.load(str(path), load_external_data=False)
         for number, node in enumerate(model.graph.node):

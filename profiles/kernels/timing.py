@@ -149,9 +149,9 @@ class SessionRunner:
         if self._overhead is None:
             tiny = Kernel("", "Identity", 13, (), (TensorSpec("float32", (1,)),))
             few, many = self._bound(tiny, 1), self._bound(tiny, 9)
-            one = min(few.time(20) for _ in range(25))
+            single = min(few.time(20) for _ in range(25))
             nine = min(many.time(20) for _ in range(25))
-            self._overhead = max(0.0, one - (nine - one) / 8)
+            self._overhead = max(0.0, single - (nine - single) / 8)
         return self._overhead
 
     def _bound(self, kernel: Kernel, copies: int) -> BoundRun:

@@ -104,10 +104,10 @@ class Field:
             self._in_turn = self._opens_cheaply()
         finalists = self._terms.finalists
         while True:
-            now, left = self._clock(), 1
+            now, heats = self._clock(), 1
             if finalists is not None:
-                left = number_of_heats(len(self._racing), finalists)
-            self._heat(now + (self._deadline - now) / left)
+                heats = number_of_heats(len(self._racing), finalists)
+            self._heat(now + (self._deadline - now) / heats)
             if finalists is None:
                 break
             half = max(finalists, (len(self._racing) + 1) // 2)
@@ -120,7 +120,9 @@ class Field:
         """Time everybody who is left, at once as far as there are seats, until `end`."""
         size = len(self._racing) if self._in_turn else self._terms.seats - 1
         size = max(1, size)
-        groups = [self._racing[at : at + size] for at in range(0, len(self._racing), size)] or [[]]
+        groups = [
+            self._racing[start : start + size] for start in range(0, len(self._racing), size)
+        ] or [[]]
         for number, group in enumerate(groups):
             if self._in_turn:
                 self._rounds(group, end, self._turn)
@@ -212,8 +214,8 @@ class Field:
     def _tell(self, label: str) -> None:
         if self._progress is not None:
             budget_s = self._terms.budget_s
-            left = max(0.0, self._deadline - self._clock())
-            used = 1.0 if budget_s <= 0 else 1.0 - left / budget_s
+            remaining_s = max(0.0, self._deadline - self._clock())
+            used = 1.0 if budget_s <= 0 else 1.0 - remaining_s / budget_s
             self._progress(min(1.0, max(0.0, used)), label)
 
 

@@ -34,9 +34,9 @@ def runs_in_float64(operator: str, opset: int) -> bool:
 @cache
 def _kernels() -> dict[str, list[tuple[int, int, set[str]]]]:
     """Give the versions of each operator that a kernel is for, and the types that it takes."""
-    found: dict[str, list[tuple[int, int, set[str]]]] = {}
+    versions: dict[str, list[tuple[int, int, set[str]]]] = {}
     for kernel in runtime.get_all_opkernel_def():
         if kernel.provider == _PROVIDER and kernel.domain == "":
             types = {name for names in kernel.type_constraints.values() for name in names}
-            found.setdefault(kernel.op_name, []).append((*kernel.version_range, types))
-    return found
+            versions.setdefault(kernel.op_name, []).append((*kernel.version_range, types))
+    return versions

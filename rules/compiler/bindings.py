@@ -186,9 +186,9 @@ class Bindings(Facts):
     def dtype_of(self, name: str) -> str:
         """The element type of an operand."""
         value = self.value(name)
-        if value == ABSENT or (found := self.view.dtype(value)) is None:
+        if value == ABSENT or (dtype := self.view.dtype(value)) is None:
             raise UnknownError
-        return found
+        return dtype
 
     def integers_of(self, name: str) -> tuple[int, ...]:
         """The elements of a constant integer operand."""
@@ -209,9 +209,9 @@ class Bindings(Facts):
 
     def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
         """The shapes of the operands that `*name` stands for."""
-        found = [self._shape_at(value) for value in self.lists.get(name, (ABSENT,))]
-        known = tuple(shape for shape in found if shape is not None)
-        if len(known) != len(found):
+        shapes = [self._shape_at(value) for value in self.lists.get(name, (ABSENT,))]
+        known = tuple(shape for shape in shapes if shape is not None)
+        if len(known) != len(shapes):
             raise UnknownError
         return known
 
@@ -267,11 +267,11 @@ class Bindings(Facts):
             case IsScalar(value):
                 return self._number(value) is not None
             case HasAttribute(node, attribute, expression):
-                found = self.attribute(node, attribute)
+                actual = self.attribute(node, attribute)
                 expected = self.evaluate(expression)
-                if isinstance(found, float) and isinstance(expected, int | float):
-                    return found == expected or found == float(np.float32(expected))
-                return found is not None and same(found, expected)
+                if isinstance(actual, float) and isinstance(expected, int | float):
+                    return actual == expected or actual == float(np.float32(expected))
+                return actual is not None and same(actual, expected)
             case HasDefaults(node, attributes):
                 mentioned = tuple(name for name, _ in self.patterns[node].attributes)
                 return not set(self.remaining(node, mentioned)) & set(attributes)
@@ -323,8 +323,12 @@ class Bindings(Facts):
             return array.ndim <= 1 and same(self.integers_of(condition.value), expected)
         if array.size != 1:
             return False
-        own = self.shape_of(condition.value)
-        if own and condition.neighbour and not fits(own, self.shape_of(condition.neighbour)):
+        literal_shape = self.shape_of(condition.value)
+        if (
+            literal_shape
+            and condition.neighbour
+            and not fits(literal_shape, self.shape_of(condition.neighbour))
+        ):
             return False
         if array.dtype.kind in "iub":
             return bool(array.reshape(()).item() == expected)

@@ -123,15 +123,15 @@ def choice_name(rule: Rule, variable: str) -> str:
 
 def pattern_values(rule: Rule) -> tuple[str, ...]:
     """The names of single values in the match, literals included, in order of occurrence."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in rule.match:
         for item in node.inputs:
             if item.value and not item.star:
-                found[item.value] = None
+                names[item.value] = None
         for output in node.outputs:
             if not output.star:
-                found[output.value] = None
-    return tuple(found)
+                names[output.value] = None
+    return tuple(names)
 
 
 def list_positions(rule: Rule) -> tuple[tuple[str, str], ...]:
@@ -170,20 +170,20 @@ class ClauseBuilder:
         clause = Clause(self.rule)
         clause.parts.append(Part(None, self._structure()))
         self._collect_sizes()
-        left: list[Condition] = []
+        remaining: list[Condition] = []
         for condition in conditions(self.rule):
             atoms, complete = self._condition(condition)
             clause.parts.append(Part(condition, atoms))
             if not complete:
-                left.append(condition)
+                remaining.append(condition)
         self._add_sizes(clause)
-        clause.not_in_datalog = tuple(left)
+        clause.not_in_datalog = tuple(remaining)
         return clause
 
     # ------------------------------------------------------------------------- structure
 
     def _structure(self) -> list[builders.Part]:
-        atoms = [found for node in self.rule.match for found in self.node_atoms(node)]
+        atoms = [atom for node in self.rule.match for atom in self.node_atoms(node)]
         return [*atoms, *self._distinct()]
 
     def node_atoms(self, node: PatternNode) -> list[builders.Part]:

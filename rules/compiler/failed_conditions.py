@@ -111,13 +111,13 @@ def _reached(clause: Clause) -> list[Definition]:
     """All nodes but the last, where the last one is missing."""
     rule, structure = clause.rule, clause.parts[0].atoms
     last = f"n_{rule.match[-1].name}"
-    found = _grounded(part for part in structure if last not in _names(part))
-    bound = set().union(*(_names(part) for part in found if isinstance(part, Atom)))
+    grounded = _grounded(part for part in structure if last not in _names(part))
+    bound = set().union(*(_names(part) for part in grounded if isinstance(part, Atom)))
     columns = [column for column in clause.structural if column in bound]
     absence = absent(f"found_{rule.name}", *columns)
     return [
         Definition.of_numbers(f"found_{rule.name}", columns, structure),
-        Definition.of_numbers(f"reached_{rule.name}", columns, [*found, absence]),
+        Definition.of_numbers(f"reached_{rule.name}", columns, [*grounded, absence]),
     ]
 
 
@@ -131,7 +131,7 @@ def near_misses(
     What the clause leaves to Python counts too: a match on which one such condition fails, and a
     near match on which all of them hold.
     """
-    found: list[NearMiss] = []
+    misses: list[NearMiss] = []
     for rule in rules:
         if not is_reported(rule):
             continue
@@ -140,9 +140,9 @@ def near_misses(
         for match, _ in [*candidates, *((match, text) for text, match in rows)]:
             failed = failed_conditions(match, view)
             if len(failed) == 1 and not isinstance(failed[0], IDENTIFYING):
-                found.append(NearMiss(rule, str(failed[0]), match))
+                misses.append(NearMiss(rule, str(failed[0]), match))
     unique: dict[tuple[str, str, tuple[int, ...]], NearMiss] = {}
-    for miss in found:
+    for miss in misses:
         key = (miss.rule.name, miss.condition, tuple(sorted(miss.match.nodes.values())))
         unique.setdefault(key, miss)
     return list(unique.values())
@@ -183,8 +183,8 @@ def describe_miss(rule: Rule, condition: str, match: Match, view: NamedView) -> 
 def why_missed(rule: Rule, condition: str, match: Match, view: NamedView) -> str:
     """Say the same without the rule's name."""
     places = " feeds ".join(view.node_name(match.nodes[node.name]) for node in rule.match)
-    found = next((c for c in conditions(rule) if str(c) == condition), None)
-    reason = condition if found is None else _reason(found, Bindings(match, view), view)
+    failed = next((c for c in conditions(rule) if str(c) == condition), None)
+    reason = condition if failed is None else _reason(failed, Bindings(match, view), view)
     return f"{places if _is_chain(rule) else _listed(rule, match, view)}, but {reason}"
 
 

@@ -49,46 +49,42 @@ def match_of(rule: Rule, row: tuple[int, ...]) -> Match:
     return Match(pattern(rule), nodes, values, dims, positions)
 
 
-def gathered(rule: Rule, found: Iterable[Match], view: GraphView) -> list[list[Match]]:
+def gathered(rule: Rule, matches: Iterable[Match], view: GraphView) -> list[list[Match]]:
     """Matches at single nodes of a rule that gathers nodes, those together that it may gather.
 
     They fulfil the conditions by themselves, and agree in everything but the items of lists:
     operands, sizes, attributes.
     """
-    lists, own = set(repeated_lists(rule)), own_sizes(rule)
+    lists, sizes_of_instances = set(repeated_lists(rule)), own_sizes(rule)
     groups: dict[tuple[object, ...], list[Match]] = {}
-    for match in found:
+    for match in matches:
         if check_conditions(match, view) is not None:
             continue
         bound = Bindings(match, view)
         shared = {name: value for name, value in match.values.items() if name not in lists}
-        sizes = {name: value for name, value in bound.names.items() if name not in own}
+        sizes = {
+            name: value for name, value in bound.names.items() if name not in sizes_of_instances
+        }
         groups.setdefault((repr(shared), repr(sizes), repr(bound.rests)), []).append(match)
     return list(groups.values())
 
 
-def match_of_all(rule: Rule, found: Sequence[Match]) -> Match:
+def match_of_all(rule: Rule, matches: Sequence[Match]) -> Match:
     """Matches at single nodes as one match at all of them."""
     lists = set(repeated_lists(rule))
     nodes: dict[str, int] = {}
-    values = {name: value for name, value in found[0].values.items() if name not in lists}
-    for i, match in enumerate(found):
+    values = {name: value for name, value in matches[0].values.items() if name not in lists}
+    for i, match in enumerate(matches):
         nodes |= {item_name(name, i): node for name, node in match.nodes.items()}
         values |= {item_name(name, i): match.values[name] for name in lists & set(match.values)}
-    return Match(unrolled(rule, len(found)), nodes, values)
+    return Match(unrolled(rule, len(matches)), nodes, values)
 
 
 def check_conditions(match: Match, view: GraphView) -> str | None:
     """Check what Datalog could not; None, or the first condition that fails with its values."""
     rule = match.rule
-    left = remainder(rule) if rule.items is None else conditions(rule)
-    if not left:
+    remaining = remainder(rule) if rule.items is None else conditions(rule)
+    if not remaining:
         return None
     bound = Bindings(match, view)
-    return next((bound.explain(c) for c in left if not bound.holds(c)), None)
-
-
-def check_all(match: Match, view: GraphView) -> str | None:
-    """Check every condition but use counts without Datalog; None, or the first that fails."""
-    bound = Bindings(match, view)
-    return next((bound.explain(c) for c in conditions(match.rule) if not bound.holds(c)), None)
+    return next((bound.explain(c) for c in remaining if not bound.holds(c)), None)

@@ -51,12 +51,12 @@ class ModelView:
         name = self.names[value]
         if name in self.constants:
             return tuple(self.constants[name].shape)
-        found = self.types.get(name)
-        if found is None or not found.HasField("shape"):
+        type_ = self.types.get(name)
+        if type_ is None or not type_.HasField("shape"):
             return None
         return tuple(
             d.dim_value if d.HasField("dim_value") else d.dim_param or f"{name}:{axis}"
-            for axis, d in enumerate(found.shape.dim)
+            for axis, d in enumerate(type_.shape.dim)
         )
 
     def dtype(self, value: int) -> str | None:
@@ -64,8 +64,8 @@ class ModelView:
         name = self.names[value]
         if name in self.constants:
             return str(self.constants[name].dtype)
-        found = self.types.get(name)
-        return None if found is None or not found.elem_type else dtype_name(found.elem_type)
+        type_ = self.types.get(name)
+        return None if type_ is None or not type_.elem_type else dtype_name(type_.elem_type)
 
     def attribute(self, node: int, name: str) -> object:
         """The attribute, the schema's default when it is not set, None without either."""
@@ -74,10 +74,6 @@ class ModelView:
             return attributes[name]
         known = self._schema_attributes(node).get(name)
         return None if known is None else schemas.default_of(known)
-
-    def schema_attributes(self, node: int) -> tuple[str, ...]:
-        """The names of all attributes that the node's operator has."""
-        return tuple(self._schema_attributes(node))
 
     def _schema_attributes(self, node: int) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
         op = self.nodes[node]

@@ -46,7 +46,7 @@ def _mirrors(rule: Rule, a: PatternNode, b: PatternNode) -> bool:
     attributes = dict(b.attributes)
     for name, value in a.attributes:
         match value, attributes.get(name):
-            case Name(one), Name(other) if not _join(swap, one, other):
+            case Name(axis), Name(other) if not _join(swap, axis, other):
                 return False
     kept = set(rule.outputs)
     return (

@@ -1,13 +1,13 @@
 """Substitutions of other systems, read into the rule language and put through the gate.
 
 In goes a file of TASO's or TENSAT's rules; out comes a report of what became of each. Begin at
-imported.py; jsonl.py and equations.py read the formats into the terms of terms.py, readings.py
+import_report.py; jsonl.py and equations.py read the formats into the terms of terms.py, readings.py
 says what a rule may mean, with the sizes that shapes.py finds, and translate.py writes it down.
 """
 
 from .attempts import Imported
 from .equations import read_equations, read_tensat
-from .imported import Report, import_rules, read_foreign
+from .import_report import Report, import_rules, read_foreign
 from .jsonl import read_taso
 from .readings import candidates
 from .terms import ForeignError, ForeignRule, Problem

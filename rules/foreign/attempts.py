@@ -153,8 +153,8 @@ class Attempts:
         strict = [i for i, candidate in enumerate(self.readings) if not _widened(candidate)]
         refuted = [i for i in strict if self.verdicts[i].status == "refuted"]
         plain = [i for i in strict if self.readings[i].plain]
-        at = [*refuted, *plain, 0][0]
-        verdict = self.verdicts[at]
+        reading = [*refuted, *plain, 0][0]
+        verdict = self.verdicts[reading]
         status: Status = "unknown"
         if verdict.status in ("refuted", "refused"):
             status = verdict.status
@@ -162,7 +162,7 @@ class Attempts:
             status,
             verdict.reason,
             counterexample=verdict.counterexample if status == "refuted" else None,
-            rule=rule_text(_parsed(self.readings[at])),
+            rule=rule_text(_parsed(self.readings[reading])),
         )
 
     def _answer(self, status: Status, reason: str = "", **more: Any) -> Imported:

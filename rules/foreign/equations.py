@@ -63,19 +63,19 @@ def read_tensat(path: Path) -> tuple[ForeignRule | Problem, ...]:
 
 def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
     """Read equations; a line that can't be read gives a Problem, and the others are read."""
-    found: list[ForeignRule | Problem] = []
+    entries: list[ForeignRule | Problem] = []
     for statement in _statements(text):
-        name, line, said = f"Tensat{len(found) + 1}", statement.line, statement.text
+        name, line, said = f"Tensat{len(entries) + 1}", statement.line, statement.text
         if problem := _oversized(said):
-            found.append(Problem(name, line, said[:_SHOWN], problem))
+            entries.append(Problem(name, line, said[:_SHOWN], problem))
             continue
         try:
             trees = _lark().parse(said).children
         except UnexpectedInput as error:
-            found.append(Problem(name, line, said, _complaint(statement, error)))
+            entries.append(Problem(name, line, said, _complaint(statement, error)))
             continue
         for tree in cast(list[Node], trees):
-            name = f"Tensat{len(found) + 1}"
+            name = f"Tensat{len(entries) + 1}"
             left, right = (cast(Node, child) for child in tree.children)
             shown = said if len(trees) == 1 else ""
             try:
@@ -85,11 +85,11 @@ def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
                 reason = (
                     f"{error}{statement.place(tree.meta.start_pos)}" if not shown else str(error)
                 )
-                found.append(Problem(name, line, said, reason, malformed))
+                entries.append(Problem(name, line, said, reason, malformed))
                 continue
             shown = shown or f"{equation_text(pair[0])} == {equation_text(pair[1])}"
-            found.append(ForeignRule(name, "tensat", line, shown, (pair,)))
-    return tuple(found)
+            entries.append(ForeignRule(name, "tensat", line, shown, (pair,)))
+    return tuple(entries)
 
 
 def _oversized(said: str) -> str:
@@ -124,10 +124,12 @@ class _Statement:
         self.lines.append((len(joined) - len(said), number, line.find(said)))
         self.text = joined
 
-    def place(self, at: int) -> str:
+    def place(self, position: int) -> str:
         """Say where in the file a place of the text is."""
-        offset, number, indented = next(one for one in reversed(self.lines) if one[0] <= at)
-        column = at - offset + indented + 1
+        offset, number, indented = next(
+            line for line in reversed(self.lines) if line[0] <= position
+        )
+        column = position - offset + indented + 1
         if number == self.line:
             return f" (column {column})"
         return f" (line {number}, column {column})"

@@ -89,7 +89,7 @@ def read_taso(path: Path) -> tuple[ForeignRule | Problem, ...]:
 
 def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
     """Read rules from lines of JSON; a line that can't be read gives a Problem."""
-    found: list[ForeignRule | Problem] = []
+    entries: list[ForeignRule | Problem] = []
     names: set[str] = set()
     for line, said in enumerate(lines_of(text), 1):
         said = said.strip()
@@ -101,19 +101,19 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
             if not isinstance(entry, dict):
                 raise UnreadableError("a rule is a JSON object")
             name = _name(entry, line, names)
-            found.append(ForeignRule(name, "taso", line, said, _outputs(entry)))
+            entries.append(ForeignRule(name, "taso", line, said, _outputs(entry)))
         except json.JSONDecodeError as error:
             reason = f"not JSON: {error.msg} (column {error.colno})"
-            found.append(Problem(name, line, said, reason))
+            entries.append(Problem(name, line, said, reason))
         except ValueError as error:  # a number of thousands of digits
-            found.append(Problem(name, line, said[:_SHOWN], f"not JSON: {error}"))
+            entries.append(Problem(name, line, said[:_SHOWN], f"not JSON: {error}"))
         except RecursionError:
-            found.append(Problem(name, line, said, "nested too deeply"))
+            entries.append(Problem(name, line, said, "nested too deeply"))
         except UnreadableError as error:
             malformed = not isinstance(error, UnknownOperatorError)
-            found.append(Problem(name, line, said, str(error), malformed))
+            entries.append(Problem(name, line, said, str(error), malformed))
         names.add(name)
-    return tuple(found)
+    return tuple(entries)
 
 
 def _name(entry: dict[str, Any], line: int, taken: set[str]) -> str:
@@ -150,10 +150,10 @@ def _settled(term: Term, identity: str) -> Term:
 
 
 def _list(entry: dict[str, Any], key: str) -> list[Any]:
-    found = entry.get(key)
-    if not isinstance(found, list):
+    items = entry.get(key)
+    if not isinstance(items, list):
         raise UnreadableError(f"'{key}' is missing or no list")
-    return found
+    return items
 
 
 def _is_integer(value: object) -> bool:

@@ -76,7 +76,7 @@ class Side:
     def _split(self, term: Apply) -> None:
         """One Split for all the parts that are used."""
         lengths = self.shapes.split_sizes(term)
-        own = {
+        read_parts = {
             part.output: part
             for part in parts(self.outputs)
             if isinstance(part, Apply)
@@ -85,9 +85,13 @@ class Side:
         }
         names = []
         for i in range(len(lengths)):
-            self.count += i not in own
-            names.append(self._name(own[i]) if i in own else f"{self.prefix}{self.count}_unused")
-        self.names.update({part: names[i] for i, part in own.items()})
+            self.count += i not in read_parts
+            names.append(
+                self._name(read_parts[i])
+                if i in read_parts
+                else f"{self.prefix}{self.count}_unused"
+            )
+        self.names.update({part: names[i] for i, part in read_parts.items()})
         given = ", ".join(map(self.text, lengths))
         operand = self.names[term.operands[0]]
         axis = term.parameter("axis")
@@ -203,11 +207,11 @@ class Side:
 
 def odd_kernels(shapes: Shapes) -> set[Atom]:
     """The kernel sizes that must be odd, for SAME to pad by (k - 1) / 2 on both sides."""
-    found: set[Atom] = set()
+    atoms: set[Atom] = set()
     for term in parts((*shapes.sources, *shapes.targets)):
         if not isinstance(term, Apply) or term.operator != "conv2d":
             continue
         weight = shapes.shape(term.operands[1])
         if weight is not None and term.parameter("pad") == SAME:
-            found |= {s.atom for s in weight.sizes[2:] if s.atom is not None}
-    return found
+            atoms |= {s.atom for s in weight.sizes[2:] if s.atom is not None}
+    return atoms

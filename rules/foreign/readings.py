@@ -39,7 +39,7 @@ class Candidate:
 
 def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
     """What to try to prove, in order; ShapeClashError where no reading fits any sizes."""
-    found: list[Candidate] = []
+    distinct: list[Candidate] = []
     texts: set[str] = set()
     clash: ShapeClashError | None = None
     elementwise = _elementwise(rule)
@@ -63,10 +63,10 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
         if not reading.outputs:
             numbers |= fixed
         degenerate = reading.outputs and bool(fixed - numbers)
-        found.append(Candidate(translation, conditions, plain, elementwise, degenerate))
-    if not found:
+        distinct.append(Candidate(translation, conditions, plain, elementwise, degenerate))
+    if not distinct:
         raise clash or ShapeClashError("the shapes fit at no sizes")
-    return tuple(found)
+    return tuple(distinct)
 
 
 def _elementwise(rule: ForeignRule) -> bool:
@@ -92,24 +92,24 @@ def _readings(rule: ForeignRule) -> list[Reading]:
 def _conditions(rule: ForeignRule, translation: Translation) -> tuple[Condition, ...]:
     """What a reading assumes of the left side, in terms of its inputs."""
     reading, names = translation.reading, dict(translation.names)
-    found = [Condition(text, _in_words(text)) for text in translation.conditions]
+    conditions = [Condition(text, _in_words(text)) for text in translation.conditions]
     if not reading.broadcast:
-        found += _of_one_shape(rule, names, ELEMENTWISE, "don't broadcast")
+        conditions += _of_one_shape(rule, names, ELEMENTWISE, "don't broadcast")
     if reading.alike:
-        found += _of_one_shape(rule, names, ("concat",), "are concatenated")
+        conditions += _of_one_shape(rule, names, ("concat",), "are concatenated")
     if rule.system == "taso" and not reading.groups:
-        found += _of_one_group(rule, names)
+        conditions += _of_one_group(rule, names)
     if reading.depthwise:
         name = names[DEPTHWISE.name]
-        found.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
+        conditions.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
     if reading.pointwise:
-        found += [
+        conditions += [
             Condition(f"dim({name}, {axis}) = 1", f"{given} is a 1x1 kernel")
             for given, name in names.items()
             if name.startswith("W")
             for axis in (2, 3)
         ]
-    return tuple({condition.text: condition for condition in found}.values())
+    return tuple({condition.text: condition for condition in conditions}.values())
 
 
 def _widest(rule: ForeignRule) -> Shapes:
@@ -118,10 +118,10 @@ def _widest(rule: ForeignRule) -> Shapes:
 
 def _before(shapes: Shapes, term: Term) -> Shape | None:
     """A shape as the left side alone has it: what the right side needs may fail."""
-    found = shapes.shapes[term]
-    if found is None:
+    shape = shapes.shapes[term]
+    if shape is None:
         return None
-    return Shape(tuple(item.replaced(shapes.known) for item in found.sizes), found.rest)
+    return Shape(tuple(item.replaced(shapes.known) for item in shape.sizes), shape.rest)
 
 
 def _of_one_shape(
@@ -129,7 +129,7 @@ def _of_one_shape(
 ) -> list[Condition]:
     """The operands of the left side's operators that have one shape only by assumption."""
     wide = _widest(rule)
-    found = []
+    conditions = []
     said: set[frozenset[Term]] = set()
     for term in parts(rule.sources):
         if not isinstance(term, Apply) or term.operator not in operators:
@@ -144,13 +144,13 @@ def _of_one_shape(
             said.add(frozenset(pair))
             left, right = (_name(term, names) for term in pair)
             words = f"{equation_text(pair[0])} and {equation_text(pair[1])} have one shape"
-            found.append(Condition(f"shape({left}) = shape({right})", f"{words}: they {why}"))
-    return found
+            conditions.append(Condition(f"shape({left}) = shape({right})", f"{words}: they {why}"))
+    return conditions
 
 
 def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
     wide = _widest(rule)
-    found = []
+    conditions = []
     for term in parts(rule.sources):
         if (
             isinstance(term, Apply)
@@ -159,8 +159,8 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
         ):
             left, right = (_name(shaped_like(operand), names) for operand in term.operands)
             words = f"group = 1 in {equation_text(term)}"
-            found.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
-    return found
+            conditions.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
+    return conditions
 
 
 def _groups(shapes: Shapes, term: Apply) -> Size:

@@ -87,10 +87,10 @@ class Shapes:
 
     def shape(self, term: Term) -> Shape | None:
         """A term's shape in the unknowns that are left."""
-        found = self.shapes[term]
-        if found is None:
+        shape = self.shapes[term]
+        if shape is None:
             return None
-        return Shape(tuple(map(self.equalities.resolve, found.sizes)), found.rest)
+        return Shape(tuple(map(self.equalities.resolve, shape.sizes)), shape.rest)
 
     def group(self, term: Term) -> Size:
         """How many groups a convolution has."""
@@ -132,8 +132,8 @@ class Shapes:
             self.shapes[term] = self._fresh(term, self.letters.get(term))
         else:
             self.shapes[term], self.trees[term] = self._apply(term)
-        found = self.shapes[term]
-        rank = len(found.sizes) if found else 0
+        shape = self.shapes[term]
+        rank = len(shape.sizes) if shape else 0
         self.trees.setdefault(term, (None,) * rank)
 
     def _fresh(self, term: Term, letters: tuple[str, ...] | None) -> Shape | None:
@@ -396,15 +396,15 @@ def _letters(terms: tuple[Term, ...]) -> dict[Term, tuple[str, ...]]:
         "poolavg": (("n", "c", "h", "w"),),
         "poolmax": (("n", "c", "h", "w"),),
     }
-    found = list(parts(terms))
-    for term in reversed(found):  # from the outside in: kernels are seen through sums of them
+    ordered = list(parts(terms))
+    for term in reversed(ordered):  # from the outside in: kernels are seen through sums of them
         if not isinstance(term, Apply):
             continue
-        own = places.get(term.operator)
+        operand_letters = places.get(term.operator)
         for i, operand in enumerate(term.operands):
-            if own is not None and i < len(own):
-                letters[operand] = own[i]
-            elif own is None and term in letters and term.operator != "transpose":
+            if operand_letters is not None and i < len(operand_letters):
+                letters[operand] = operand_letters[i]
+            elif operand_letters is None and term in letters and term.operator != "transpose":
                 letters.setdefault(operand, letters[term])
     return letters
 

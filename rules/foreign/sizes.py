@@ -58,19 +58,19 @@ class Size:
     def atom(self) -> Atom | None:
         """The unknown size that this is, if it is just one."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
-            found = self.terms[0][0][0]
-            return found if found.kind == "size" else None
+            atom = self.terms[0][0][0]
+            return atom if atom.kind == "size" else None
         return None
 
     def atoms(self) -> set[Atom]:
         """All unknowns, those inside of quotients and broadcast sizes too."""
-        found: set[Atom] = set()
+        atoms: set[Atom] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
-                found.add(atom)
+                atoms.add(atom)
                 for part in atom.parts:
-                    found |= part.atoms()
-        return found
+                    atoms |= part.atoms()
+        return atoms
 
     def replaced(self, values: Mapping[Atom, Size]) -> Size:
         """The size with other sizes in the places of some unknowns."""
@@ -93,14 +93,14 @@ class Size:
         lead, factor = divisor.terms[-1]
         while rest.terms:
             monomial, coefficient = rest.terms[-1]
-            left = list(monomial)
+            remaining = list(monomial)
             for atom in lead:
-                if atom not in left:
+                if atom not in remaining:
                     return None
-                left.remove(atom)
+                remaining.remove(atom)
             if coefficient % factor:
                 return None
-            part = Size(((tuple(left), coefficient // factor),))
+            part = Size(((tuple(remaining), coefficient // factor),))
             quotient = quotient + part
             before, rest = rest, rest - part * divisor
             if len(rest.terms) >= len(before.terms) + len(divisor.terms):
@@ -257,7 +257,7 @@ class Equalities:
 
     def _solution(self, difference: Size) -> tuple[Atom, Size] | None:
         """The youngest unknown that the equation gives as a sum without a minus."""
-        found: list[tuple[Atom, Size]] = []
+        solutions: list[tuple[Atom, Size]] = []
         for monomial, coefficient in difference.terms:
             if len(monomial) != 1 or abs(coefficient) != 1 or monomial[0].kind != "size":
                 continue
@@ -265,22 +265,22 @@ class Equalities:
             rest = (difference - Size(((monomial, coefficient),))) * -coefficient
             broadcast = any(a.kind == "wide" for a in rest.atoms())
             if not broadcast and atom not in rest.atoms() and all(c > 0 for _, c in rest.terms):
-                found.append((atom, rest))
+                solutions.append((atom, rest))
         cancelled = self._cancelled(difference)
-        if cancelled is not None and not found:
+        if cancelled is not None and not solutions:
             return self._solution(cancelled)
-        return max(found, key=lambda pair: self.order.get(pair[0], -1), default=None)
+        return max(solutions, key=lambda pair: self.order.get(pair[0], -1), default=None)
 
     @staticmethod
     def _cancelled(difference: Size) -> Size | None:
         """The equation without a factor that all terms share; sizes that divide are not 0."""
         common = list(difference.terms[0][0])
         for monomial, _ in difference.terms[1:]:
-            left = list(monomial)
+            remaining = list(monomial)
             kept = []
             for atom in common:
-                if atom in left:
-                    left.remove(atom)
+                if atom in remaining:
+                    remaining.remove(atom)
                     kept.append(atom)
             common = kept
         if not common:

@@ -79,7 +79,7 @@ class ForeignRule:
     @property
     def sources(self) -> tuple[Term, ...]:
         """The left sides."""
-        return tuple(left for left, _ in self.outputs)
+        return tuple(source for source, _ in self.outputs)
 
     @property
     def targets(self) -> tuple[Term, ...]:

@@ -44,7 +44,7 @@ def translate(rule: ForeignRule, reading: Reading) -> Translation:
     It is turned around where only that way it matches something, or where the constants then
     stand on the right side, which makes them.
     """
-    found: list[tuple[tuple[int, ...], Translation]] = []
+    translations: list[tuple[tuple[int, ...], Translation]] = []
     clash: ShapeClashError | None = None
     conditions: tuple[str, ...] | None = None
     for flipped in (False, True):
@@ -52,20 +52,20 @@ def translate(rule: ForeignRule, reading: Reading) -> Translation:
             writer = _Writer(_shapes(rule, reading, flipped))
             if conditions is None:  # what the rule needs as it is stated, from left to right
                 conditions = writer.conditions()
-            found.append((writer.preference(), writer.translation(conditions)))
+            translations.append((writer.preference(), writer.translation(conditions)))
         except ShapeClashError as error:
             clash = clash or error
-    if not found:
+    if not translations:
         raise clash or ShapeClashError("the shapes fit at no sizes")
-    return min(found, key=lambda pair: pair[0])[1]
+    return min(translations, key=lambda pair: pair[0])[1]
 
 
 def _shapes(rule: ForeignRule, reading: Reading, flipped: bool) -> Shapes:
     """The shapes of a rule, found for each constant by itself."""
-    apart = separated(rule)
-    shapes = Shapes(apart, reading, flipped)
-    together = merged(apart, shapes)
-    return shapes if together == apart else Shapes(together, reading, flipped)
+    separate = separated(rule)
+    shapes = Shapes(separate, reading, flipped)
+    together = merged(separate, shapes)
+    return shapes if together == separate else Shapes(together, reading, flipped)
 
 
 class _Writer:
@@ -74,10 +74,12 @@ class _Writer:
     def __init__(self, shapes: Shapes) -> None:
         self.shapes, self.rule = shapes, shapes.rule
         self.both = tuple(parts((*shapes.sources, *shapes.targets)))
-        own = inputs(shapes.sources)
-        self.extra = tuple(Variable(name) for name in inputs(shapes.targets) if name not in own)
+        source_names = inputs(shapes.sources)
+        self.extra = tuple(
+            Variable(name) for name in inputs(shapes.targets) if name not in source_names
+        )
         self.names: dict[Term, str] = {}
-        for name in (*own, *(extra.name for extra in self.extra)):
+        for name in (*source_names, *(extra.name for extra in self.extra)):
             self.names[Variable(name)] = self._input_name(Variable(name))
         self.kept = (*self.extra, *_unconnected(shapes.sources))
         self.wide: dict[Atom, str] = {}
@@ -160,15 +162,15 @@ class _Writer:
     def _quotients(self) -> list[tuple[Size, Size]]:
         """The divisions that must leave no rest: groups, and repetitions of an identity."""
         shapes = self.shapes
-        found: set[Atom] = set()
+        atoms: set[Atom] = set()
         for term in self.both:
             if isinstance(term, Apply) and term.operator == "conv2d":
-                found |= {a for a in shapes.group(term).atoms() if a.kind == "exact"}
+                atoms |= {a for a in shapes.group(term).atoms() if a.kind == "exact"}
             elif isinstance(term, Apply) and term.operator in ("iconv", "cpool"):
                 made = shapes.shape(term)
                 if made is not None and not shapes.square_constants:
-                    found |= exact(made.sizes[0], made.sizes[1]).atoms()
-        return [(a.parts[0], a.parts[1]) for a in sorted(found) if a.kind == "exact"]
+                    atoms |= exact(made.sizes[0], made.sizes[1]).atoms()
+        return [(a.parts[0], a.parts[1]) for a in sorted(atoms) if a.kind == "exact"]
 
     def _kept(self) -> list[str]:
         """Statements, the same on both sides, that tie the pattern together.
@@ -183,7 +185,7 @@ class _Writer:
         """The bounds of the right side alone, in sizes as the left side has them."""
         known = self.shapes.known
         early: list[Bound] = []
-        found: list[Bound] = []
+        bounds: list[Bound] = []
         for bound, late in self.shapes.bounds:
             said = Bound(bound.least.replaced(known), bound.most.replaced(known))
             implied = any(
@@ -194,8 +196,8 @@ class _Writer:
             if not late:
                 early.append(said)
             elif not implied and self._can_fail(bound):
-                found.append(said)
-        return found
+                bounds.append(said)
+        return bounds
 
     def _can_fail(self, bound: Bound) -> bool:
         resolve = self.shapes.equalities.resolve
@@ -244,15 +246,15 @@ class _Writer:
 
     def _bound_atoms(self) -> set[Atom]:
         """The unknowns that a shape or an attribute of the left side gives a value."""
-        found: set[Atom] = set()
+        atoms: set[Atom] = set()
         for term in self.names:
             shape = self.shapes.shape(term)
-            found |= {s.atom for s in (shape.sizes if shape else ()) if s.atom is not None}
+            atoms |= {s.atom for s in (shape.sizes if shape else ()) if s.atom is not None}
         for term in parts(self.shapes.sources):
             if isinstance(term, Apply) and term.operator == "conv2d":
                 group = self.shapes.group(term).atom
-                found |= {group} if group else set()
-        return found
+                atoms |= {group} if group else set()
+        return atoms
 
     def _outside(self, length: Size) -> str:
         """A size in terms of the inputs as the left side has them."""
@@ -281,14 +283,14 @@ def _unconnected(outputs: tuple[Term, ...]) -> tuple[Variable, ...]:
     """One input of each output that has no part in common with those before."""
     groups: list[set[Term]] = []
     for output in outputs:
-        own = set(parts((output,)))
-        apart = [group for group in groups if not group & own]
-        groups = [*apart, own.union(*(group for group in groups if group & own))]
-    found = []
+        connected = set(parts((output,)))
+        unaffected = [group for group in groups if not group & connected]
+        groups = [*unaffected, connected.union(*(group for group in groups if group & connected))]
+    representatives = []
     for group in groups[1:]:
         variables = sorted((t for t in group if isinstance(t, Variable)), key=lambda t: t.name)
-        found += variables[:1]
-    return tuple(found)
+        representatives += variables[:1]
+    return tuple(representatives)
 
 
 def _enclosed(text: str) -> str:

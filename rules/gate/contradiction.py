@@ -45,7 +45,7 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     solver.add(*reader.facts())
     if solver.check() != z3.unsat:
         return ()
-    core = {str(one) for one in solver.unsat_core()}
+    core = {str(literal) for literal in solver.unsat_core()}
     return tuple(text for label, text in told.items() if label in core)
 
 
@@ -73,7 +73,7 @@ class _Reader:
         }
 
     def _operators(self, node: str) -> tuple[str, ...]:
-        return next(one.operators for one in self.rule.match if one.name == node)
+        return next(node_.operators for node_ in self.rule.match if node_.name == node)
 
     def facts(self) -> Iterator[Any]:
         """What holds of the numbers by what they are."""
@@ -100,16 +100,16 @@ class _Reader:
                 inner = self.truth(operand)
                 return None if inner is None else z3.Not(inner)
             case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
-                one, other = self.number(left), self.number(right)
-                if one is None or other is None:
+                first, other = self.number(left), self.number(right)
+                if first is None or other is None:
                     return None
                 return {
-                    "=": one == other,
-                    "!=": one != other,
-                    "<": one < other,
-                    "<=": one <= other,
-                    ">": one > other,
-                    ">=": one >= other,
+                    "=": first == other,
+                    "!=": first != other,
+                    "<": first < other,
+                    "<=": first <= other,
+                    ">": first > other,
+                    ">=": first >= other,
                 }[operator]
         return None
 
@@ -139,10 +139,10 @@ class _Reader:
                 inner = self.number(operand)
                 return None if inner is None else -inner
             case Binary("+" | "-" | "*" as operator, left, right):
-                one, other = self.number(left), self.number(right)
-                if one is None or other is None:
+                first, other = self.number(left), self.number(right)
+                if first is None or other is None:
                     return None
-                return {"+": one + other, "-": one - other, "*": one * other}[operator]
+                return {"+": first + other, "-": first - other, "*": first * other}[operator]
         return None
 
     def _integer(self, text: str, *, natural: bool) -> Any:

@@ -28,7 +28,7 @@ def limited(seconds: float) -> Iterator[None]:
     """Raise OutOfTimeError after so many seconds of processor time of this process.
 
     What a solver is asked is answered first. Where the system has no such timer, or another thread
-    than the main one asks, there is no limit: a worker is ended after its real time (parallel.py).
+    than the main one asks, there is no limit: prover_pool.py ends workers by real time.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not _MAIN:
         yield

@@ -23,7 +23,7 @@ from .vacuity import has_no_value, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
 # What needs Z3 or ONNX Runtime is imported within functions: a process that only starts workers
-# (parallel.py) does without.
+# (prover_pool.py) does without.
 if TYPE_CHECKING:
     from ..prover.statement import Outcome, Statement
 
@@ -119,18 +119,18 @@ class _Gate:
         look_at = now() + _LONG_S
         for statement in stated:
             outcome = self.prove_statement(statement, _FIRST_S)
-            found = None
+            difference = None
             if _is_open(outcome):
-                found = self.seek_difference(stated, outcome, _LOOK_S)
-                if found is None and self.remaining() > 0:
+                difference = self.seek_difference(stated, outcome, _LOOK_S)
+                if difference is None and self.remaining() > 0:
                     self.cases.pop()
                     outcome = self.prove_statement(statement, _STATEMENT_S)
             elif now() > look_at:
                 look_at = float("inf")
-                found = self.seek_difference(stated, outcome, _GLANCE_S)
+                difference = self.seek_difference(stated, outcome, _GLANCE_S)
             outcomes.append(outcome)
-            if found is not None:
-                return self.refuted(found)
+            if difference is not None:
+                return self.refuted(difference)
             if _is_open(outcome):
                 return self.not_proved(stated, outcomes)
         if all(outcome.vacuous for outcome in outcomes):
@@ -143,7 +143,7 @@ class _Gate:
     def speaks_of_no_values(stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> bool:
         """Whether both sides agree for want of anything that could differ, in every case."""
         pairs = zip(stated, outcomes, strict=True)
-        return all(outcome.vacuous or has_no_value(one) for one, outcome in pairs)
+        return all(outcome.vacuous or has_no_value(pair) for pair, outcome in pairs)
 
     def seek_difference(
         self, stated: Sequence[Statement], outcome: Outcome, seconds: float
@@ -153,8 +153,10 @@ class _Gate:
             return None
         return _counterexample(self.rule, stated, min(seconds, self.search), outcome)
 
-    def refuted(self, found: Counterexample) -> Verdict:
-        verdict = replace(self.answer("refuted", found.summary), counterexample=found)
+    def refuted(self, counterexample: Counterexample) -> Verdict:
+        verdict = replace(
+            self.answer("refuted", counterexample.summary), counterexample=counterexample
+        )
         return self.with_conditions_sought(verdict)
 
     def prove_statement(self, statement: Statement, seconds: float) -> Outcome:
@@ -162,11 +164,11 @@ class _Gate:
         from ..prover.prove import prove
         from ..prover.statement import Outcome
 
-        left = self.remaining()
-        if left <= 0:
+        remaining_s = self.remaining()
+        if remaining_s <= 0:
             outcome = Outcome("open", "there was no time left for it")
         else:
-            outcome = prove(statement, min(seconds, left))
+            outcome = prove(statement, min(seconds, remaining_s))
             outcome = replace(outcome, reason=worded(outcome.reason, statement))
         never = outcome.vacuous
         status = "proved" if never else outcome.status
@@ -215,14 +217,14 @@ class _Gate:
             solver=f"z3 {z3_release()}",
             rechecker=None if release is None else f"cvc5 {release}",
         )
-        if against := [one for one in checked if one.opinion == "disagree"]:
+        if against := [obligation for obligation in checked if obligation.opinion == "disagree"]:
             reason = f"Z3 and cvc5 disagree on: {against[0].purpose} ({against[0].title})"
             return replace(verdict, status="unknown", reason=reason, algebras=())
-        found = _contradiction(self.rule, stated)
-        if found is not None:
-            reason = f"it was proved, and yet a counterexample was found: {found.summary}"
+        counterexample = _contradiction(self.rule, stated)
+        if counterexample is not None:
+            reason = f"it was proved, and yet a counterexample was found: {counterexample.summary}"
             return replace(
-                verdict, status="unknown", reason=reason, algebras=(), counterexample=found
+                verdict, status="unknown", reason=reason, algebras=(), counterexample=counterexample
             )
         if problem := discontinuity_problem(self.rule, stated):
             return replace(verdict, status="refused", reason=problem, algebras=())
@@ -235,8 +237,12 @@ class _Gate:
         last = outcomes[-1]
         reason = f"{stated[len(outcomes) - 1].title}: {last.reason}".removeprefix(": ")
         verdict = self.answer("unknown", reason)
-        found = _counterexample(self.rule, stated, self.search, last)
-        return self.with_conditions_sought(verdict) if found is None else self.refuted(found)
+        counterexample = _counterexample(self.rule, stated, self.search, last)
+        return (
+            self.with_conditions_sought(verdict)
+            if counterexample is None
+            else self.refuted(counterexample)
+        )
 
     # ---- where the region of a partial equivalence is not given
     def with_region_sought(self) -> Verdict:
@@ -246,13 +252,13 @@ class _Gate:
         changed = with_region(self.rule, max(self.remaining(), 1.0))
         if changed is None:
             return self.answer("unknown", "its region is not given, and none was found")
-        found = expression_text(changed.region) if changed.region is not None else ""
+        region_text = expression_text(changed.region) if changed.region is not None else ""
         until = now() + max(self.remaining(), _RECHECK_S)
         verdict = _Gate(changed, until, self.search, self.recheck_timeout, 0.0).verdict()
         if verdict.status not in ("proved", "bounded"):
-            why = f"its region is not given; with `except {found}` it is {verdict.status}"
+            why = f"its region is not given; with `except {region_text}` it is {verdict.status}"
             return self.answer("unknown", f"{why}: {verdict.reason}")
-        condition = f"partial except {found}"
+        condition = f"partial except {region_text}"
         reason = f"its region is not given; with `equal {condition}` it is {verdict.status}"
         return replace(self.answer("unknown", reason), conditions=(condition,))
 
@@ -264,14 +270,14 @@ class _Gate:
         from .inference.condition_candidates import with_conditions
         from .inference.preconditions import infer_conditions
 
-        found = infer_conditions(self.rule, self.infer)
-        changed = with_conditions(self.rule, found) if found else None
-        if not found or changed is None:
+        conditions = infer_conditions(self.rule, self.infer)
+        changed = with_conditions(self.rule, conditions) if conditions else None
+        if not conditions or changed is None:
             return verdict
         again = _Gate(changed, now() + self.infer, 0.0, self.recheck_timeout, 0.0)
         if again.verdict().status not in ("proved", "bounded"):
             return verdict
-        return replace(verdict, conditions=found)
+        return replace(verdict, conditions=conditions)
 
 
 def _is_open(outcome: Outcome) -> bool:

@@ -87,9 +87,9 @@ def mutants(rules: Sequence[Rule], count: int, seed: int) -> list[Mutant]:
     rng = random.Random(seed)
 
     def shuffled(rule: Rule) -> Iterator[Mutant]:
-        found = list(mutants_of(rule))  # made where one is drawn: of all rules that takes a minute
-        rng.shuffle(found)
-        yield from found
+        drawn = list(mutants_of(rule))  # made where one is drawn: of all rules that takes a minute
+        rng.shuffle(drawn)
+        yield from drawn
 
     waiting = [shuffled(rule) for rule in rng.sample(list(rules), len(rules))]
     drawn: list[Mutant] = []
@@ -128,19 +128,19 @@ def _changes(rule: Rule) -> Iterator[Change]:
         for change, region in variants(rule.region):
             yield f"except: {change}", replace(rule, region=region)
     for side in ("match", "rewrite", "correct"):
-        for at, node in enumerate(getattr(rule, side)):
+        for i, node in enumerate(getattr(rule, side)):
             for change, nodes in _of_node(node, on_left=side == "match"):
-                yield change, _with(rule, side, at, nodes)
-    for at, node in enumerate(rule.rewrite):
-        yield from _dropped(rule, at, node)
-    for at, alias in enumerate(rule.aliases):
+                yield change, _with(rule, side, i, nodes)
+    for i, node in enumerate(rule.rewrite):
+        yield from _dropped(rule, i, node)
+    for i, alias in enumerate(rule.aliases):
         for change, source in _of_input(alias.source):
             changed = replace(alias, source=source)
-            yield change, replace(rule, aliases=_put(rule.aliases, at, changed))
+            yield change, replace(rule, aliases=_put(rule.aliases, i, changed))
 
 
-def _with(rule: Rule, side: str, at: int, node: PatternNode) -> Rule:
-    nodes = _put(getattr(rule, side), at, node)
+def _with(rule: Rule, side: str, i: int, node: PatternNode) -> Rule:
+    nodes = _put(getattr(rule, side), i, node)
     match side:
         case "match":
             return replace(rule, match=nodes)
@@ -150,73 +150,73 @@ def _with(rule: Rule, side: str, at: int, node: PatternNode) -> Rule:
             return replace(rule, correct=nodes)
 
 
-def _put(items: tuple[T, ...], at: int, item: T) -> tuple[T, ...]:
-    return (*items[:at], item, *items[at + 1 :])
+def _put(items: tuple[T, ...], i: int, item: T) -> tuple[T, ...]:
+    return (*items[:i], item, *items[i + 1 :])
 
 
 # ------------------------------------------------------------------------- what `given` says
 
 
 def _of_conditions(rule: Rule) -> Iterator[Change]:
-    for at, condition in enumerate(rule.given):
-        rest = (*rule.given[:at], *rule.given[at + 1 :])
+    for i, condition in enumerate(rule.given):
+        rest = (*rule.given[:i], *rule.given[i + 1 :])
         yield f"drop {expression_text(condition)}", replace(rule, given=rest)
         for change, other in variants(condition):
-            yield change, replace(rule, given=_put(rule.given, at, other))
+            yield change, replace(rule, given=_put(rule.given, i, other))
 
 
 def _of_operands(rule: Rule) -> Iterator[Change]:
-    for at, operand in enumerate(rule.operands):
+    for i, operand in enumerate(rule.operands):
         spelled = operand_text(operand)
         if operand.shape is not None:
             bare = replace(operand, shape=None)
-            yield f"drop the shape of {spelled}", _declared(rule, at, bare)
+            yield f"drop the shape of {spelled}", _declared(rule, i, bare)
             for place, size in enumerate(operand.shape):
                 for change, other in variants(size):
                     shape = _put(operand.shape, place, other)
-                    yield change, _declared(rule, at, replace(operand, shape=shape))
+                    yield change, _declared(rule, i, replace(operand, shape=shape))
         if operand.dtypes:
             bare = replace(operand, dtypes=())
-            yield f"drop the types of {spelled}", _declared(rule, at, bare)
+            yield f"drop the types of {spelled}", _declared(rule, i, bare)
         if operand.default is not None:
             for change, default in variants(operand.default):
-                yield change, _declared(rule, at, replace(operand, default=default))
+                yield change, _declared(rule, i, replace(operand, default=default))
 
 
-def _declared(rule: Rule, at: int, operand: object) -> Rule:
-    return replace(rule, operands=_put(rule.operands, at, operand))  # type: ignore[arg-type]
+def _declared(rule: Rule, i: int, operand: object) -> Rule:
+    return replace(rule, operands=_put(rule.operands, i, operand))  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------------- statements
 
 
 def _of_node(node: PatternNode, *, on_left: bool) -> Iterator[tuple[str, PatternNode]]:
-    for at, (name, value) in enumerate(node.attributes):
+    for i, (name, value) in enumerate(node.attributes):
         for change, other in variants(value):
-            changed = _put(node.attributes, at, (name, other))
+            changed = _put(node.attributes, i, (name, other))
             yield f"{node.op_type} {name}: {change}", replace(node, attributes=changed)
         if not on_left:
-            rest = (*node.attributes[:at], *node.attributes[at + 1 :])
+            rest = (*node.attributes[:i], *node.attributes[i + 1 :])
             yield f"{node.op_type}: drop {name}", replace(node, attributes=rest)
     if node.rest is not None and not on_left:
         yield f"{node.op_type}: drop *{node.rest}", replace(node, rest=None)
     if (sibling := SIBLINGS.get(node.op_type)) and not node.domain and not node.choices:
         yield f"{node.op_type} becomes {sibling}", replace(node, op_type=sibling)
-    for at in range(len(node.inputs) - 1):
-        one, two = node.inputs[at : at + 2]
-        swapped = (*node.inputs[:at], two, one, *node.inputs[at + 2 :])
-        yield f"{node.op_type}: swap operands {at} and {at + 1}", replace(node, inputs=swapped)
-        twice = (*node.inputs[:at], one, one, *node.inputs[at + 2 :])
-        yield f"{node.op_type}: operand {at} twice", replace(node, inputs=twice)
-    for at, given in enumerate(node.inputs):
+    for i in range(len(node.inputs) - 1):
+        first, two = node.inputs[i : i + 2]
+        swapped = (*node.inputs[:i], two, first, *node.inputs[i + 2 :])
+        yield f"{node.op_type}: swap operands {i} and {i + 1}", replace(node, inputs=swapped)
+        twice = (*node.inputs[:i], first, first, *node.inputs[i + 2 :])
+        yield f"{node.op_type}: operand {i} twice", replace(node, inputs=twice)
+    for i, given in enumerate(node.inputs):
         for change, changed_input in _of_input(given):
-            changed_inputs = _put(node.inputs, at, changed_input)
+            changed_inputs = _put(node.inputs, i, changed_input)
             yield f"{node.op_type}: {change}", replace(node, inputs=changed_inputs)
-    for at in range(len(node.outputs) - 1):
+    for i in range(len(node.outputs) - 1):
         outputs: list[Output] = list(node.outputs)
-        outputs[at], outputs[at + 1] = outputs[at + 1], outputs[at]
+        outputs[i], outputs[i + 1] = outputs[i + 1], outputs[i]
         yield (
-            f"{node.op_type}: swap outputs {at} and {at + 1}",
+            f"{node.op_type}: swap outputs {i} and {i + 1}",
             replace(node, outputs=tuple(outputs)),
         )
 
@@ -227,7 +227,7 @@ def _of_input(given: Input) -> Iterator[tuple[str, Input]]:
             yield change, replace(given, literal=other)
 
 
-def _dropped(rule: Rule, at: int, node: PatternNode) -> Iterator[Change]:
+def _dropped(rule: Rule, i: int, node: PatternNode) -> Iterator[Change]:
     """Leave a node of the right side out: what read its output reads its first operand."""
     if len(node.outputs) != 1 or node.outputs[0].star or not node.inputs:
         return
@@ -236,7 +236,7 @@ def _dropped(rule: Rule, at: int, node: PatternNode) -> Iterator[Change]:
         return
     rest = [
         replace(other, inputs=tuple(kept if i.value == gone else i for i in other.inputs))
-        for other in (*rule.rewrite[:at], *rule.rewrite[at + 1 :])
+        for other in (*rule.rewrite[:i], *rule.rewrite[i + 1 :])
     ]
     aliases = rule.aliases
     if gone in rule.outputs:
@@ -265,12 +265,12 @@ def _expressions(expression: Expression) -> Iterator[Expression]:
             if value:
                 yield Literal(-value)
         case ListOf(items):
-            for at in range(len(items) - 1):
-                yield ListOf((*items[:at], items[at + 1], items[at], *items[at + 2 :]))
-            for at in range(len(items)):
-                yield ListOf((*items[:at], *items[at + 1 :]))
-            for at, item in enumerate(items):
-                yield from (ListOf(_put(items, at, other)) for other in _expressions(item))
+            for i in range(len(items) - 1):
+                yield ListOf((*items[:i], items[i + 1], items[i], *items[i + 2 :]))
+            for i in range(len(items)):
+                yield ListOf((*items[:i], *items[i + 1 :]))
+            for i, item in enumerate(items):
+                yield from (ListOf(_put(items, i, other)) for other in _expressions(item))
         case Call(function, arguments):
             if function in ("inverse", "axis"):
                 yield arguments[0]
@@ -279,12 +279,12 @@ def _expressions(expression: Expression) -> Iterator[Expression]:
             if function in ("plus", "times", "take", "drop", "min", "max"):
                 other = {"plus": "times", "times": "plus", "take": "drop", "drop": "take"}
                 yield Call(other.get(function, {"min": "max"}.get(function, "min")), arguments)
-            for at, argument in enumerate(arguments):
+            for i, argument in enumerate(arguments):
                 for changed in _expressions(argument):
-                    yield Call(function, _put(arguments, at, changed))
+                    yield Call(function, _put(arguments, i, changed))
         case Index(of, items):
-            for at, item in enumerate(items):
-                yield from (Index(of, _put(items, at, other)) for other in _expressions(item))
+            for i, item in enumerate(items):
+                yield from (Index(of, _put(items, i, other)) for other in _expressions(item))
         case Unary(operator, operand):
             yield operand
             yield from (Unary(operator, other) for other in _expressions(operand))

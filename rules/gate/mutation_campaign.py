@@ -19,7 +19,7 @@ from ..prover.cases.case_split import IllTyped, statements
 from .counterexample.fuzz import fuzz
 from .counterexample.refute import refute
 from .mutants import Mutant, mutants
-from .parallel import prove_rules
+from .prover_pool import prove_rules
 from .verdict import Counterexample, Verdict
 
 # static: no rule any more, or refused for its form; refuted: with numbers; unknown: neither proved
@@ -51,12 +51,12 @@ class Campaign:
 
     def count(self) -> dict[Fate, int]:
         """Count the mutants of each fate."""
-        counted = Counter(one.fate for one in self.judged)
+        counted = Counter(judgement.fate for judgement in self.judged)
         return {fate: counted[fate] for fate in FATES}
 
     def of(self, fate: Fate) -> tuple[Judged, ...]:
         """Return the mutants of one fate."""
-        return tuple(one for one in self.judged if one.fate == fate)
+        return tuple(judgement for judgement in self.judged if judgement.fate == fate)
 
 
 def mutate(
@@ -113,17 +113,17 @@ def _judge(mutant: Mutant, verdict: Verdict | None, search: float, seed: int) ->
             )
         case "unknown":
             return Judged(mutant, "unknown", verdict.reason, seconds=verdict.seconds)
-    found = against(mutant.rule, search, seed)
-    if found is None:
+    counterexample = against(mutant.rule, search, seed)
+    if counterexample is None:
         return Judged(mutant, "equivalent", seconds=verdict.seconds)
-    return Judged(mutant, "accepted", found.summary, found, verdict.seconds)
+    return Judged(mutant, "accepted", counterexample.summary, counterexample, verdict.seconds)
 
 
 def against(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
     """Search for numbers on which a rule's sides differ, whatever was proved of it."""
-    found = fuzz(rule, seconds, seed)
-    if found is not None:
-        return found
+    counterexample = fuzz(rule, seconds, seed)
+    if counterexample is not None:
+        return counterexample
     try:
         stated = statements(rule)
     except (IllTyped, TensologError):

@@ -102,15 +102,15 @@ def draw_sides(rule: Rule, count: int, seed: int, dtype: str) -> list[SideModels
     """
     if not _has(rule, dtype):
         return []
-    found = []
+    drawn = []
     for instance in instances(rule, count, seed, dtype):
         both = sides_of(instance)
         if not _is_model(both.source):
             continue
         types = {o.dtype for o in both.operands if o.dtype.startswith("float")}
         if min(types, key=_length, default="float32") == dtype:
-            found.append(both)
-    return found
+            drawn.append(both)
+    return drawn
 
 
 def _is_model(model: onnx.ModelProto) -> bool:
@@ -138,7 +138,7 @@ def in_types_that_run(rule: Rule) -> Rule:
     for operand in rule.operands:
         types = types_of(operand.dtypes)
         if "bfloat16" in types and "float32" not in types:
-            shown = tuple("float32" if one == "bfloat16" else one for one in types)
+            shown = tuple("float32" if dtype == "bfloat16" else dtype for dtype in types)
             operand = replace(operand, dtypes=shown)
         operands.append(operand)
     return replace(rule, operands=tuple(operands))
@@ -210,7 +210,7 @@ def _is_zero(array: Array | None) -> bool:
 def _operands(instance: Instance) -> tuple[Operand, ...]:
     graph = instance.view.model.graph
     domains, fixed = _domains(instance), _fixed(instance)
-    found = [
+    operands = [
         Operand(
             info.name,
             dtype_name(info.type.tensor_type.elem_type),
@@ -222,8 +222,8 @@ def _operands(instance: Instance) -> tuple[Operand, ...]:
     for name, array in instance.view.constants.items():
         if array.dtype.kind == "f" and name not in fixed:
             shape = tuple(map(int, array.shape))
-            found.append(Operand(name, str(array.dtype), shape, domains.get(name, "any")))
-    return tuple(found)
+            operands.append(Operand(name, str(array.dtype), shape, domains.get(name, "any")))
+    return tuple(operands)
 
 
 def _fixed(instance: Instance) -> set[str]:
@@ -331,7 +331,9 @@ class _Steps:
     def __init__(self, model: onnx.ModelProto, refusal: type[Exception]) -> None:
         graph = infer_shapes(model).graph
         known = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
-        self.constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
+        self.constants = {
+            tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer
+        }
         self.outputs = [info.name for info in graph.output]
         self.steps = []
         for node in graph.node:

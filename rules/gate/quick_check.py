@@ -54,10 +54,10 @@ def quick_check(rule: Rule, seconds: float = SECONDS) -> QuickCheck:
 
     def seen(status: Literal["sound", "refused", "refuted"], reason: str = "") -> QuickCheck:
         took = time.monotonic() - began
-        return QuickCheck(rule.name, status, reason, tuple(notes), found, took)
+        return QuickCheck(rule.name, status, reason, tuple(notes), counterexample, took)
 
     notes = list(form_problems(rule))
-    found: Counterexample | None = None
+    counterexample: Counterexample | None = None
     if problem := static_problem(rule):
         return seen("refused", problem)
     stated: list[Statement] = []
@@ -72,15 +72,15 @@ def quick_check(rule: Rule, seconds: float = SECONDS) -> QuickCheck:
     regionless = rule.equal == "partial" and rule.region is None
     if regionless:
         notes.append("its region is not given: `tensolog rules prove` looks for one")
-    found = fuzz(rule, seconds / 2)
-    if found is None and stated and not regionless:
-        found = refute(rule, stated, seconds / 2)
-    if found is not None:
-        return seen("refuted", found.summary)
+    counterexample = fuzz(rule, seconds / 2)
+    if counterexample is None and stated and not regionless:
+        counterexample = refute(rule, stated, seconds / 2)
+    if counterexample is not None:
+        return seen("refuted", counterexample.summary)
     record = floating_record(rule, stated, samples=_SAMPLES, timeout=min(1.0, seconds))
     if not record.roundings and promise(rule) != "partial":
         notes.append("ONNX Runtime runs no instance of it: has its left side ever a value?")
     if record.problems:
-        found = record.counterexample
+        counterexample = record.counterexample
         return seen("refused", f"in floating point: {refusal(rule, record)}")
     return seen("sound")

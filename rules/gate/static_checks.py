@@ -37,14 +37,14 @@ def static_problem(rule: Rule) -> str:
 
 def form_problems(rule: Rule) -> tuple[str, ...]:
     """Say what a reader would miss: a source, a comment that opens with the name, a known verb."""
-    found = []
+    problems = []
     if not rule.sources:
-        found.append("it has no source: add `source [name]`, or derive it in the comment")
+        problems.append("it has no source: add `source [name]`, or derive it in the comment")
     if not rule.comment.startswith(f"# {rule.name} "):
-        found.append(f"its comment should open with `# {rule.name} `")
+        problems.append(f"its comment should open with `# {rule.name} `")
     if not rule.name.startswith(VERBS):
-        found.append(f"its name should start with a verb: {', '.join(VERBS)}")
-    return tuple(found)
+        problems.append(f"its name should start with a verb: {', '.join(VERBS)}")
+    return tuple(problems)
 
 
 # ------------------------------------------------------------------------------- conditions
@@ -68,10 +68,14 @@ def impossible(rule: Rule) -> str:
             return _together(part, against)
     if problem := _empty_range(said):
         return problem
-    found = contradictory(rule)
-    if len(found) == 1:
-        return f"its condition {found[0]} never holds"
-    return f"{', '.join(found[:-1])} and {found[-1]} can't hold together" if found else ""
+    contradiction = contradictory(rule)
+    if len(contradiction) == 1:
+        return f"its condition {contradiction[0]} never holds"
+    return (
+        f"{', '.join(contradiction[:-1])} and {contradiction[-1]} can't hold together"
+        if contradiction
+        else ""
+    )
 
 
 def _parts(condition: Expression) -> Iterator[Expression]:
@@ -83,8 +87,8 @@ def _parts(condition: Expression) -> Iterator[Expression]:
             yield condition
 
 
-def _together(one: Expression, other: Expression) -> str:
-    return f"{expression_text(one)} and {expression_text(other)} can't hold together"
+def _together(expression: Expression, other: Expression) -> str:
+    return f"{expression_text(expression)} and {expression_text(other)} can't hold together"
 
 
 def _holds(condition: Expression) -> bool | None:
@@ -128,9 +132,9 @@ def _empty_range(said: list[Expression]) -> str:
             bound = (float(value), operator == "<", part)
             upper[name] = min(upper.get(name, bound), bound, key=lambda b: (b[0], not b[1]))
     for name in lower.keys() & upper.keys():
-        (low, open_low, one), (high, open_high, other) = lower[name], upper[name]
+        (low, open_low, first), (high, open_high, other) = lower[name], upper[name]
         if low > high or (low == high and (open_low or open_high)):
-            return _together(one, other)
+            return _together(first, other)
     return ""
 
 
@@ -192,7 +196,7 @@ def _types(model: onnx.ModelProto) -> dict[str, Type]:
         inferred = infer_shapes(bare, strict=True)
     except Exception:  # whether the operator is defined there is for the fuzzer to see
         return {}
-    found: dict[str, Type] = {}
+    types: dict[str, Type] = {}
     for info in inferred.graph.output:
         tensor = info.type.tensor_type
         if not tensor.elem_type:
@@ -200,8 +204,8 @@ def _types(model: onnx.ModelProto) -> dict[str, Type]:
         sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         known = tensor.HasField("shape") and None not in sizes
         shape = tuple(size for size in sizes if size is not None)
-        found[info.name] = (dtype_name(tensor.elem_type), shape if known else None)
-    return found
+        types[info.name] = (dtype_name(tensor.elem_type), shape if known else None)
+    return types
 
 
 def _shape(shape: tuple[int, ...]) -> str:

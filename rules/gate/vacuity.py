@@ -28,18 +28,18 @@ def same_program(rule: Rule) -> bool:
 def _written_out(
     nodes: Sequence[PatternNode], aliases: dict[str, Input], outputs: Sequence[str]
 ) -> tuple[object, ...]:
-    makers = {o.value: (node, at) for node in nodes for at, o in enumerate(node.outputs)}
+    makers = {o.value: (node, i) for node in nodes for i, o in enumerate(node.outputs)}
 
     def value(name: str) -> object:
         if name in aliases:
             return argument(aliases[name])
         if name not in makers:
             return name
-        node, at = makers[name]
+        node, output = makers[name]
         attributes = tuple(sorted((key, repr(said)) for key, said in node.attributes))
         inputs = tuple(argument(given) for given in node.inputs)
         stars = tuple(o.star for o in node.outputs)
-        return (at, stars, node.operator, node.choices, attributes, node.rest, inputs)
+        return (output, stars, node.operator, node.choices, attributes, node.rest, inputs)
 
     def argument(given: Input) -> object:
         if given.value is None:
@@ -57,11 +57,13 @@ def has_no_value(statement: Statement) -> bool:
     """
     from .counterexample.symbol_values import unsatisfiable  # loads Z3
 
-    shapes = {one.name: one.shape for one in statement.operands}
-    shapes |= {one.name: one.shape for one in statement.definitions}
+    shapes = {operand.name: operand.shape for operand in statement.operands}
+    shapes |= {definition.name: definition.shape for definition in statement.definitions}
     return bool(statement.equations) and all(
-        unsatisfiable(statement, list(_Needs(statement).element(one.source, shapes[one.source])))
-        for one in statement.equations
+        unsatisfiable(
+            statement, list(_Needs(statement).element(equation.source, shapes[equation.source]))
+        )
+        for equation in statement.equations
     )
 
 
@@ -72,8 +74,8 @@ class _Needs:
     """
 
     def __init__(self, statement: Statement) -> None:
-        self.operands = {one.name: one for one in statement.operands}
-        self.definitions = {one.name: one for one in statement.definitions}
+        self.operands = {operand.name: operand for operand in statement.operands}
+        self.definitions = {definition.name: definition for definition in statement.definitions}
         self.numbers = count()
 
     def element(self, tensor: str, shape: Sequence[Term]) -> Iterator[Term]:
@@ -98,8 +100,8 @@ class _Needs:
                 for index in indices:
                     yield from self._value(index, known)
                 yield from self._read(tensor, [self._index(index, known) for index in indices])
-            case Apply("and" | "or", (left, _)):
-                yield from self._value(left, known)
+            case Apply("and" | "or", (first, _)):
+                yield from self._value(first, known)
             case Apply(_, arguments):
                 for argument in arguments:
                     yield from self._value(argument, known)
@@ -108,7 +110,7 @@ class _Needs:
                 chosen = self._index(condition, known)
                 for turn, part in ((Apply("not", (chosen,)), then), (chosen, otherwise)):
                     if needs := list(self._value(part, known)):
-                        both = reduce(lambda one, other: Apply("and", (one, other)), needs)
+                        both = reduce(lambda first, other: Apply("and", (first, other)), needs)
                         yield Apply("or", (turn, both))
 
     def _index(self, term: Term, known: Mapping[Variable, Term]) -> Term:
@@ -117,15 +119,19 @@ class _Needs:
             case Variable():
                 return known.get(term, term)
             case Apply(function, arguments):
-                return Apply(function, tuple(self._index(one, known) for one in arguments))
+                return Apply(
+                    function, tuple(self._index(argument, known) for argument in arguments)
+                )
             case Select(condition, then, otherwise):
-                parts = (self._index(one, known) for one in (condition, then, otherwise))
+                parts = (self._index(part, known) for part in (condition, then, otherwise))
                 return Select(*parts)
             case Read(tensor, indices):
                 places = tuple(self._index(index, known) for index in indices)
                 if tensor in self.definitions:
-                    one = self.definitions[tensor]
-                    return self._index(one.value, dict(zip(one.indices, places, strict=True)))
+                    definition = self.definitions[tensor]
+                    return self._index(
+                        definition.value, dict(zip(definition.indices, places, strict=True))
+                    )
                 kind = "integer" if self.operands[tensor].algebra == "integer" else "real"
                 return Symbol(str(Read(tensor, places)), kind)
             case Reduce():

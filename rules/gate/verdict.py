@@ -75,26 +75,26 @@ class FloatingRecord:
     @property
     def status(self) -> Literal["exact", "tested", "rounds", "unmeasured", "unsafe", "broken"]:
         """Sum up: bits proved equal, or equal in all runs; rounded; never run; unsafe; broken."""
-        verdicts = {one.verdict for one in self.roundings}
+        verdicts = {rounding.verdict for rounding in self.roundings}
         if "unsafe" in verdicts:
             return "unsafe"
         if self.problems:
             return "broken"
-        if self.bits and all(one.result == "proved" and not one.finite for one in self.bits):
+        if self.bits and all(bit.result == "proved" and not bit.finite for bit in self.bits):
             return "exact"
         if not verdicts:
             return "unmeasured"
-        kept = all(one.verdict == "kept" for one in self.specials)
+        kept = all(special.verdict == "kept" for special in self.specials)
         return "tested" if verdicts == {"equal"} and kept else "rounds"
 
     def summary(self) -> dict[str, object]:
         """Sum the record up for the ledger: the largest ratio by family, what differs, the bits."""
         worst: dict[str, float] = {}
-        for one in self.roundings:
-            if one.dtype == "float32":
-                worst[one.family] = float(f"{one.max_ratio:.3g}")
-        differ = sorted({one.kind for one in self.specials if one.verdict != "kept"})
-        bits = {one.dtype: one.result + (" finite" if one.finite else "") for one in self.bits}
+        for rounding in self.roundings:
+            if rounding.dtype == "float32":
+                worst[rounding.family] = float(f"{rounding.max_ratio:.3g}")
+        differ = sorted({special.kind for special in self.specials if special.verdict != "kept"})
+        bits = {bit.dtype: bit.result + (" finite" if bit.finite else "") for bit in self.bits}
         return {
             "status": self.status,
             "ratio": worst,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from ..gate.inference.condition_candidates import with_conditions
-from ..gate.parallel import Provers
+from ..gate.prover_pool import Provers
 from ..gate.verdict import Verdict
 from ..language import schemas
 from ..language.canonical_text import rule_text as formatted

@@ -56,14 +56,14 @@ def expression_text(expression: Expression, strength: int = 0) -> str:
         case Index(of, items):
             return f"{expression_text(of, 8)}[{', '.join(map(expression_text, items))}]"
         case Unary("-", operand):
-            text, own = f"-{expression_text(operand, 7)}", 7
+            text, binding = f"-{expression_text(operand, 7)}", 7
         case Unary(operator, operand):
-            text, own = f"{operator} {expression_text(operand, 3)}", 3
+            text, binding = f"{operator} {expression_text(operand, 3)}", 3
         case Binary(operator, left, right):
-            own = STRENGTH[operator]
-            low = own + 1 if own == 4 else own  # comparisons don't chain
-            text = f"{expression_text(left, low)} {operator} {expression_text(right, own + 1)}"
-    return f"({text})" if own < strength else text
+            binding = STRENGTH[operator]
+            low = binding + 1 if binding == 4 else binding  # comparisons don't chain
+            text = f"{expression_text(left, low)} {operator} {expression_text(right, binding + 1)}"
+    return f"({text})" if binding < strength else text
 
 
 def operand_text(operand: Operand) -> str:
@@ -104,7 +104,7 @@ def operation_text(node: PatternNode) -> str:
 
 
 def _block(title: str, statements: list[tuple[str, str]]) -> list[str]:
-    width = max(len(left) for left, _ in statements)
+    width = max(len(output) for output, _ in statements)
     return [f"  {title}", *(f"    {left:<{width}} = {right}" for left, right in statements)]
 
 

@@ -79,37 +79,37 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
         for operator in node.choices:
             _check_operator(rule, replace(node, op_type=operator, choices=()))
         return
-    at = (node.line, node.column)
+    position = (node.line, node.column)
     if node.domain in DOMAINS and rule.target is None:
         hint = "say which runtime the rule is for: `target onnxruntime-cpu`"
-        _refuse(rule, f"{node.operator} is no operator of ONNX", hint, *at)
+        _refuse(rule, f"{node.operator} is no operator of ONNX", hint, *position)
     if node.domain not in ("", "ai.onnx.ml", *DOMAINS):
         return  # onnx has no schema of them
     known = schemas.versions(node.operator, rule.opset_from, rule.opset_to)
     if not known:
         if schemas.versions(node.operator):
-            _refuse(rule, f"{node.operator} is not in these opsets", "widen `opset`", *at)
+            _refuse(rule, f"{node.operator} is not in these opsets", "widen `opset`", *position)
         hint = _closest(node.op_type, schemas.names(node.domain))
-        _refuse(rule, f"there is no operator {node.operator}", hint, *at)
+        _refuse(rule, f"there is no operator {node.operator}", hint, *position)
     attributes = schemas.attribute_names(node.operator, rule.opset_from, rule.opset_to)
     for name, _ in node.attributes:
         if name not in attributes:
             hint = _closest(name, attributes)
-            _refuse(rule, f"{node.operator} has no attribute '{name}'", hint, *at)
+            _refuse(rule, f"{node.operator} has no attribute '{name}'", hint, *position)
     if len(node.inputs) > max(s.max_input for s in known):
         most = max(s.max_input for s in known)
-        _refuse(rule, f"{node.operator} takes {most} inputs", "drop the others", *at)
+        _refuse(rule, f"{node.operator} takes {most} inputs", "drop the others", *position)
     if len(node.outputs) > max(s.max_output for s in known):
         most = max(s.max_output for s in known)
-        _refuse(rule, f"{node.operator} has {most} outputs", "drop the others", *at)
+        _refuse(rule, f"{node.operator} has {most} outputs", "drop the others", *position)
     if node.each:
         if not any(item.star for item in node.inputs) or not all(o.star for o in node.outputs):
             hint = "write `*B = each Op(*A)`: a node for each item of a list"
-            _refuse(rule, "`each` goes from lists to lists", hint, *at)
+            _refuse(rule, "`each` goes from lists to lists", hint, *position)
         return
     stars = [i for i in node.inputs if i.star]
     if stars and not schemas.is_variadic(node.operator):
-        _refuse(rule, f"{node.operator} has no variable inputs", "name them one by one", *at)
+        _refuse(rule, f"{node.operator} has no variable inputs", "name them one by one", *position)
 
 
 def _check_match(rule: Rule) -> None:
@@ -171,18 +171,20 @@ def _check_operands(rule: Rule) -> None:
     matched = {value for node in rule.match for value in _values(node)}
     optional = optional_values(rule)
     for operand in rule.operands:
-        at = (operand.line, operand.column)
+        position = (operand.line, operand.column)
         if operand.name not in matched:
             hint = _closest(operand.name, matched)
-            _refuse(rule, f"{operand.name} is not in the match", hint, *at)
+            _refuse(rule, f"{operand.name} is not in the match", hint, *position)
         for name in operand.dtypes:
             if name not in ELEMENT_TYPES:
-                _refuse(rule, f"'{name}' is no element type", _closest(name, ELEMENT_TYPES), *at)
+                _refuse(
+                    rule, f"'{name}' is no element type", _closest(name, ELEMENT_TYPES), *position
+                )
         if operand.default is not None and operand.name not in optional:
             hint = f"write {operand.name}? in the match"
-            _refuse(rule, f"{operand.name} has a default but can't be absent", hint, *at)
+            _refuse(rule, f"{operand.name} has a default but can't be absent", hint, *position)
         if sum(isinstance(size, Star) for size in operand.shape or ()) > 1:
-            _refuse(rule, f"{operand.name} has two lists of dimensions", "keep one", *at)
+            _refuse(rule, f"{operand.name} has two lists of dimensions", "keep one", *position)
 
 
 def _check_rewrite(rule: Rule) -> None:
@@ -197,37 +199,37 @@ def _check_rewrite(rule: Rule) -> None:
     constants |= {i.value for n in rule.match for i in n.inputs if i.literal and i.value}
     made: set[str] = set()
     for node in rule.rewrite:
-        at = (node.line, node.column)
+        position = (node.line, node.column)
         for item in node.inputs:
             if item.value is None:
                 continue
             if item.value not in matched | made:
                 reason = f"{item.value} is used before it is made"
-                _refuse(rule, reason, _closest(item.value, matched | made), *at)
-            _check_use(rule, item.value, made, interior, at)
+                _refuse(rule, reason, _closest(item.value, matched | made), *position)
+            _check_use(rule, item.value, made, interior, position)
             present = item.optional or item.value in made or item.value not in optional
             if not present and rule.operand(item.value).default is None:
                 hint = f"write {item.value}?, or give it a `default` in `given`"
-                _refuse(rule, f"{item.value} may be absent", hint, *at)
+                _refuse(rule, f"{item.value} may be absent", hint, *position)
             if node.fold and item.value not in constants and item.value not in made:
                 hint = f"declare {item.value} `const`, or move the line to `rewrite`"
-                _refuse(rule, f"`fold` needs {item.value} to be constant", hint, *at)
+                _refuse(rule, f"`fold` needs {item.value} to be constant", hint, *position)
         for output in node.outputs:
             if output.value in made:
-                _refuse(rule, f"{output.value} is made twice", "rename one of them", *at)
+                _refuse(rule, f"{output.value} is made twice", "rename one of them", *position)
             made.add(output.value)
     for alias in rule.aliases:
-        at = (alias.line, alias.column)
+        position = (alias.line, alias.column)
         if alias.output not in rule.outputs or alias.output in made:
             hint = "the left name must be an output of the match, bound once"
-            _refuse(rule, f"{alias.output} can't stand for another value", hint, *at)
+            _refuse(rule, f"{alias.output} can't stand for another value", hint, *position)
         if alias.source.star != (alias.output in bindings(rule).lists):
             hint = "write `*B = *A` for lists, `Y = X` for values"
-            _refuse(rule, f"{alias.output} is a list or it is none", hint, *at)
+            _refuse(rule, f"{alias.output} is a list or it is none", hint, *position)
         if (source := alias.source.value) is not None:
             if source not in matched | made:
-                _refuse(rule, f"{source} is unknown", _closest(source, matched | made), *at)
-            _check_use(rule, source, made, interior, at)
+                _refuse(rule, f"{source} is unknown", _closest(source, matched | made), *position)
+            _check_use(rule, source, made, interior, position)
         made.add(alias.output)
 
 
@@ -249,12 +251,12 @@ def _check_partial(rule: Rule) -> None:
     interior = {o.value for n in rule.match for o in n.outputs} - set(rule.outputs)
     for node in rule.correct:
         for item in node.inputs:
-            at = (node.line, node.column)
+            position = (node.line, node.column)
             if item.value is not None and item.value not in known:
-                _refuse(rule, f"{item.value} is unknown", _closest(item.value, known), *at)
+                _refuse(rule, f"{item.value} is unknown", _closest(item.value, known), *position)
             if item.value is not None and item.value not in rule.outputs:
                 made = {o.value for n in (*rule.rewrite, *rule.correct) for o in n.outputs}
-                _check_use(rule, item.value, made, interior, at)
+                _check_use(rule, item.value, made, interior, position)
         known |= {o.value for o in node.outputs}
     if rule.outputs[0] not in {o.value for node in rule.correct for o in node.outputs}:
         hint = f"write `{rule.outputs[0]} = ...` in it"
@@ -262,25 +264,25 @@ def _check_partial(rule: Rule) -> None:
 
 
 def _check_use(
-    rule: Rule, value: str, made: set[str], interior: set[str], at: tuple[int, int]
+    rule: Rule, value: str, made: set[str], interior: set[str], position: tuple[int, int]
 ) -> None:
     """An interior value dies with the match unless `given` says that it is shared."""
     if value in made:
         return
     if value in interior and not rule.operand(value).shared:
         hint = f"declare it in `given`: {value} shared"
-        _refuse(rule, f"the rewrite uses {value}, which the match removes", hint, *at)
+        _refuse(rule, f"the rewrite uses {value}, which the match removes", hint, *position)
     if value in rule.outputs:
         hint = "an output of the match is what the rewrite must make anew"
-        _refuse(rule, f"the rewrite uses {value} before it binds it", hint, *at)
+        _refuse(rule, f"the rewrite uses {value} before it binds it", hint, *position)
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[Expression, int, int]]:
     for operand in rule.operands:
         for size in operand.shape or ():
             yield size, operand.line, operand.column
-    for at, expression in enumerate(rule.given):
-        yield expression, *rule.place(at)
+    for i, expression in enumerate(rule.given):
+        yield expression, *rule.place(i)
     for node in chain(rule.match, rule.rewrite, rule.correct):
         for _, expression in node.attributes:
             yield expression, node.line, node.column

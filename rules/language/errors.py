@@ -32,9 +32,11 @@ class SeveralRulesError(RuleError):
 def refuse_all(errors: Sequence[RuleError]) -> None:
     """Raise what was found, if anything was: each error on a line of its own."""
     each: list[RuleError] = []
-    for one in errors:
-        each += one.errors if isinstance(one, SeveralRulesError) else [one]
-    distinct = {str(one): one for one in sorted(each, key=lambda one: (one.line, one.column))}
+    for each_error in errors:
+        each += each_error.errors if isinstance(each_error, SeveralRulesError) else [each_error]
+    distinct = {
+        str(error): error for error in sorted(each, key=lambda error: (error.line, error.column))
+    }
     if len(distinct) > 1:
         raise SeveralRulesError(list(distinct.values()))
     for error in distinct.values():

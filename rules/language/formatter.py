@@ -78,10 +78,10 @@ def _clause(clause: Tree[Token]) -> list[str]:
 
 def _given(items: Sequence[Tree[Token]]) -> list[str]:
     lines: list[str] = []
-    for at, item in enumerate(items):
-        head = "  given   " if at == 0 else " " * 10
+    for i, item in enumerate(items):
+        head = "  given   " if i == 0 else " " * 10
         said = _item(item, WIDTH - 11)
-        said[-1] += "," if at + 1 < len(items) else ""
+        said[-1] += "," if i + 1 < len(items) else ""
         lines += [head + said[0], *(" " * 10 + line for line in said[1:])]
     return lines
 
@@ -141,8 +141,10 @@ def _flag(flag: Tree[Token]) -> str:
 
 
 def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
-    pairs = [(_outputs(_tree(one.children[0])), one.children[1]) for one in statements]
-    width = max(len(left) for left, _ in pairs)
+    pairs = [
+        (_outputs(_tree(statement.children[0])), statement.children[1]) for statement in statements
+    ]
+    width = max(len(outputs) for outputs, _ in pairs)
     lines = []
     for left, right in pairs:
         line = f"    {left:<{width}} = {_value(right)}"
@@ -157,8 +159,8 @@ def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
 
 def _outputs(outputs: Tree[Token]) -> str:
     stars = {"star_output": "*"}
-    parts = [_tree(one) for one in outputs.children]
-    return ", ".join(f"{stars.get(str(one.data), '')}{one.children[0]}" for one in parts)
+    parts = [_tree(child) for child in outputs.children]
+    return ", ".join(f"{stars.get(str(part.data), '')}{part.children[0]}" for part in parts)
 
 
 def _value(value: Node) -> str:
@@ -207,8 +209,8 @@ def _parts(operation: Tree[Token]) -> tuple[str, list[str], list[Node]]:
 def _filled(words: Sequence[str], indent: str, width: int) -> list[str]:
     """Set words on as few lines as they need, separated by commas."""
     lines = [indent]
-    for at, word in enumerate(words):
-        said = word + ("," if at + 1 < len(words) else "")
+    for i, word in enumerate(words):
+        said = word + ("," if i + 1 < len(words) else "")
         if lines[-1].strip() and len(lines[-1]) + 1 + len(said) > width:
             lines.append(indent)
         lines[-1] += f" {said}" if lines[-1].strip() else said
@@ -227,18 +229,18 @@ def _text(node: Node, strength: int = 0) -> str:
     if kind == "binary" or kind in _BINARY:
         left, right = parts[0], parts[-1]
         operator = str(parts[1]) if kind == "binary" else _BINARY[kind]
-        own = STRENGTH[operator]
-        low = own + 1 if own == STRENGTH["="] else own
-        text = f"{_text(left, low)} {operator} {_text(right, own + 1)}"
-        return f"({text})" if own < strength else text
+        binding = STRENGTH[operator]
+        low = binding + 1 if binding == STRENGTH["="] else binding
+        text = f"{_text(left, low)} {operator} {_text(right, binding + 1)}"
+        return f"({text})" if binding < strength else text
     match kind:
         case "negative":
             text = f"-{_text(parts[-1], 7)}"
             return f"({text})" if strength > 7 else text
         case "not_":
-            own = STRENGTH["not"]
-            text = f"not {_text(parts[0], own)}"
-            return f"({text})" if own < strength else text
+            binding = STRENGTH["not"]
+            text = f"not {_text(parts[0], binding)}"
+            return f"({text})" if binding < strength else text
         case "index":
             return f"{_text(parts[0], 8)}[{_listed(parts[1:])}]"
         case "call":
@@ -288,13 +290,13 @@ def cut_rule(text: str, rule: Rule) -> tuple[str, str]:
     lines = text.splitlines()
     start, end = _block(lines, rule)
     start -= len(rule.comment.splitlines())
-    left = lines[:start]
-    while left and not left[-1].strip():
-        left.pop()
+    before = lines[:start]
+    while before and not before[-1].strip():
+        before.pop()
     after = lines[end:]
     while after and not after[0].strip():
         after.pop(0)
-    parts = ["".join(f"{line}\n" for line in part) for part in (left, after) if part]
+    parts = ["".join(f"{line}\n" for line in part) for part in (before, after) if part]
     return "".join(f"{line}\n" for line in lines[start:end]), "\n".join(parts)
 
 
@@ -314,11 +316,11 @@ def _block(lines: list[str], rule: Rule) -> tuple[int, int]:
 def _code(line: str) -> str:
     """Give a line without its comment."""
     quoted = False
-    for at, letter in enumerate(line):
+    for i, letter in enumerate(line):
         if letter == '"':
             quoted = not quoted
         elif letter == "#" and not quoted:
-            return line[:at]
+            return line[:i]
     return line
 
 

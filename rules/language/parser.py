@@ -86,7 +86,7 @@ def _trees(text: str, path: str, errors: list[RuleError]) -> Iterator[Tree[Token
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """Cut rule text before each line that begins a rule; yield the lines before a block, and it."""
     lines = text.splitlines()
-    starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
+    starts = [i for i, line in enumerate(lines) if _BEGINS.match(line)]
     for start, end in pairwise([*sorted({0, *starts}), len(lines)]):
         yield start, "\n".join(lines[start:end])
 

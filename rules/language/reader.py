@@ -137,7 +137,7 @@ class RuleReader:
             correct=tuple(self.correct),
             places=(
                 *self.places,
-                *((at, *self.conditions[id(said)]) for at, said in enumerate(self.given)),
+                *((i, *self.conditions[id(said)]) for i, said in enumerate(self.given)),
             ),
             text="",
             hash="",

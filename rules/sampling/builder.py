@@ -473,10 +473,10 @@ class Builder(Facts):
                 continue
             if output.value not in self.lists:
                 stars = sum(o.star for o in node.outputs)
-                left = max(0, total - fixed)
-                count = left
+                remaining = max(0, total - fixed)
+                count = remaining
                 if stars == 2:
-                    count = self.rng.randint(0, left) if i == 0 else total - len(result)
+                    count = self.rng.randint(0, remaining) if i == 0 else total - len(result)
                 self.lists[output.value] = [f"{output.value}.{k}" for k in range(count)]
             if i == 0 and len(node.outputs) == 3:
                 self.positions[f"{node.name}:out"] = len(self.lists[output.value])

@@ -160,10 +160,10 @@ def instances(
     if drawn is None:
         return []
     given, asked = rule, drawn
-    found: list[Instance] = []
+    result: list[Instance] = []
     rng = random.Random(f"{rule.name}:{seed}:{dtype}")
     for _ in range(ATTEMPTS if breaking is None else BREAKING_ATTEMPTS):
-        if len(found) == count:
+        if len(result) == count:
             break
         many = rng.randint(1, MOST_GATHERED) if gathers(given) else None
         if many is not None:
@@ -178,5 +178,5 @@ def instances(
         bound = Bindings(match, view)
         failed = [c for c in conditions(rule) if not bound.holds(c)]
         if failed == ([] if breaking is None else [breaking]):
-            found.append(Instance(rule, model, view, match, builder.domains))
-    return found
+            result.append(Instance(rule, model, view, match, builder.domains))
+    return result

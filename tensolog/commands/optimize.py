@@ -212,19 +212,19 @@ def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Ru
     from ..rules import load_rules
     from ..rules.gate.ledger.admission import applicable, proved
 
-    own = load_rules(files) if files else ()
+    rules_of_files = load_rules(files) if files else ()
     if not unproven:
-        held = {rule.hash: rule for rule in proved(own, catalog)}
-        if missing := [rule for rule in own if rule.hash not in held]:
+        proved_rules = {rule.hash: rule for rule in proved(rules_of_files, catalog)}
+        if missing := [rule for rule in rules_of_files if rule.hash not in proved_rules]:
             first = min(missing, key=lambda rule: rule.name)
             raise click.ClickException(
                 f"{first.name} is not proved: "
                 f"run tensolog rules prove {first.path}, or say --unproven"
             )
-        own = tuple(held[rule.hash] for rule in own)
-    names = {rule.name for rule in own}
+        rules_of_files = tuple(proved_rules[rule.hash] for rule in rules_of_files)
+    names = {rule.name for rule in rules_of_files}
     shipped = load_rules() if unproven else applicable()
-    return [*own, *(rule for rule in shipped if rule.name not in names)]
+    return [*rules_of_files, *(rule for rule in shipped if rule.name not in names)]
 
 
 def _output(model: Path, output: str | None, in_place: bool) -> str:

@@ -7,7 +7,10 @@ from dataclasses import replace
 import duckdb
 import pyarrow as pa
 from tensolog.catalog.datalog import evaluate, parse
+from tensolog.catalog.operators.contributed import schema
 from tensolog.rules import attribute_text, compile_program, matches
+from tensolog.rules.compiler.bindings import Bindings
+from tensolog.rules.language.conditions import conditions
 from tensolog.rules.language.schemas import commutative
 
 STRIDE = 1000
@@ -28,6 +31,19 @@ COLUMNS = {
 }
 
 
+def known_attributes(view, node):
+    """The names of all attributes that the node's operator has."""
+    operator = view.nodes[node]
+    known = schema(operator.op_type, view.opset, operator.domain)
+    return () if known is None else tuple(known.attributes)
+
+
+def failed_condition(match, view):
+    """The first condition that fails, by Python alone and without use counts; None if none does."""
+    bound = Bindings(match, view)
+    return next((bound.explain(c) for c in conditions(match.rule) if not bound.holds(c)), None)
+
+
 def facts(views):
     """The relations of rules/graph.dl for models; model i has ids from i * STRIDE on."""
     rows = {name: [] for name in COLUMNS}
@@ -39,7 +55,7 @@ def facts(views):
             rows["node"].append((base + n, view.op_type(n)))
             for name, values in (("reads", view.inputs(n)), ("gives", view.outputs(n))):
                 rows[name] += [(base + n, p, base + v) for p, v in enumerate(values) if v >= 0]
-            for name in {*view.attributes(n), *view.schema_attributes(n)}:
+            for name in {*view.attributes(n), *known_attributes(view, n)}:
                 value = view.attribute(n, name)
                 if value is not None:
                     rows["attribute"].append((base + n, name, attribute_text(value)))

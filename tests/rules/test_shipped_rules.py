@@ -27,7 +27,7 @@ from tensolog.rules import (
 )
 from tensolog.rules.compiler.compile import clause_of
 from tensolog.rules.compiler.failed_conditions import IDENTIFYING, failed_conditions, is_reported
-from tensolog.rules.compiler.match_rows import check_all, gathered, match_of_all
+from tensolog.rules.compiler.match_rows import gathered, match_of_all
 from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.conditions import (
     HasAttribute,
@@ -45,7 +45,7 @@ from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
 
-from .finding import evaluated, find, local
+from .finding import evaluated, failed_condition, find, local
 from .rewriting import apply, run
 
 RULES = load_rules()
@@ -152,7 +152,7 @@ def test_datalog_and_python_agree_on_the_conditions():
             opset, rule = found[n].view.opset, match.rule
             if (rule.opset_from or 0) <= opset <= (rule.opset_to or opset):
                 text = check_conditions(match, found[n].view)
-                assert check_all(match, found[n].view) == text, rule.name
+                assert failed_condition(match, found[n].view) == text, rule.name
 
 
 # ------------------------------------------------------------------------------------- values

@@ -58,7 +58,7 @@ def test_a_false_rule_is_refuted_with_a_program(cli, false_file):
 
 
 def test_each_verdict_is_printed_as_it_falls(cli, tmp_path, monkeypatch):
-    from tensolog.rules.gate import parallel
+    from tensolog.rules.gate import prover_pool
     from tensolog.rules.gate.verdict import Verdict
 
     path = tmp_path / "two.rules"
@@ -71,7 +71,7 @@ def test_each_verdict_is_printed_as_it_falls(cli, tmp_path, monkeypatch):
             printed.append(rule.name)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parallel, "prove_rules", prove_rules)
+    monkeypatch.setattr(prover_pool, "prove_rules", prove_rules)
     outcome = cli("rules", "prove", path)
     assert len(printed) == 2 and outcome.code != 0
     assert [line.split()[1] for line in outcome.out.splitlines()[::2]] == printed

@@ -29,8 +29,8 @@ def growing_expression(clause: Clause, members: Collection[str]) -> Expression |
     `members` are these relations. None where the head's values are all moved.
     """
     body = _Body(clause.body, members)
-    found = (body.computed(argument, frozenset()) for argument in clause.head.arguments)
-    return next((expression for expression in found if expression is not None), None)
+    growths = (body.computed(argument, frozenset()) for argument in clause.head.arguments)
+    return next((expression for expression in growths if expression is not None), None)
 
 
 class _Body:

@@ -185,9 +185,9 @@ class _Resolver:
             ):
                 yield literal
                 continue
-            for one, other in zip(left.arguments, right.arguments, strict=True):
-                if not isinstance(one, Wildcard) and not isinstance(other, Wildcard):
-                    pending.append(Comparison("=", one, other, literal.position))
+            for argument, other in zip(left.arguments, right.arguments, strict=True):
+                if not isinstance(argument, Wildcard) and not isinstance(other, Wildcard):
+                    pending.append(Comparison("=", argument, other, literal.position))
 
     def _flat(self, literal: Literal, hoisted: list[Literal]) -> Literal:
         """Take structures with variables out of an atom's arguments: they take its values apart."""
@@ -250,10 +250,10 @@ class _Resolver:
         inner = _renamed(node, local)
         targeted = () if inner.target is None else (inner.target,)
         body, taken = self._conjunction(inner.body, targeted, frozenset(injected))
-        own = {v.name for b in body for v in literal_variables(b, inside=False)}
-        own |= {v.name for e in taken for v in variables(e, inside=False)}
+        local_names = {v.name for b in body for v in literal_variables(b, inside=False)}
+        local_names |= {v.name for e in taken for v in variables(e, inside=False)}
         target = taken[0] if taken else None
-        return Aggregate(node.name, target, body, node.position, frozenset(own - injected))
+        return Aggregate(node.name, target, body, node.position, frozenset(local_names - injected))
 
     # -- witnesses
 

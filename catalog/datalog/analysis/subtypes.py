@@ -120,6 +120,6 @@ def _equal(literals: Iterable[Literal]) -> dict[str, str]:
             left, right = literal.left, literal.right
             if isinstance(left, Variable) and isinstance(right, Variable):
                 kept, gone = (out.get(v.name, v.name) for v in (left, right))
-                for name in [gone, *(n for n, found in out.items() if found == gone)]:
+                for name in [gone, *(n for n, known_type in out.items() if known_type == gone)]:
                     out[name] = kept
     return out

@@ -112,17 +112,17 @@ def _resolve_type(
             stack.append(declared[waiting[0]])
             continue
         # A union may name itself; Souffle refuses that, and so does an empty rest.
-        found = {kinds[part] for part in current.parts if part in kinds}
-        if not found or current.name in current.parts:
+        types_of_parts = {kinds[part] for part in current.parts if part in kinds}
+        if not types_of_parts or current.name in current.parts:
             raise DatalogError.at(
                 current.position, f"type {current.name} is defined by way of itself"
             )
-        if len(found) > 1:
+        if len(types_of_parts) > 1:
             raise DatalogError.at(
                 current.position,
-                f"union type {current.name} mixes {' and '.join(sorted(found))}",
+                f"union type {current.name} mixes {' and '.join(sorted(types_of_parts))}",
             )
-        kinds[current.name] = found.pop()
+        kinds[current.name] = types_of_parts.pop()
         stack.pop()
 
 

@@ -130,10 +130,10 @@ class Macros:
         inner = hidden | {macro.name}
         if macro.parameters is None:
             return self._expand(_paste(list(macro.body)), inner, position), index + 1
-        found = _arguments(tokens, index + 1)
-        if found is None:
+        call = _arguments(tokens, index + 1)
+        if call is None:
             return [tokens[index]], index + 1
-        arguments, after = found
+        arguments, after = call
         values = _bound(macro, arguments, position)
         body: list[str] = []
         for place, token in enumerate(macro.body):

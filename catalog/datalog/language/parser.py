@@ -100,20 +100,20 @@ def _tree(text: str, source: Source, errors: Errors) -> Tree[Token]:
         try:
             return _parser().parse(text)
         except UnexpectedInput as error:
-            at = error.pos_in_stream
+            position = error.pos_in_stream
             # What closes a component is left over where its beginning was the error.
-            if not errors.reported or text[at or 0 : (at or 0) + 1] != "}":
+            if not errors.reported or text[position or 0 : (position or 0) + 1] != "}":
                 errors.reported.append(_syntax_error(error, source))
-            shorter = None if at is None else _without_statement(text, at)
+            shorter = None if position is None else _without_statement(text, position)
             if shorter is None or len(errors.reported) >= MAX_SYNTAX_ERRORS:
                 return Tree("program", [])
             text = shorter
 
 
-def _without_statement(text: str, at: int) -> str | None:
+def _without_statement(text: str, position: int) -> str | None:
     """Blank the statement around a place, lines kept; None where nothing is left to blank."""
-    begin = max((match.end() for match in _BETWEEN.finditer(text, 0, at)), default=0)
-    after = _BETWEEN.search(text, at)
+    begin = max((match.end() for match in _BETWEEN.finditer(text, 0, position)), default=0)
+    after = _BETWEEN.search(text, position)
     end = after.end() if after else len(text)
     statement = text[begin:end]
     if not statement.strip():
@@ -574,11 +574,11 @@ def _lonely(heads: Sequence[Atom], body: Formula | Literal) -> Iterator[str]:
     for literal in literals:
         for variable in literal_variables(literal):
             places.setdefault(variable.name, []).append(variable.position)
-    for name, found in sorted(places.items(), key=lambda item: min(item[1])):
-        path, line, column = min(found)
-        if len(found) == 1 and not name.startswith("_"):
+    for name, occurrences in sorted(places.items(), key=lambda item: min(item[1])):
+        path, line, column = min(occurrences)
+        if len(occurrences) == 1 and not name.startswith("_"):
             yield f"{path}:{line}:{column}: variable {name} stands only once: _ or _{name} says so"
-        elif len(found) > 1 and name.startswith("_"):
+        elif len(occurrences) > 1 and name.startswith("_"):
             yield f"{path}:{line}:{column}: variable {name} is marked as single, and is not"
 
 

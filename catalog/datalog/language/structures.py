@@ -285,62 +285,64 @@ def read(
     `scalar` reads a number of a kind. A symbol goes up to the next comma or bracket, or is quoted.
     """
     stack: list[tuple[_Open, str]] = []
-    at, wanted = _SPACE.match(text, 0).end(), kind  # type: ignore[union-attr]
+    position, wanted = _SPACE.match(text, 0).end(), kind  # type: ignore[union-attr]
     while True:
         value: object
-        opened = _opened(text, at, wanted, structures)
+        opened = _opened(text, position, wanted, structures)
         if opened is not None:
-            fields_of, closing, at = opened
+            fields_of, closing, position = opened
             if closing:
                 stack.append((fields_of, closing))
             else:
                 value = tuple(fields_of.items)
         elif wanted in structures:
-            if not (structures[wanted].is_record and text.startswith("nil", at)):
-                raise ValueError(f"no {wanted} at {text[at : at + 20]!r}")
-            value, at = None, at + 3
+            if not (structures[wanted].is_record and text.startswith("nil", position)):
+                raise ValueError(f"no {wanted} at {text[position : position + 20]!r}")
+            value, position = None, position + 3
         else:
-            value, at = _read_scalar(text, at, wanted, stack[-1][1], scalar)
+            value, position = _read_scalar(text, position, wanted, stack[-1][1], scalar)
         if opened is None or not opened[1]:
             if not stack:
                 break
             stack[-1][0].items.append(value)
         while stack and not stack[-1][0].kinds:
-            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]
             done, closing = stack.pop()
-            if not text.startswith(closing, at):
-                raise ValueError(f"{closing!r} is missing at {text[at : at + 20]!r}")
-            value, at = tuple(done.items), at + 1
+            if not text.startswith(closing, position):
+                raise ValueError(f"{closing!r} is missing at {text[position : position + 20]!r}")
+            value, position = tuple(done.items), position + 1
             if not stack:
                 break
             stack[-1][0].items.append(value)
         if not stack:
             break
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        position = _SPACE.match(text, position).end()  # type: ignore[union-attr]
         top = stack[-1][0]
         if top.items[1 if stack[-1][1] == ")" else 0 :]:
-            if not text.startswith(",", at):
-                raise ValueError(f"',' is missing at {text[at : at + 20]!r}")
-            at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+            if not text.startswith(",", position):
+                raise ValueError(f"',' is missing at {text[position : position + 20]!r}")
+            position = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
         wanted = top.kinds.pop(0)
-    if text[at:].strip():
-        raise ValueError(f"text follows a value: {text[at : at + 20]!r}")
+    if text[position:].strip():
+        raise ValueError(f"text follows a value: {text[position : position + 20]!r}")
     return encode(value, kind, structures)
 
 
-def _opened(text: str, at: int, kind: str, structures: Structures) -> tuple[_Open, str, int] | None:
+def _opened(
+    text: str, position: int, kind: str, structures: Structures
+) -> tuple[_Open, str, int] | None:
     """Read where a structure begins: its fields to come, what closes it, and where they start."""
     structure = structures.get(kind)
     if structure is None:
         return None
     if structure.is_record:
-        if not text.startswith("[", at):
+        if not text.startswith("[", position):
             return None
-        start = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+        start = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
         return _Open(list(structure.branches[""]), []), "]", start
-    name = _NAME.match(text, at + 1) if text.startswith(BRANCH, at) else None
+    name = _NAME.match(text, position + 1) if text.startswith(BRANCH, position) else None
     if name is None or name.group() not in structure.branches:
-        raise ValueError(f"no branch of {kind} at {text[at : at + 20]!r}")
+        raise ValueError(f"no branch of {kind} at {text[position : position + 20]!r}")
     kinds = list(structure.branches[name.group()])
     after = _SPACE.match(text, name.end()).end()  # type: ignore[union-attr]
     if not text.startswith("(", after):
@@ -353,21 +355,21 @@ def _opened(text: str, at: int, kind: str, structures: Structures) -> tuple[_Ope
 
 def _read_scalar(
     text: str,
-    at: int,
+    position: int,
     kind: str,
     closing: str,
     scalar: Callable[[str, str], int | float | None],
 ) -> tuple[object, int]:
     if kind == "symbol":
-        quoted = _QUOTED.match(text, at)
+        quoted = _QUOTED.match(text, position)
         if quoted:
             return re.sub(r"\\(.)", r"\1", quoted.group(1), flags=re.DOTALL), quoted.end()
-        end = at
+        end = position
         while end < len(text) and text[end] not in f",{closing}":
             end += 1
-        return text[at:end], end
-    word = _NUMBER.match(text, at)
+        return text[position:end], end
+    word = _NUMBER.match(text, position)
     value = scalar(word.group(), kind) if word else None
     if word is None or value is None:
-        raise ValueError(f"no {kind} at {text[at : at + 20]!r}")
+        raise ValueError(f"no {kind} at {text[position : position + 20]!r}")
     return value, word.end()

@@ -12,7 +12,6 @@ from .syntax import (
     Aggregate,
     Atom,
     Cast,
-    Clause,
     Comparison,
     Declaration,
     Expression,
@@ -123,9 +122,3 @@ def declaration_text(node: Declaration) -> str:
     words = "".join(f" {word}" for word in sorted(node.qualifiers))
     keys = _listed(f"({_listed(key)})" for key in node.keys)
     return f".decl {node.name}({columns}){words}{f' choice-domain {keys}' if keys else ''}\n"
-
-
-def program_text(declarations: Iterable[Declaration], clauses: Iterable[Clause]) -> str:
-    """Spell declarations and clauses."""
-    parts = [declaration_text(declaration) for declaration in declarations]
-    return "".join([*parts, *(clause_text(clause.head, clause.body) for clause in clauses)])

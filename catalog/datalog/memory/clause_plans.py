@@ -277,17 +277,17 @@ class ClausePlanner:
             else:
                 self._test("=", value, self._value(argument))
 
-    def _range(self, left: Expression, node: Functor) -> None:
-        assert isinstance(left, Variable)
+    def _range(self, variable: Expression, node: Functor) -> None:
+        assert isinstance(variable, Variable)
         if self.kinds.of(node) != NUMBER:
             raise DatabaseOnlyError("range over what is no number")
         bounds = tuple(self._value(argument) for argument in node.arguments)
-        if left.name in self.bound:
-            self._test("in range", self._value(left), *bounds)
+        if variable.name in self.bound:
+            self._test("in range", self._value(variable), *bounds)
             return
         self.steps.append(Enumerate(Call("range", bounds)))
         self.joins += 1
-        self.bound[left.name] = self._added()
+        self.bound[variable.name] = self._added()
 
     # -- expressions
 

@@ -43,7 +43,9 @@ def derive(
     name; a relation without columns holds where it has the row (). `functors`, `limits` and errors
     are those of evaluate.
     """
-    inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
+    inputs: dict[str, list[Row]] = {
+        n: [] for n, relation in program.relations.items() if relation.is_input
+    }
     for name, rows in given.items():
         inputs[name] = list(dict.fromkeys(rows))
         _check(program, name, inputs[name])
@@ -121,8 +123,8 @@ def _queried(
         for number, (name, rows) in enumerate(inputs.items()):
             kinds = program.kinds[name]
             columns = [
-                pa.array([_stored(row[at], kind, program) for row in rows], type=arrow_type(kind))
-                for at, kind in enumerate(kinds)
+                pa.array([_stored(row[i], kind, program) for row in rows], type=arrow_type(kind))
+                for i, kind in enumerate(kinds)
             ]
             if not kinds:
                 columns = [pa.array([True] * len(rows), type=pa.bool_())]

@@ -71,7 +71,7 @@ class Prepared:
     ) -> None:
         """`changing` are inputs whose rows each call gives; `given` has those of all others."""
         self._relations = evaluator.relations
-        self._numbers = {one.name: number for number, one in enumerate(self._relations)}
+        self._numbers = {relation.name: number for number, relation in enumerate(self._relations)}
         affected = {self._numbers[name] for name in changing}
         self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
         self._later: list[_Stratum] = []
@@ -180,9 +180,13 @@ class _Stratum:
         self.members = tuple(members)
         clauses = (*stratum.start, *stratum.rounds)
         self.reads = {n for clause in clauses for n in _mentioned(clause.steps, plan)}
-        self.facts = [(n, dict.fromkeys(one.facts)) for n, one in members.items() if one.facts]
-        self.choices = [(number, one.keys) for number, one in members.items() if one.keys]
-        self.limits = [(n, one.limit) for n, one in members.items() if one.limit is not None]
+        self.facts = [
+            (n, dict.fromkeys(member.facts)) for n, member in members.items() if member.facts
+        ]
+        self.choices = [(number, member.keys) for number, member in members.items() if member.keys]
+        self.limits = [
+            (n, member.limit) for n, member in members.items() if member.limit is not None
+        ]
         self.equivalences = [number for number, one in members.items() if one.is_equivalence]
         self.is_plain = not (self.facts or self.rounds or self.choices or self.equivalences)
 
@@ -402,12 +406,12 @@ _AGGREGATES: Mapping[str, Callable[[Iterable[Any]], Any]] = {
 
 
 def _aggregate(step: AggregateStep, plan: ProgramPlan) -> _Ready:
-    steps = [_ready(one, plan) for one in step.steps]
+    steps = [_ready(step, plan) for step in step.steps]
     target, total = _function(step.target), _AGGREGATES[step.function]
     distinct = None if step.distinct is None else _row_of(step.distinct)
 
     def aggregate(bindings: Bindings, tables: _Tables) -> Bindings:
-        found = []
+        answers = []
         for binding in bindings:
             solutions = _solutions([binding], steps, tables)
             if distinct is not None:
@@ -418,8 +422,8 @@ def _aggregate(step: AggregateStep, plan: ProgramPlan) -> _Ready:
                 solutions = first.values()
             value = total(map(target, solutions))
             if value is not None:
-                found.append((*binding, value))
-        return found
+                answers.append((*binding, value))
+        return answers
 
     return aggregate
 

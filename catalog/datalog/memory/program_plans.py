@@ -35,8 +35,8 @@ class _ProgramPlanner:
 
     def plan(self) -> ProgramPlan:
         self._check_structures()
-        relations = tuple(self._relation(one) for one in self.program.relations.values())
-        strata = tuple(self._stratum(one.relations) for one in self.program.strata)
+        relations = tuple(self._relation(relation) for relation in self.program.relations.values())
+        strata = tuple(self._stratum(stratum.relations) for stratum in self.program.strata)
         return ProgramPlan(relations, tuple(self.indexes), strata)
 
     def _check_structures(self) -> None:

@@ -24,27 +24,27 @@ def unsigned(value: int) -> int:
 
 def quotient(left: int, right: int) -> int:
     """Divide, truncating towards zero."""
-    found = abs(left) // abs(right)
-    return found if (left < 0) == (right < 0) else -found
+    magnitude = abs(left) // abs(right)
+    return magnitude if (left < 0) == (right < 0) else -magnitude
 
 
 def remainder(left: int, right: int) -> int:
     """Return the remainder, which takes the dividend's sign."""
-    found = abs(left) % abs(right)
-    return -found if left < 0 else found
+    magnitude = abs(left) % abs(right)
+    return -magnitude if left < 0 else magnitude
 
 
 def power(left: int, right: int, signed: bool) -> int:
     """Raise to a power in doubles, and convert as x86-64 does."""
     try:
-        found = math.pow(left, right)
+        result = math.pow(left, right)
     except (OverflowError, ValueError):
-        found = math.inf
-    if -(2.0**63) <= found < 2.0**63:
-        return int(found) if signed else int(found) & 0xFFFFFFFFFFFFFFFF
+        result = math.inf
+    if -(2.0**63) <= result < 2.0**63:
+        return int(result) if signed else int(result) & 0xFFFFFFFFFFFFFFFF
     if signed:
         return -(1 << 63)
-    return int(found) if 2.0**63 <= found < 2.0**64 else 0
+    return int(result) if 2.0**63 <= result < 2.0**64 else 0
 
 
 def substring(text: str, start: int, length: int) -> str:
@@ -94,8 +94,8 @@ def closure(pairs: Iterable[tuple[Any, Any]]) -> dict[tuple[Any, Any], None]:
             if len(ours) < len(theirs):
                 ours, theirs = theirs, ours
             ours.extend(theirs)
-            for one in theirs:
-                classes[one] = ours
+            for member in theirs:
+                classes[member] = ours
     return {(left, right): None for left, ours in classes.items() for right in ours}
 
 

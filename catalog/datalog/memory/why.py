@@ -158,15 +158,16 @@ class Reasons:
         whole = rule.clause.head.arguments
         asked = len(whole) if computed is None else computed
         arguments = (
-            one if at < asked or _is_plain(one) else Wildcard(_HERE) for at, one in enumerate(whole)
+            value if at < asked or _is_plain(value) else Wildcard(_HERE)
+            for at, value in enumerate(whole)
         )
         head = Atom(_GIVEN, tuple(arguments), _HERE)
         literals = (head, *body)
         names = dict.fromkeys(
             v.name
-            for one in literals
-            for v in literal_variables(one, inside=False)
-            if not isinstance(one, Negation)
+            for literal in literals
+            for v in literal_variables(literal, inside=False)
+            if not isinstance(literal, Negation)
         )
         answer = Atom(_ANSWER, tuple(Variable(name, _HERE) for name in names), _HERE)
         indexes: dict[Index, int] = {}
@@ -182,7 +183,9 @@ class Reasons:
         return None if solution is None else dict(zip(names, solution, strict=True))
 
     def _columns(self, given: int, answer: int) -> Iterable[tuple[str, int]]:
-        yield from ((name, len(one.kinds)) for name, one in self.program.relations.items())
+        yield from (
+            (name, len(relation.kinds)) for name, relation in self.program.relations.items()
+        )
         yield from ((_GIVEN, given), (_ANSWER, answer))
 
 
@@ -191,10 +194,12 @@ def _in_order(clause: Clause, bindings: Mapping[str, Any]) -> Iterable[Literal]:
     known, pending = set(bindings), list(clause.body)
     while pending:
         ready = [
-            one for one in pending if not isinstance(one, Atom) and literal_required(one) <= known
+            literal
+            for literal in pending
+            if not isinstance(literal, Atom) and literal_required(literal) <= known
         ]
-        atoms = [one for one in pending if isinstance(one, Atom)]
-        literal = ready[0] if ready else min(atoms or pending, key=lambda one: _order(one, known))
+        atoms = [atom for atom in pending if isinstance(atom, Atom)]
+        literal = ready[0] if ready else min(atoms or pending, key=lambda atom: _order(atom, known))
         pending.remove(literal)
         known.update(v.name for v in literal_variables(literal, inside=False))
         yield literal
@@ -205,8 +210,15 @@ def _order(literal: Literal, known: set[str]) -> tuple[bool, int]:
     names = {v.name for v in literal_variables(literal, inside=False)}
     if not isinstance(literal, Atom):
         return False, len(names - known)
-    bound = known | {one.name for one in literal.arguments if isinstance(one, Variable)}
-    needed = {name for one in literal.arguments if not _is_plain(one) for name in required(one)}
+    bound = known | {
+        argument.name for argument in literal.arguments if isinstance(argument, Variable)
+    }
+    needed = {
+        name
+        for argument in literal.arguments
+        if not _is_plain(argument)
+        for name in required(argument)
+    }
     return not needed <= bound, len(names - known)
 
 

@@ -71,12 +71,12 @@ class Compiler:
     @staticmethod
     def _growing(members: Sequence[Relation]) -> tuple[Growth, ...]:
         names = {relation.name for relation in members}
-        found = (
+        growing = (
             (relation.name, growing_expression(rule.clause, names))
             for relation in members
             for rule in relation.rules
         )
-        return tuple(Growth(name, node.position) for name, node in found if node is not None)
+        return tuple(Growth(name, node.position) for name, node in growing if node is not None)
 
     # -- SELECTs
 
@@ -225,8 +225,8 @@ class Compiler:
             return None
         if not all(map(moves_symbols, rules)):
             return None
-        own = {r.name for r in members}
-        read = [self.relations[name] for name in reads(rules) if name not in own]
+        member_names = {r.name for r in members}
+        read = [self.relations[name] for name in reads(rules) if name not in member_names]
         numbering = Numbering(started, read, rules)
         starts = {r.name: [numbering.start(r)] if r in started else [] for r in members}
         statements = [
@@ -235,7 +235,7 @@ class Compiler:
         ]
         every = reads(rule for r in members for rule in r.rules)
         return Numbered(
-            tuple(name for name in every if name not in own),
+            tuple(name for name in every if name not in member_names),
             tuple(begin(r, union(self._base(r, base[r.name]))) for r in started),
             tuple(numbering.encode()),
             tuple(statements),
@@ -304,10 +304,10 @@ class Compiler:
 
     def _extreme(self, relation: Relation) -> list[str] | None:
         """Compute a min or max closure with one keyed CTE; None where it is none."""
-        found = extreme(relation)
-        if found is None or not KEYED:
+        kind_and_place = extreme(relation)
+        if kind_and_place is None or not KEYED:
             return None
-        place, function = found
+        place, function = kind_and_place
         base, recursive = self._split([relation])
         parts = self._base(relation, base[relation.name])
         if not parts:

@@ -139,11 +139,11 @@ class Body:
         EXISTS, unless `rows` says that each combination of rows counts, but of `tests`; `whole`
         says that the literals hang together.
         """
-        apart: list[list[Literal]] = []
+        components: list[list[Literal]] = []
         existential = set(tests)
         if not rows:
             if not whole:
-                literals, apart = self._split(literals, set(needed))
+                literals, components = self._split(literals, set(needed))
             existential = self._existential(literals, set(needed))
         pending: list[Comparison] = []
         columns: dict[Comparison, str] = {}
@@ -160,7 +160,7 @@ class Body:
                 self._exists(literal.atom, "NOT EXISTS")
             elif isinstance(literal, Truth):
                 self.conditions.append("TRUE" if literal.value else "FALSE")
-        for part in apart:
+        for part in components:
             other = Body(self.kinds, self.tables, self.special, self).add(part, (), whole=True)
             value = other.guard("1")
             self.conditions.append(f"EXISTS (SELECT {value}{other.tail()})")
@@ -184,7 +184,7 @@ class Body:
                 [*(b for g in mine for b in g[1]), literal],
             )
             groups = [g for g in groups if g not in mine] + [joined]
-        apart = []
+        components = []
         for names, members in groups:
             whole = names & needed or _MAIN in names
             heavy = any(
@@ -193,9 +193,9 @@ class Body:
             if whole or heavy or (len(groups) == 1 and not main and _rowlike(members)):
                 main.extend(members)
             else:
-                apart.append(members)
+                components.append(members)
         kept = set(map(id, main))
-        return [b for b in literals if id(b) in kept], apart
+        return [b for b in literals if id(b) in kept], components
 
     def _existential(self, literals: Sequence[Literal], needed: set[str]) -> set[Atom]:
         """Choose atoms that only test: all that they bind is bound elsewhere or unused."""
@@ -338,10 +338,10 @@ class Body:
         # A fault makes the condition NULL: let it pass, and the guard reports it.
         self.conditions.append(f"({text}) IS NOT FALSE" if len(self.faults) > before else text)
 
-    def _range(self, left: Expression, node: Functor) -> bool:
+    def _range(self, variable: Expression, node: Functor) -> bool:
         if not all(self._bound(a) for a in node.arguments):
             return False
-        assert isinstance(left, Variable)
+        assert isinstance(variable, Variable)
         kind = self.kinds.of(node)
         arguments = [self.share(self.sql(a)) for a in node.arguments]
         start, end = arguments[:2]
@@ -350,10 +350,10 @@ class Body:
         rows = _range_rows(start, end, step, kind)
         item = f"(SELECT unnest({rows})::{SQL_TYPE[kind]} AS v) AS {alias}"
         self.sources.append(f"LATERAL {item}" if self.sources else item)
-        if left.name in self.values:
-            self.conditions.append(f"{alias}.v = {self.values[left.name]}")
+        if variable.name in self.values:
+            self.conditions.append(f"{alias}.v = {self.values[variable.name]}")
         else:
-            self.values[left.name] = f"{alias}.v"
+            self.values[variable.name] = f"{alias}.v"
         return True
 
     def _compare(self, literal: Comparison) -> str:

@@ -147,19 +147,19 @@ def evaluate(
 
 def needed(program: Program, names: Collection[str]) -> set[str]:
     """Name the relations that some relations depend on, themselves included."""
-    found: set[str] = set()
+    closure: set[str] = set()
     queue = list(names)
     while queue:
         name = queue.pop()
-        if name in found:
+        if name in closure:
             continue
-        found.add(name)
+        closure.add(name)
         relation = program.relations[name]
         for rule in relation.rules:
             queue.extend(u.relation for u in uses(rule.clause.body, rule.clause.head.arguments))
         for dominance in relation.dominances:
             queue.extend(u.relation for u in uses(dominance.subsumption.body))
-    return found
+    return closure
 
 
 def _in(name: str, wanted: Collection[str] | None) -> bool:
@@ -186,13 +186,13 @@ class _Run:
         self,
         program: Program,
         connection: duckdb.DuckDBPyConnection,
-        left: Mapping[str, int],
+        row_counts: Mapping[str, int],
         ordinals: Ordinals | None,
         limits: Limits,
     ) -> None:
         self.program = program
         self.connection = connection
-        self.row_counts = left
+        self.row_counts = row_counts
         self.ordinals = ordinals
         self.limits = limits
         self.until = None if limits.seconds is None else time.monotonic() + limits.seconds
@@ -398,11 +398,14 @@ class _Run:
 
     def _reads_much(self, step: Step, numbered: Numbered) -> bool:
         """Say whether a recursion reads so much that numbering its symbols first may pay."""
-        own = sum(
+        member_rows = sum(
             self.given.get(name, 0) + len(self.program.relations[name].facts)
             for name in step.relations
         )
-        return own + sum(self.liveness.rows.get(name, 0) for name in numbered.reads) >= MANY_ROWS
+        return (
+            member_rows + sum(self.liveness.rows.get(name, 0) for name in numbered.reads)
+            >= MANY_ROWS
+        )
 
     def _execute(self, statement: Statement) -> int:
         """Run a statement; where it makes a table, give its number of rows.

@@ -47,10 +47,10 @@ def fault_text(position: Position, message: str) -> str:
 
 def fault_of(text: str) -> DatalogError | None:
     """Read what a query raised; None where it is no fault of the program's."""
-    found = _FAULT.search(text)
-    if found is None:
+    match = _FAULT.search(text)
+    if match is None:
         return None
-    line, column, path, message = found.groups()
+    line, column, path, message = match.groups()
     return DatalogError(path, int(line), int(column), message)
 
 

@@ -30,7 +30,7 @@ class Need:
 
 def needs(clause: Clause, kinds: Mapping[str, tuple[str, ...]]) -> tuple[Need, ...]:
     """List what the positive atoms of a clause demand."""
-    found = []
+    constraints = []
     for literal in clause.body:
         if not isinstance(literal, Atom):
             continue
@@ -41,8 +41,8 @@ def needs(clause: Clause, kinds: Mapping[str, tuple[str, ...]]) -> tuple[Need, .
                 constants.append((column, argument.value))
             elif isinstance(argument, Number) and kind == "number":
                 constants.append((column, int(argument.value)))
-        found.append(Need(literal.name, tuple(constants)))
-    return tuple(found)
+        constraints.append(Need(literal.name, tuple(constants)))
+    return tuple(constraints)
 
 
 def probes(demands: Iterable[tuple[Need, ...]]) -> dict[Place, frozenset[Value]]:

@@ -149,14 +149,14 @@ class _Reader:
     def _quantifiers(self) -> None:
         """Wrap the last term into what repeats it, as often as it stands there."""
         while self.at < len(self.text) and self.text[self.at] in "*+?{":
-            found = _INTERVAL.match(self.text, self.at)
+            interval = _INTERVAL.match(self.text, self.at)
             if self.text[self.at] != "{":
                 word = self.text[self.at]
-            elif found is None:
+            elif interval is None:
                 raise InvalidPatternError("a brace that is no interval")
             else:
-                word = found.group()
-                least, most = int(found[1]), int(found[3]) if found[3] else None
+                word = interval.group()
+                least, most = int(interval[1]), int(interval[3]) if interval[3] else None
                 if most is not None and most < least:
                     raise InvalidPatternError("an interval that ends before it begins")
                 if max(least, most or 0) > MOST_REPEATS:

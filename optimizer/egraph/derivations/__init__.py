@@ -1,4 +1,4 @@
-"""Equalities that no rule says yet, stated once growth has ended (`optimizer/unproved.py`).
+"""Equalities that no rule says yet, stated once growth has ended (`rewrites/unproved.py`).
 
 In: an e-graph. Out: the same with what they state. Begin with `derive_all.py`; `derivation.py` is
 what each of the others reads and makes e-nodes by.

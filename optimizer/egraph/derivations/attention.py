@@ -81,8 +81,8 @@ def _scores(derivation: Derivation, class_: int) -> Iterator[_Scores]:
     for added in derivation.givers(class_, "Add"):
         for inner, mask in (added.operands, added.operands[::-1]):
             if derivation.shape(inner) == derivation.shape(class_):
-                for found in _products(derivation, inner):
-                    yield replace(found, mask=mask, nodes=(*found.nodes, added.node))
+                for product in _products(derivation, inner):
+                    yield replace(product, mask=mask, nodes=(*product.nodes, added.node))
     yield from _products(derivation, class_)
 
 
@@ -119,8 +119,8 @@ def _unscaled(
             if not number or derivation.shape(inner) != derivation.shape(class_):
                 continue
             factor = number if _is_product(derivation, giver) else 1 / number
-            for found, rest, nodes in _unscaled(derivation, inner, depth - 1):
-                yield found, factor * rest, (*nodes, giver.node)
+            for factor_below, rest, nodes in _unscaled(derivation, inner, depth - 1):
+                yield factor_below, factor * rest, (*nodes, giver.node)
     yield class_, 1.0, ()
 
 
@@ -138,8 +138,8 @@ def _turned(derivation: Derivation, class_: int) -> Iterator[tuple[_Heads, tuple
         elif perm == (0, 2, 3, 1):
             yield _Heads(giver.operands[0], is_apart=True), (giver.node,)
     shape = derivation.shape(class_)
-    for apart in derivation.givers(class_, "Reshape"):  # a batch of matrices, transposed
-        for turned in derivation.givers(apart.operands[0], "Transpose"):
+    for separate in derivation.givers(class_, "Reshape"):  # a batch of matrices, transposed
+        for turned in derivation.givers(separate.operands[0], "Transpose"):
             for together in derivation.givers(turned.operands[0], "Reshape"):
                 heads = derivation.shape(together.operands[0])
                 batch = derivation.shape(turned.operands[0])
@@ -148,7 +148,7 @@ def _turned(derivation: Derivation, class_: int) -> Iterator[tuple[_Heads, tuple
                 if heads is None or len(heads) != 4 or batch[1:] != heads[2:]:
                     continue
                 if shape == (*heads[:2], heads[3], heads[2]):
-                    nodes = (together.node, turned.node, apart.node)
+                    nodes = (together.node, turned.node, separate.node)
                     yield _Heads(together.operands[0]), nodes
 
 
@@ -158,13 +158,13 @@ def _turned(derivation: Derivation, class_: int) -> Iterator[tuple[_Heads, tuple
 def _made(derivation: Derivation, shape: Shape, scores: _Scores, values: int) -> list[int]:
     """The e-nodes of a kernel that gives heads side by side, [b, s, h * f], it the last one."""
     b, h, s, f = shape
-    queries, own = derivation.shape(scores.queries), derivation.shape(values)
-    if queries is None or len(queries) != 4 or queries[:3] != (b, h, s) or own is None:
+    queries, value_shape = derivation.shape(scores.queries), derivation.shape(values)
+    if queries is None or len(queries) != 4 or queries[:3] != (b, h, s) or value_shape is None:
         return []
-    if len(own) != 4:
+    if len(value_shape) != 4:
         return []
-    e, t = queries[3], own[2]
-    if own != (b, h, t, f) or not all(isinstance(size, int) for size in (h, e, f)):
+    e, t = queries[3], value_shape[2]
+    if value_shape != (b, h, t, f) or not all(isinstance(size, int) for size in (h, e, f)):
         return []
     keys = derivation.shape(scores.keys.class_)
     if keys != ((b, t, h, e) if scores.keys.is_apart else (b, h, t, e)):
@@ -200,9 +200,9 @@ def _side_by_side(derivation: Derivation, heads: _Heads) -> int | None:
     if not heads.is_apart:
         for giver in derivation.givers(heads.class_, "Transpose"):
             if giver.attributes.get("perm") == HEADS:
-                found = _side_by_side(derivation, _Heads(giver.operands[0], is_apart=True))
-                if found is not None:
-                    return found
+                source = _side_by_side(derivation, _Heads(giver.operands[0], is_apart=True))
+                if source is not None:
+                    return source
         return None
     shape = derivation.shape(heads.class_)
     if shape is None or not all(isinstance(size, int) for size in shape[2:]):
@@ -286,21 +286,21 @@ def _state(
     b, h, s, f = shape
     flat = derivation.output(made[-1])
     sizes = derivation.integers([0, 0, int(h), int(f)])
-    apart = derivation.make("Reshape", [flat, sizes], {}, (b, s, h, f))
-    if apart is None:
+    split = derivation.make("Reshape", [flat, sizes], {}, (b, s, h, f))
+    if split is None:
         return
-    found = False
+    is_stated = False
     for turned, giver in moved.get(class_, ()):
         if giver.attributes.get("perm") != HEADS:
             continue
-        found = True
-        derivation.state(RULE, SUMMARY, (*nodes, giver.node), [*made, apart], turned)
+        is_stated = True
+        derivation.state(RULE, SUMMARY, (*nodes, giver.node), [*made, split], turned)
         for joined, last in moved.get(turned, ()):
             if derivation.shape(joined) == (b, s, int(h) * int(f)):
                 derivation.state(RULE, SUMMARY, (*nodes, giver.node, last.node), made, joined)
-    if not found:
+    if not is_stated:
         back = derivation.make(
-            "Transpose", [derivation.output(apart)], {"perm": list(HEADS)}, shape
+            "Transpose", [derivation.output(split)], {"perm": list(HEADS)}, shape
         )
         if back is not None:
-            derivation.state(RULE, SUMMARY, nodes, [*made, apart, back], class_)
+            derivation.state(RULE, SUMMARY, nodes, [*made, split, back], class_)

@@ -117,13 +117,15 @@ class Derivation:
             return None
         output = self.output(node)
         if shape is not None:
-            own = TensorType("float32", shape)
+            type_ = TensorType("float32", shape)
             for numbers, known in (
-                (self.egraph.types, own),
-                (self.egraph.sized, bind(own, self.egraph.sizes)),
+                (self.egraph.types, type_),
+                (self.egraph.sized, bind(type_, self.egraph.sizes)),
             ):
-                found = None if numbers[output] == UNTYPED else vocabulary.types[numbers[output]]
-                sharper = sharpen(found, known)
+                known_type = (
+                    None if numbers[output] == UNTYPED else vocabulary.types[numbers[output]]
+                )
+                sharper = sharpen(known_type, known)
                 assert sharper is not None
                 numbers[output] = vocabulary.type(sharper)
         return node

@@ -32,8 +32,8 @@ def fuse_rotary(derivation: Derivation) -> None:
     halves: dict[int, int | None] = {}
     for class_, total in list(derivation.every("Add")):
         for straight, turned in (total.operands[:2], total.operands[1::-1]):
-            for found in _rotations(derivation, straight, turned):
-                _state(derivation, class_, total, found, halves)
+            for rotation in _rotations(derivation, straight, turned):
+                _state(derivation, class_, total, rotation, halves)
                 break
     derivation.unite_pairs()
     for class_, kernel in list(derivation.every(KERNEL)):
@@ -115,20 +115,20 @@ def _state(
     derivation: Derivation,
     class_: int,
     total: Giver,
-    found: tuple[int, int, int, tuple[int, ...]],
+    rotation: tuple[int, int, int, tuple[int, ...]],
     halves: dict[int, int | None],
 ) -> None:
-    x, cosines, sines, nodes = found
+    x, cosines, sines, nodes = rotation
     shape, width = derivation.shape(x), _width(derivation, x)
     if shape is None or len(shape) != 4 or width is None:
         return
     tables = []
     for table in (cosines, sines):
-        own = derivation.shape(table)
-        rows = own[-2] if own is not None and len(own) >= 2 else None
-        if own is None or rows is None or rows != shape[2] or own[-1] != width:
+        table_shape = derivation.shape(table)
+        rows = table_shape[-2] if table_shape is not None and len(table_shape) >= 2 else None
+        if table_shape is None or rows is None or rows != shape[2] or table_shape[-1] != width:
             return
-        if any(size != 1 for size in own[:-2]):  # each token has its row, in every sequence
+        if any(size != 1 for size in table_shape[:-2]):  # each token has its row, in every sequence
             return
         if table not in halves:
             halves[table] = _half(derivation, table, width // 2)
@@ -205,8 +205,8 @@ def _before_heads(derivation: Derivation, class_: int, kernel: Giver) -> None:
     for moved in derivation.givers(kernel.operands[0], "Transpose"):
         if moved.attributes.get("perm") != (0, 2, 1, 3):
             continue
-        for apart in derivation.givers(moved.operands[0], "Reshape"):
-            side = apart.operands[0]
+        for split in derivation.givers(moved.operands[0], "Reshape"):
+            side = split.operands[0]
             before, after = derivation.shape(side), derivation.shape(moved.operands[0])
             if before is None or after is None or before != (*after[:2], heads * depth):
                 continue
@@ -214,13 +214,13 @@ def _before_heads(derivation: Derivation, class_: int, kernel: Giver) -> None:
             rotated = derivation.make(KERNEL, [side, *rest], {"num_heads": heads}, before)
             if rotated is None:
                 continue
-            reads = [derivation.output(rotated), apart.operands[1]]
-            again = derivation.make("Reshape", reads, apart.attributes, after)
+            reads = [derivation.output(rotated), split.operands[1]]
+            again = derivation.make("Reshape", reads, split.attributes, after)
             if again is None:
                 continue
             back = derivation.make(
                 "Transpose", [derivation.output(again)], {"perm": [0, 2, 1, 3]}, shape
             )
             if back is not None:
-                sources = (apart.node, moved.node, kernel.node)
+                sources = (split.node, moved.node, kernel.node)
                 derivation.state(HEADS, HEADS_SUMMARY, sources, [rotated, again, back], class_)

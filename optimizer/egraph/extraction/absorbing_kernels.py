@@ -53,11 +53,16 @@ def name_kernels(
     what the budget left unmeasured is no part of this one.
     """
     egraph.columns.now += 1
-    own = canonical(egraph, costs, start)
-    applications = _applied(egraph, rules, costs, own, progress)
-    made = [n for one in applications for n in one.target_nodes if egraph.made_by.get(n) is one]
-    own = canonical(egraph, costs, own)
-    choices: dict[int, tuple[Choice, ...]] = {c: (choice,) for c, choice in own.items()}
+    selection = canonical(egraph, costs, start)
+    applications = _applied(egraph, rules, costs, selection, progress)
+    made = [
+        n
+        for application in applications
+        for n in application.target_nodes
+        if egraph.made_by.get(n) is application
+    ]
+    selection = canonical(egraph, costs, selection)
+    choices: dict[int, tuple[Choice, ...]] = {c: (choice,) for c, choice in selection.items()}
     free = free_classes(egraph)
     for node in made:
         choice = choice_of(egraph, costs, node, free)
@@ -66,7 +71,7 @@ def name_kernels(
                 choices[class_] += (choice,)
     roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
     problem = Problem(choices, tuple(root for root in roots if root in choices))
-    extraction = extract(problem, own, steps)
+    extraction = extract(problem, selection, steps)
     return NamedPlan(extraction.selection, extraction.cost, applications, made)
 
 
@@ -86,14 +91,16 @@ def _applied(
         for need in choice.needs:
             readers.setdefault(need, set()).add(choice.node)
     nodes = {choice.node for choice in selection.values()}
-    found = matches_in(egraph, Patterns(egraph, chosen), nodes)
-    found = [match for match in found if _fits(egraph, match, readers)]
+    matches = matches_in(egraph, Patterns(egraph, chosen), nodes)
+    matches = [match for match in matches if _fits(egraph, match, readers)]
     alike: dict[Signature, list[Match]] = {}
     # What adds commutes: matches of the same nodes are the same, read in another order.
-    for match in {(m.rule.name, tuple(m.nodes.values())): m for m in found}.values():
+    for match in {(m.rule.name, tuple(m.nodes.values())): m for m in matches}.values():
         alike.setdefault(signature(match, costs), []).append(match)
     applications = apply_matches(egraph, [matches[0] for matches in alike.values()])
-    costs.measure_within(SHARE, [n for one in applications for n in one.target_nodes], progress)
+    costs.measure_within(
+        SHARE, [n for application in applications for n in application.target_nodes], progress
+    )
     pays = [_pays(application, costs) for application in applications]
     others = [matches[1:] for matches, does in zip(alike.values(), pays, strict=True) if does]
     return applications + apply_matches(egraph, [match for rest in others for match in rest])
@@ -104,10 +111,10 @@ def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool
 
     An e-graph does not ask for that, since nothing is taken away; a program does.
     """
-    own = set(match.nodes.values())
-    given = {class_ for node in own for class_ in egraph.columns.outputs(node)}
+    matched = set(match.nodes.values())
+    given = {class_ for node in matched for class_ in egraph.columns.outputs(node)}
     kept = {egraph.find(match.values[name]) for name in match.rule.outputs}
-    return {class_ for class_ in given if readers.get(class_, set()) - own} == kept
+    return {class_ for class_ in given if readers.get(class_, set()) - matched} == kept
 
 
 def _pays(application: Application, costs: Costs) -> bool:

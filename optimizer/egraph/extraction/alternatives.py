@@ -32,7 +32,7 @@ class Alternative:
 
 def alternatives(
     problem: Problem,
-    own: Selection,
+    original: Selection,
     best: Extraction,
     rule_of: RuleOf,
     count: int,
@@ -42,21 +42,21 @@ def alternatives(
 
     `rule_of` names the rule that made an e-node, "" for the model's own.
     """
-    limit = sum({choice.node: choice.cost for choice in own.values()}.values())
+    limit = sum({choice.node: choice.cost for choice in original.values()}.values())
     extractions = MOST_CLASSES // max(1, len(problem.choices))
-    listed = {_nodes(best.selection), _nodes(own)}
+    listed = {_nodes(best.selection), _nodes(original)}
     asked: set[frozenset[str]] = set()
     queue: list[tuple[float, int, frozenset[str], Extraction]] = []
-    found: list[Alternative] = []
+    found_alternatives: list[Alternative] = []
     parent, forbidden = best, frozenset[str]()
-    while len(found) < count:
+    while len(found_alternatives) < count:
         for rule in _rules(parent.selection, rule_of):
             heir = forbidden | {rule}
             if heir in asked or len(asked) >= extractions:
                 continue
             asked.add(heir)
-            left = without(problem, lambda node, heir=heir: rule_of(node) in heir)  # type: ignore[misc]
-            extraction = extract(left, own, steps)
+            remaining = without(problem, lambda node, heir=heir: rule_of(node) in heir)  # type: ignore[misc]
+            extraction = extract(remaining, original, steps)
             if extraction.cost < limit:
                 heapq.heappush(queue, (extraction.cost, len(asked), heir, extraction))
         while queue:
@@ -66,8 +66,8 @@ def alternatives(
         else:
             break
         listed.add(_nodes(parent.selection))
-        found.append(Alternative(tuple(sorted(forbidden)), parent))
-    return found
+        found_alternatives.append(Alternative(tuple(sorted(forbidden)), parent))
+    return found_alternatives
 
 
 def without(problem: Problem, is_forbidden: Callable[[int], bool]) -> Problem:

@@ -50,8 +50,8 @@ def decide(region: Region, incumbent: Selection, steps: int) -> Decision:
     share = steps if is_large else steps // 4
     changes = CHANGES * share if is_large else share
     start = min(starts, key=lambda s: value_of(region, s))
-    selection, left = improved(region, start, hints, changes)
-    search.steps -= share - left * share // max(1, changes)
+    selection, unused = improved(region, start, hints, changes)
+    search.steps -= share - unused * share // max(1, changes)
     starts.append(selection)
     best = min(starts, key=lambda s: value_of(region, s))
     return search.run(best)
@@ -112,8 +112,8 @@ class _Search:
                     continue
                 least = min(
                     (
-                        own + sum([before[need] for need in needs])
-                        for own, _, needs in self.offers[class_]
+                        cost + sum([before[need] for need in needs])
+                        for cost, _, needs in self.offers[class_]
                     ),
                     default=0.0,
                 )
@@ -134,8 +134,8 @@ class _Search:
         shares, nearest = self.shares, self.cost
         for class_ in pending:
             least = next_ = float("inf")
-            for own, node, needs in self.offers[class_]:
-                adds = own
+            for cost, node, needs in self.offers[class_]:
+                adds = cost
                 for need in needs:
                     if need not in chosen and need not in open_:
                         adds += share[need]
@@ -143,8 +143,8 @@ class _Search:
                     least = adds
                 if node in paid:
                     next_ = 0.0
-                elif own < next_:
-                    next_ = own
+                elif cost < next_:
+                    next_ = cost
             if least < float("inf"):
                 shares += least
                 nearest += next_
@@ -152,13 +152,13 @@ class _Search:
                     break
         return max(shares, nearest)
 
-    def _adds(self, own: float, needs: tuple[int, ...], open_: set[int]) -> float:
+    def _adds(self, added: float, needs: tuple[int, ...], open_: set[int]) -> float:
         """The least that a choice of a class adds, in shares."""
         share, chosen = self.share, self.chosen
         for need in needs:
             if need not in chosen and need not in open_:
-                own += share[need]
-        return own
+                added += share[need]
+        return added
 
     def run(self, best: dict[int, Choice]) -> Decision:
         """Search with an explicit stack of frames: a class, its choices left, what it opened."""
@@ -176,18 +176,18 @@ class _Search:
             frames.append(self._frame(pending))
         while frames:
             checkpoint()
-            class_, left, pending = frames[-1]
+            class_, untried, pending = frames[-1]
             self._undo(class_)
-            if not left:
+            if not untried:
                 frames.pop()
                 continue
             if self.spent >= self.steps:
-                for class_, left, pending in reversed(frames):
+                for class_, untried, pending in reversed(frames):
                     self._undo(class_)
-                    if left:
+                    if untried:
                         unexplored = min(unexplored, self._bound([*pending, class_]))
                 break
-            choice = left.pop()
+            choice = untried.pop()
             self.spent += 1 + len(pending) // OPEN
             if not self._choose(class_, choice):
                 continue
@@ -214,11 +214,11 @@ class _Search:
         """Decide next what was opened last: its choices, the most promising one at the end."""
         class_, rest = pending[-1], pending[:-1]
         open_ = set(pending)
-        adds = {node: self._adds(own, needs, open_) for own, node, needs in self.offers[class_]}
-        left = sorted(
+        adds = {node: self._adds(cost, needs, open_) for cost, node, needs in self.offers[class_]}
+        untried = sorted(
             self.region.choices[class_], key=lambda choice: (-adds[choice.node], -choice.node)
         )
-        return class_, left, rest
+        return class_, untried, rest
 
     def _choose(self, class_: int, choice: Choice) -> bool:
         if self._closes_cycle(class_, choice):

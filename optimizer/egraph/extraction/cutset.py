@@ -40,11 +40,11 @@ def decide_cut(
         given = _given(problem, case, set(shared) - set(case))
         if given is None:
             continue
-        found = _decide_case(region, given, incumbent, steps - spent, decisions)
-        spent += found.steps
-        bound = min(bound, found.bound)
-        if found.cost < cost:
-            best, cost = found.selection, found.cost
+        part = _decide_case(region, given, incumbent, steps - spent, decisions)
+        spent += part.steps
+        bound = min(bound, part.bound)
+        if part.cost < cost:
+            best, cost = part.selection, part.cost
     decision = Decision(best, cost, min(bound, cost), spent)
     if decision.is_exact:
         return decision
@@ -79,11 +79,11 @@ def _largest_part(region: Region, given: Sequence[int]) -> int:
     anyway = {*region.roots, *given}
     first: dict[int, int] = {}  # of each knot
     for class_, offered in region.choices.items():
-        held = [~choice.node for choice in offered]
-        held += [n for one in offered for n in region.near(one) if n not in anyway]
+        nearby = [~choice.node for choice in offered]
+        nearby += [n for choice in offered for n in region.near(choice) if n not in anyway]
         if class_ in region.knot:
-            held.append(first.setdefault(region.knot[class_], class_))
-        for other in held:
+            nearby.append(first.setdefault(region.knot[class_], class_))
+        for other in nearby:
             above[leader(other)] = leader(class_)
     return max(Counter(leader(class_) for class_ in region.choices).values())
 
@@ -104,13 +104,13 @@ def _given(problem: Problem, roots: Sequence[int], without: set[int]) -> Problem
     asked = tuple(dict.fromkeys([*problem.roots, *roots]))
     if not without:
         return Problem(problem.choices, asked)
-    left = {
-        class_: tuple(one for one in offered if without.isdisjoint(one.needs))
+    choices = {
+        class_: tuple(choice for choice in offered if without.isdisjoint(choice.needs))
         for class_, offered in problem.choices.items()
         if class_ not in without
     }
-    found = reduced(Problem(left, asked))
-    return found if all(found.choices.get(root) for root in asked) else None
+    region_ = reduced(Problem(choices, asked))
+    return region_ if all(region_.choices.get(root) for root in asked) else None
 
 
 def _decide_case(
@@ -130,7 +130,9 @@ def _decide_case(
         bound += decision.bound
         selection.update(decision.selection)
     chosen = {
-        class_: next(one for one in region.choices[class_] if one.node == choice.node)
+        class_: next(
+            candidate for candidate in region.choices[class_] if candidate.node == choice.node
+        )
         for class_, choice in selection.items()
         if class_ in region.choices
     }

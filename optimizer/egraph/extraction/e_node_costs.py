@@ -117,8 +117,8 @@ class Costs:
         return node in self.egraph.origin and self._is_opaque(node)
 
     def _is_opaque(self, node: int) -> bool:
-        own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].identity
-        return own is not None
+        identity = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].identity
+        return identity is not None
 
     def measure(self, nodes: Iterable[int], progress: Progress | None = None) -> bool:
         """Measure the kernels of e-nodes that nobody measured yet, as far as the budget goes.
@@ -229,7 +229,7 @@ def original_selection(egraph: EGraph, problem: Problem) -> dict[int, Choice]:
         class_ = queue.pop()
         if class_ in selection:
             continue
-        own = [c for c in problem.choices[class_] if c.node in egraph.origin]
-        selection[class_] = min(own, key=lambda choice: choice.node)
+        original_choices = [c for c in problem.choices[class_] if c.node in egraph.origin]
+        selection[class_] = min(original_choices, key=lambda choice: choice.node)
         queue += selection[class_].needs
     return selection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...deadline import checkpoint
@@ -52,8 +51,8 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
     decisions = Decisions()
     for region in sorted(regions, key=lambda region: (len(region.choices), region.roots)):
         checkpoint()
-        own = region.part_of(incumbent)
-        decision = decide_cut(region, own, min(STEPS, max(0, steps - spent)), decisions)
+        start = region.part_of(incumbent)
+        decision = decide_cut(region, start, min(STEPS, max(0, steps - spent)), decisions)
         spent += decision.steps
         exact += decision.is_exact
         slack += decision.cost - decision.bound
@@ -78,16 +77,3 @@ def _with(problem: Problem, incumbent: Selection) -> Problem:
 
 def _original(problem: Problem, class_: int, choice: Choice) -> Choice:
     return next(c for c in problem.choices[class_] if c.node == choice.node)
-
-
-def forced_selection(problem: Problem, nodes: Mapping[int, int]) -> dict[int, Choice]:
-    """The selection of given e-nodes, class by class, for the classes that it needs."""
-    selection: dict[int, Choice] = {}
-    queue = list(problem.roots)
-    while queue:
-        class_ = queue.pop()
-        if class_ not in selection:
-            offered = problem.choices[class_]
-            selection[class_] = next(c for c in offered if c.node == nodes[class_])
-            queue += selection[class_].needs
-    return selection

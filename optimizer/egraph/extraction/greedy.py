@@ -72,20 +72,20 @@ def greedy(region: Region) -> dict[int, Choice]:
     while queue and rounds:
         rounds -= 1
         class_, choice = queue.popleft()
-        held: dict[int, float] = {}
+        costs: dict[int, float] = {}
         for need in choice.needs:
             if need not in region.choices:
                 continue
             if need not in best:
                 break
-            held.update(best[need][1])
+            costs.update(best[need][1])
         else:
-            held[choice.node] = choice.cost
-            total = sum(held.values())
+            costs[choice.node] = choice.cost
+            total = sum(costs.values())
             if class_ not in best or total < best[class_][0] * (1 - 1e-12):
-                best[class_] = (total, held, choice)
+                best[class_] = (total, costs, choice)
                 queue.extend(readers.get(class_, ()))
-    return {class_: found[2] for class_, found in best.items()}
+    return {class_: entry[2] for class_, entry in best.items()}
 
 
 def shared_out(region: Region) -> dict[int, Choice]:
@@ -174,7 +174,7 @@ def _acyclic(region: Region, selection: dict[int, Choice]) -> dict[int, Choice]:
     """Leave out classes until none needs itself; those that the roots need must not."""
     done: set[int] = set()
     open_: set[int] = set()
-    found = dict(selection)
+    acyclic = dict(selection)
     for start in selection:
         stack = [start]
         while stack:
@@ -189,10 +189,10 @@ def _acyclic(region: Region, selection: dict[int, Choice]) -> dict[int, Choice]:
             stack.append(~class_)
             for need in region.near(choice) if choice else ():
                 if need in open_ and need not in done:
-                    found.pop(class_, None)
+                    acyclic.pop(class_, None)
                 else:
                     stack.append(need)
-    return found
+    return acyclic
 
 
 class _Tally:
@@ -222,11 +222,11 @@ class _Tally:
         """Choose `new`; tell whether all that it needs is chosen."""
         self.selection[class_] = new
         self._use(new)
-        found = [self._need(need) for need in self.region.near(new)]  # all are counted
+        counted = [self._need(need) for need in self.region.near(new)]  # all are counted
         self._leave(old)
         for need in self.region.near(old):
             self._release(need)
-        return all(found)
+        return all(counted)
 
     def _need(self, class_: int) -> bool:
         """Count a need of a class, and all needs of what isn't computed yet."""

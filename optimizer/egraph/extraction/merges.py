@@ -117,8 +117,8 @@ def merge_everywhere(
     ]
     if not chosen:
         return []
-    found = matches_in(egraph, Patterns(egraph, chosen), _selected(egraph, costs, selection))
-    return [made for made in apply_matches(egraph, found[:POPS]) if not made.refusal]
+    matches = matches_in(egraph, Patterns(egraph, chosen), _selected(egraph, costs, selection))
+    return [made for made in apply_matches(egraph, matches[:POPS]) if not made.refusal]
 
 
 def matches_in(
@@ -132,7 +132,7 @@ def matches_in(
     view = View(egraph)
     tables = patterns.tables(current)
     known = {} if known is None else known
-    found: list[Match] = []
+    matches: list[Match] = []
     for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY)):
         for row in rows:
             if (rule.name, row) not in known:
@@ -140,8 +140,8 @@ def matches_in(
                 fits = check_conditions(match, view) is None
                 known[rule.name, row] = match if fits else None
             if (match_ := known[rule.name, row]) is not None:
-                found.append(match_)
-    return found
+                matches.append(match_)
+    return matches
 
 
 def signature(match: Match, costs: Costs) -> Signature:
@@ -186,19 +186,19 @@ class _Search:
         self._expand(start)
         while self.queue and self.candidates < pops:
             checkpoint()
-            promised, _, parent, found = heapq.heappop(self.queue)
+            promised, _, parent, matches = heapq.heappop(self.queue)
             if promised > SLACK * self.best.cost:
                 break
-            estimate = self._estimate(parent, found)
+            estimate = self._estimate(parent, matches)
             if estimate > promised:  # its like was made in the meantime
-                self._push(parent, found)
+                self._push(parent, matches)
                 continue
             self.candidates += 1
-            self.tried.update(map(_place, found))
-            state = self._make(parent, found)
-            if len(found) == 1:
+            self.tried.update(map(_place, matches))
+            state = self._make(parent, matches)
+            if len(matches) == 1:
                 gain = -math.inf if state is None else parent.cost - state.cost
-                self.gains[signature(found[0], self.costs)] = gain
+                self.gains[signature(matches[0], self.costs)] = gain
             if state is None:
                 continue
             nodes = frozenset(choice.node for choice in state.selection.values())
@@ -214,13 +214,13 @@ class _Search:
 
     def _expand(self, state: _State) -> None:
         """Queue each match on its own, and together all those known to gain that don't overlap."""
-        found = self._matches(state)
-        for match in found:
+        matches = self._matches(state)
+        for match in matches:
             self.queued.setdefault(_place(match), match)
             self._push(state, (match,))
         together: list[Match] = []
         taken: set[int] = set()
-        for match in sorted(found, key=lambda m: -self.gains.get(signature(m, self.costs), 0.0)):
+        for match in sorted(matches, key=lambda m: -self.gains.get(signature(m, self.costs), 0.0)):
             nodes = set(match.nodes.values())
             if self.gains.get(signature(match, self.costs), 0.0) > 0 and not nodes & taken:
                 together.append(match)
@@ -228,16 +228,16 @@ class _Search:
         if len(together) > 1:
             self._push(state, tuple(together))
 
-    def _push(self, parent: _State, found: tuple[Match, ...]) -> None:
-        estimate = self._estimate(parent, found)
+    def _push(self, parent: _State, matches: tuple[Match, ...]) -> None:
+        estimate = self._estimate(parent, matches)
         if estimate <= SLACK * self.best.cost:
             self.tickets += 1  # ties go to what was queued first
-            heapq.heappush(self.queue, (estimate, self.tickets, parent, found))
+            heapq.heappush(self.queue, (estimate, self.tickets, parent, matches))
 
-    def _estimate(self, parent: _State, found: tuple[Match, ...]) -> float:
+    def _estimate(self, parent: _State, matches: tuple[Match, ...]) -> float:
         """The cost that matches lead to; where nothing is known, as if the new nodes were free."""
         total = parent.cost
-        for match in found:
+        for match in matches:
             gain = self.gains.get(signature(match, self.costs))
             if gain is None:
                 gain = sum(self.costs(node) for node in set(match.nodes.values()))
@@ -250,9 +250,9 @@ class _Search:
 
     # --------------------------------------------------------------------------- candidates
 
-    def _make(self, parent: _State, found: tuple[Match, ...]) -> _State | None:
+    def _make(self, parent: _State, matches: tuple[Match, ...]) -> _State | None:
         """Apply matches and select what they made; None where that gives no usable program."""
-        applied = [a for a in apply_matches(self.egraph, found) if not a.refusal]
+        applied = [a for a in apply_matches(self.egraph, matches) if not a.refusal]
         if not applied:
             return None
         self.applications += applied
@@ -277,8 +277,8 @@ class _Search:
         return _State(selection, cost) if cost < UNUSABLE else None
 
     def _roots(self, free: set[int]) -> list[int]:
-        found = dict.fromkeys(self.egraph.find(value) for value in self.egraph.graph.graph_outputs)
-        return [class_ for class_ in found if class_ not in free]
+        roots = dict.fromkeys(self.egraph.find(value) for value in self.egraph.graph.graph_outputs)
+        return [class_ for class_ in roots if class_ not in free]
 
 
 def _place(match: Match) -> tuple[str, tuple[int, ...]]:
@@ -292,7 +292,7 @@ def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, C
     leaders = columns.leaders
     gone = free.union(np.flatnonzero(leaders != np.arange(len(leaders))).tolist())
     dead = set(columns.dead().tolist())
-    found: dict[int, Choice] = {}
+    canonical_choices: dict[int, Choice] = {}
     for class_, choice in selection.items():
         leader = columns.find(class_)
         if leader in free:
@@ -300,8 +300,8 @@ def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, C
         if choice.node in dead or not gone.isdisjoint(choice.needs):
             (node,) = _current(egraph, [choice.node])
             choice = choice_of(egraph, costs, node, free)
-        found.setdefault(leader, choice)
-    return found
+        canonical_choices.setdefault(leader, choice)
+    return canonical_choices
 
 
 def choice_of(egraph: EGraph, costs: Costs, node: int, free: set[int]) -> Choice:

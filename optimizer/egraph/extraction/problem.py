@@ -59,8 +59,8 @@ def reduced(problem: Problem) -> Problem:
     for class_, offered in problem.choices.items():
         if class_ not in possible:
             continue
-        left = [c for c in offered if class_ not in c.needs and possible.issuperset(c.needs)]
-        choices[class_] = tuple(_undominated(left, shared))
+        useful = [c for c in offered if class_ not in c.needs and possible.issuperset(c.needs)]
+        choices[class_] = tuple(_undominated(useful, shared))
     return Problem(choices, problem.roots)
 
 
@@ -68,7 +68,7 @@ def _possible(problem: Problem) -> set[int]:
     """The classes that some acyclic selection computes."""
     readers: dict[int, list[tuple[int, int]]] = {}
     missing: dict[tuple[int, int], int] = {}
-    found: set[int] = set()
+    possible_classes: set[int] = set()
     queue: list[int] = []
     for class_, offered in problem.choices.items():
         for place, choice in enumerate(offered):
@@ -76,16 +76,16 @@ def _possible(problem: Problem) -> set[int]:
             missing[class_, place] = len(needs)
             for need in needs:
                 readers.setdefault(need, []).append((class_, place))
-            if not needs and class_ not in found:
-                found.add(class_)
+            if not needs and class_ not in possible_classes:
+                possible_classes.add(class_)
                 queue.append(class_)
     while queue:
         for reader in readers.get(queue.pop(), ()):
             missing[reader] -= 1
-            if not missing[reader] and reader[0] not in found:
-                found.add(reader[0])
+            if not missing[reader] and reader[0] not in possible_classes:
+                possible_classes.add(reader[0])
                 queue.append(reader[0])
-    return found
+    return possible_classes
 
 
 def _shared(problem: Problem) -> set[int]:
@@ -105,27 +105,3 @@ def _undominated(offered: Sequence[Choice], shared: set[int]) -> list[Choice]:
         if choice.node in shared or not any(needs.issuperset(other.needs) for other in kept):
             kept.append(choice)
     return kept
-
-
-def exhaustive(problem: Problem) -> tuple[float, dict[int, Choice]]:
-    """The best selection by trying all of them: an oracle for small problems."""
-    best: tuple[float, dict[int, Choice]] = (float("inf"), {})
-    stack: list[dict[int, Choice]] = [{}]
-    while stack:
-        partial = stack.pop()
-        open_ = next(iter(_open(problem, partial)), None)
-        if open_ is None:
-            try:
-                cost = cost_of(partial, in_order(partial, problem.roots))
-            except CycleError:
-                continue
-            if cost < best[0]:
-                best = (cost, partial)
-            continue
-        stack += [{**partial, open_: choice} for choice in problem.choices.get(open_, ())]
-    return best
-
-
-def _open(problem: Problem, partial: Selection) -> list[int]:
-    needed = {*problem.roots, *(need for choice in partial.values() for need in choice.needs)}
-    return sorted(needed - set(partial))

@@ -28,11 +28,11 @@ class Region:
 
     def near(self, choice: Choice) -> tuple[int, ...]:
         """What a choice needs of the classes that are decided here, or fixed."""
-        found = self._near.get(choice.node)
-        if found is None:
-            found = tuple(n for n in choice.needs if n in self.choices or n in self.fixed)
-            self._near[choice.node] = found
-        return found
+        nearby = self._near.get(choice.node)
+        if nearby is None:
+            nearby = tuple(n for n in choice.needs if n in self.choices or n in self.fixed)
+            self._near[choice.node] = nearby
+        return nearby
 
     def part_of(self, selection: Mapping[int, Choice]) -> dict[int, Choice]:
         """The choices of a selection, as far as they are choices here, with what they cost here."""
@@ -72,15 +72,15 @@ def always_needed(problem: Problem) -> set[int]:
             continue
         common: dict[int, int] | None = None
         for needs in asked:
-            found = dict(without[needs[0]]) if needs else {}
+            distances = dict(without[needs[0]]) if needs else {}
             for need in needs[1:]:
                 for other, distance in without[need].items():
-                    if distance < found.get(other, distance + 1):
-                        found[other] = distance
+                    if distance < distances.get(other, distance + 1):
+                        distances[other] = distance
             if common is None:
-                common = found
+                common = distances
             else:
-                common = {c: max(d, found[c]) for c, d in common.items() if c in found}
+                common = {c: max(d, distances[c]) for c, d in common.items() if c in distances}
         near = sorted([(distance, other) for other, distance in (common or {}).items()])
         without[class_] = _further(class_, {other: distance for distance, other in near})
     needed: set[int] = set()
@@ -148,9 +148,9 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
                         groups.join(("class", root), ("knot", knots[need]))
                     if is_new:
                         stack.append(need)
-    found: dict[object, Region] = {}
+    regions_by_leader: dict[object, Region] = {}
     for class_ in sorted(key for kind, key in groups.members() if kind == "class"):
-        region = found.setdefault(groups.leader(("class", class_)), Region([]))
+        region = regions_by_leader.setdefault(groups.leader(("class", class_)), Region([]))
         if class_ in needed:
             region.roots.append(class_)
         else:
@@ -160,7 +160,7 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
             for choice in problem.choices[class_]
         )
     by_knot: dict[int, Region] = {}
-    for region in found.values():
+    for region in regions_by_leader.values():
         for class_ in region.classes & set(knots):
             region.knot[class_] = knots[class_]
             by_knot[knots[class_]] = region
@@ -168,7 +168,7 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
         if class_ in forced and knot in by_knot:
             by_knot[knot].fixed[class_] = forced[class_]
             by_knot[knot].knot[class_] = knot
-    return forced, list(found.values())
+    return forced, list(regions_by_leader.values())
 
 
 def knots_of(problem: Problem) -> dict[int, int]:

@@ -22,7 +22,7 @@ class Decisions:
 
     def of(self, region: Region, incumbent: Mapping[int, Choice], steps: int) -> Decision:
         """Return what decide does, with no steps spent where a region alike is decided."""
-        classes = {c: at for at, c in enumerate(sorted({*region.choices, *region.fixed}))}
+        classes = {c: i for i, c in enumerate(sorted({*region.choices, *region.fixed}))}
         nodes = _places(region)
         form = _form(region, incumbent, classes, nodes)
         known = self._known.get(form)
@@ -34,18 +34,20 @@ class Decisions:
             self._known[form] = steps, selected, decision
             return decision
         _, selected, decision = known
-        by_place = {at: class_ for class_, at in classes.items()}
+        by_place = {i: class_ for class_, i in classes.items()}
         selection: dict[int, Choice] = {}
-        for at, node in selected.items():
-            offered = region.choices[by_place[at]]
-            selection[by_place[at]] = next(one for one in offered if nodes[one.node] == node)
+        for i, node in selected.items():
+            offered = region.choices[by_place[i]]
+            selection[by_place[i]] = next(
+                choice for choice in offered if nodes[choice.node] == node
+            )
         return Decision(selection, decision.cost, decision.bound, 0)
 
 
 def _places(region: Region) -> dict[int, int]:
     chosen = {choice.node for offered in region.choices.values() for choice in offered}
     chosen.update(choice.node for choice in region.fixed.values())
-    return {node: at for at, node in enumerate(sorted(chosen))}
+    return {node: i for i, node in enumerate(sorted(chosen))}
 
 
 def _form(

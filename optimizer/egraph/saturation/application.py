@@ -27,7 +27,7 @@ class _Pending:
     local: dict[str, int]
 
 
-def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
+def apply_matches(egraph: EGraph, matches: Sequence[Match]) -> list[Application]:
     """Add what matches lead to, all of a level at once, unite, and close under congruence.
 
     The types of the right side are inferred; a match whose right side is ill-typed, or has
@@ -36,7 +36,7 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
     view = View(egraph)
     pending: list[_Pending] = []
     applied: list[Application] = []
-    for match in found:
+    for match in matches:
         checkpoint()
         application = Application(
             match.rule.name,
@@ -70,8 +70,8 @@ def _make_constants(egraph: EGraph, pending: Sequence[_Pending]) -> None:
     """Literals become leaves; equal ones are one."""
     for place, entry in enumerate(pending):
         for name, array in entry.replacement.constants.items():
-            own = ("literal", egraph.columns.now, place, name)
-            entry.local[name] = egraph.leaf(constant_of(array), own)
+            identity = ("literal", egraph.columns.now, place, name)
+            entry.local[name] = egraph.leaf(constant_of(array), identity)
 
 
 def _make_level(egraph: EGraph, pending: Sequence[_Pending], level: int) -> None:
@@ -119,5 +119,5 @@ def _unite(egraph: EGraph, entry: _Pending) -> None:
             )
             return
     entry.application.united = pairs
-    left = np.array([old for old, _ in pairs], np.int64)
-    egraph.columns.union(left, np.array([new for _, new in pairs], np.int64))
+    old_classes = np.array([old for old, _ in pairs], np.int64)
+    egraph.columns.union(old_classes, np.array([new for _, new in pairs], np.int64))

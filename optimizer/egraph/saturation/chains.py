@@ -122,20 +122,20 @@ class Chains:
         """Unite trees of the same terms; return terms -> class."""
         trees = self._trees(egraph, operation)
         flat = _flattened(operation, trees)
-        found: dict[Terms, int] = {}
+        class_of_terms: dict[Terms, int] = {}
         same: list[tuple[int, int]] = []
         for class_, spellings in trees.items():
             for spelling in spellings:
                 terms = _joined(operation, spelling, flat, class_)
                 if terms is None:
                     continue
-                first = found.setdefault(terms, class_)
+                first = class_of_terms.setdefault(terms, class_)
                 if len(terms) == 1 and terms[0][1] > 0:
                     first = terms[0][0]
                 if first != class_ and egraph.are_compatible(first, class_):
                     same.append((class_, first))
         _unite(egraph, same)
-        return found
+        return class_of_terms
 
     def _trees(self, egraph: EGraph, operation: Operation) -> dict[int, list[Terms]]:
         """Class -> the terms of each e-node that gives it and that may be reordered."""
@@ -164,17 +164,17 @@ class Chains:
         columns = egraph.columns
         applications: list[Application] = []
         unions: list[tuple[int, int]] = []
-        found: dict[Terms, int] = {}
+        class_of_terms: dict[Terms, int] = {}
         for before, class_ in chains.items():
             terms = operation.arranged((columns.find(value), sign) for value, sign in before)
             key = (operation.name, terms)
             if 2 < len(terms) <= MOST_REGROUPED and key not in self._regrouped:
                 self._regrouped.add(key)
-                found[terms] = class_
-        if not found:
+                class_of_terms[terms] = class_
+        if not class_of_terms:
             return []
-        kinds = _kinds(egraph, operation, {value for terms in found for value, _ in terms})
-        for terms, class_ in found.items():
+        kinds = _kinds(egraph, operation, {value for terms in class_of_terms for value, _ in terms})
+        for terms, class_ in class_of_terms.items():
             for first in _gainful(egraph, terms, kinds):
                 type_ = egraph.type(class_)
                 is_integer = type_ is not None and "int" in type_.dtype
@@ -223,8 +223,8 @@ class _Tree:
     def _signed(self, terms: Terms) -> Term | None:
         """Terms joined, with the sign of the result: -1 where all are taken away."""
         sign = max(sign for _, sign in terms)
-        joined = [value for value, own in terms if own == sign]
-        taken = [value for value, own in terms if own != sign]
+        joined = [value for value, term_sign in terms if term_sign == sign]
+        taken = [value for value, term_sign in terms if term_sign != sign]
         value: int | None = joined[0]
         for name, others in ((self.operation.joins[0], joined[1:]), (self.operation.takes, taken)):
             for other in others:
@@ -235,8 +235,8 @@ class _Tree:
     def _node(self, name: str, operands: tuple[int, ...]) -> int | None:
         egraph, before = self.egraph, self.egraph.columns.size
         number = egraph.vocabulary.operator("", name)
-        own = egraph.vocabulary.attribute(Attributes({}, (True,)))
-        (node,) = egraph.intern([(number, own, operands)])
+        attributes = egraph.vocabulary.attribute(Attributes({}, (True,)))
+        (node,) = egraph.intern([(number, attributes, operands)])
         if node is None:
             return None
         if node >= before:
@@ -250,7 +250,7 @@ def _without_mutual(trees: dict[int, list[Terms]]) -> dict[int, list[Terms]]:
 
     Else which of the two a chain is written with would depend on where reading began.
     """
-    found: dict[int, list[Terms]] = {}
+    kept_terms: dict[int, list[Terms]] = {}
     for class_, spellings in trees.items():
         kept = [
             terms
@@ -260,8 +260,8 @@ def _without_mutual(trees: dict[int, list[Terms]]) -> dict[int, list[Terms]]:
             or ((class_, -1),) not in trees.get(terms[0][0], ())
         ]
         if kept:
-            found[class_] = kept
-    return found
+            kept_terms[class_] = kept
+    return kept_terms
 
 
 def _flattened(operation: Operation, trees: Mapping[int, list[Terms]]) -> dict[int, Terms]:

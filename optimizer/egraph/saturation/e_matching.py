@@ -88,7 +88,6 @@ class EMatcher:
         self._failed: set[tuple[str, Row]] = set()
         self._asked: dict[str, int] = {rule.name: ANY for rule in rules}
         self._capped: dict[str, None] = {}
-        self.match_count = 0
 
     @property
     def capped(self) -> tuple[str, ...]:
@@ -110,17 +109,16 @@ class EMatcher:
             return []
         tables = self._patterns.tables(self.egraph.columns.living())
         view = View(self.egraph)
-        found: list[Match] = []
+        matches: list[Match] = []
         for rule, rows in self._patterns.rows(tables, due, self.bindings):
             checkpoint()
             self._asked[rule.name] = self.egraph.columns.now
             if tables.was_cut:
                 self._capped[rule.name] = None
-            found += self._rationed(rule, rows, view, round_)
+            matches += self._rationed(rule, rows, view, round_)
             if is_over():
                 break
-        self.match_count += len(found)
-        return found
+        return matches
 
     def _due(self, round_: int) -> dict[Rule, int]:
         """The rules that may have new matches since their last turn, or had some left over."""

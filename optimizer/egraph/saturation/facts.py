@@ -53,10 +53,10 @@ class Facts:
             more = [
                 (node, position, egraph.find(value))
                 for node, row in others
-                for position, (value, own) in enumerate(
+                for position, (value, class_) in enumerate(
                     zip(row[2], columns.operands(node), strict=True)
                 )
-                if value != NONE and egraph.find(value) != own
+                if value != NONE and egraph.find(value) != class_
             ]
             owners, positions, values = np.array(more, np.int64).reshape(-1, 3).T
             reads = (
@@ -68,7 +68,7 @@ class Facts:
         touched[reads[2]] = touched[gives[2]] = True
         classes = np.flatnonzero(touched)
         known = np.array(egraph.known, bool)[classes]
-        found: dict[str, Relation] = {
+        relations: dict[str, Relation] = {
             "node": [nodes, names[numbers]],
             "reads": list(reads),
             "gives": list(gives),
@@ -78,7 +78,7 @@ class Facts:
             "graph_output": [self._leaders(egraph.graph.graph_outputs)],
             "captured": [self._leaders(captured(egraph))],
         }
-        found |= self._attributes(nodes)
+        relations |= self._attributes(nodes)
         more_axes = [
             [node, self.symbol(name), axis]
             for node in nodes[np.isin(numbers, egraph.spelling.counting_from_the_end())].tolist()
@@ -90,8 +90,8 @@ class Facts:
             more_axes += [[node, name, axis] for name, axis in pairs if axis != NO_INTEGER]
         if more_axes:
             rows = list(np.array(more_axes, np.int64).T)
-            found["attribute_int"] = list(union([found["attribute_int"], rows]))
-        return found | self._types(classes)
+            relations["attribute_int"] = list(union([relations["attribute_int"], rows]))
+        return relations | self._types(classes)
 
     def _others(self, nodes: Ints) -> list[tuple[int, Row]]:
         """The other spellings that e-nodes were asked for in."""
@@ -110,7 +110,7 @@ class Facts:
         return np.unique(self.egraph.columns.canonical(np.array(values, np.int64)))
 
     def _scalars(self, classes: Ints) -> Relation:
-        found: list[int] = []
+        numeric_classes: list[int] = []
         numbers: list[float] = []
         for class_ in classes.tolist():
             place = self.egraph.constants.get(class_)
@@ -120,9 +120,9 @@ class Facts:
                 self._numbers[place] = scalar_of(self.egraph.vocabulary.constants[place])
             number = self._numbers[place]
             if number is not None:
-                found.append(class_)
+                numeric_classes.append(class_)
                 numbers.append(number)
-        return [np.array(found, np.int64), np.array(numbers, np.float64)]
+        return [np.array(numeric_classes, np.int64), np.array(numbers, np.float64)]
 
     def _is_commutative(self, operator: int) -> bool:
         if operator not in self._commutative:

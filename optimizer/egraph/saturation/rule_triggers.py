@@ -62,24 +62,26 @@ class RuleTriggers:
         """Whether a rule may match, and may match something that changed at `since` or later."""
         latest = -1
         for node in rule.match:
-            found = [self._single[op] for op in node.operators if op in self._single]
-            if not found:
+            latest_of_operators = [self._single[op] for op in node.operators if op in self._single]
+            if not latest_of_operators:
                 return False
-            latest = max(latest, *found)
+            latest = max(latest, *latest_of_operators)
         pairs = links(rule)
         if len(pairs) >= len(rule.match) - 1 and pairs:
             latest = -1
         for above, below in pairs:
-            found = [self._pairs[a, b] for a in above for b in below if (a, b) in self._pairs]
-            if not found:
+            latest_of_operators = [
+                self._pairs[a, b] for a in above for b in below if (a, b) in self._pairs
+            ]
+            if not latest_of_operators:
                 return False
-            latest = max(latest, *found)
+            latest = max(latest, *latest_of_operators)
         return latest >= since
 
 
 def _latest(keys: np.ndarray, stamps: np.ndarray) -> dict[int, int]:
     """Key -> its latest stamp."""
-    found, inverse = np.unique(keys, return_inverse=True)
-    latest = np.full(len(found), -1, np.int64)
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    latest = np.full(len(distinct), -1, np.int64)
     np.maximum.at(latest, inverse, stamps)
-    return dict(zip(found.tolist(), latest.tolist(), strict=True))
+    return dict(zip(distinct.tolist(), latest.tolist(), strict=True))

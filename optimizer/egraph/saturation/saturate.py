@@ -82,15 +82,15 @@ def saturate(
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
         growth.applications += chains.update(egraph)
-        found = matcher.find(round_, is_late)
-        if not found and not matcher.paused and not is_late():
+        matches = matcher.find(round_, is_late)
+        if not matches and not matcher.paused and not is_late():
             growth.ended = _all_looked_into(matcher.capped)
             break
-        for start in range(0, max(1, len(found)), budget.step):
-            growth.applications += apply_matches(egraph, found[start : start + budget.step])
+        for start in range(0, max(1, len(matches)), budget.step):
+            growth.applications += apply_matches(egraph, matches[start : start + budget.step])
             if egraph.working() > most or is_late():
                 break
-        size = (len(found), len(egraph.columns.living()), egraph.columns.classes)
+        size = (len(matches), len(egraph.columns.living()), egraph.columns.classes)
         growth.sizes.append(size)
         if progress is not None:
             progress("searching", round_ + 1, budget.rounds, f"{size[1]} e-nodes")

@@ -61,8 +61,8 @@ class View:
 
     def attribute(self, node: int, name: str) -> object:
         """One attribute, its default where absent, None where there is no default."""
-        found = self.attributes(node).get(name)
-        return self.defaults(node).get(name) if found is None else found
+        value = self.attributes(node).get(name)
+        return self.defaults(node).get(name) if value is None else value
 
     def inputs(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node reads by position."""

@@ -31,21 +31,21 @@ def concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
 
 def hstack(trace: Trace, tup: Any) -> Expression:
     """Return np.hstack: vectors one after the other, or columns beside each other."""
-    parts = [_widened(one, 1) for one in _parts(trace, tup)]
+    parts = [_widened(part, 1) for part in _parts(trace, tup)]
     return _joined(parts, 0 if len(parts[0].shape) == 1 else 1)
 
 
 def vstack(trace: Trace, tup: Any) -> Expression:
     """Return np.vstack: vectors are rows."""
-    return _joined([_widened(one, 2) for one in _parts(trace, tup)], 0)
+    return _joined([_widened(part, 2) for part in _parts(trace, tup)], 0)
 
 
 def column_stack(trace: Trace, tup: Any) -> Expression:
     """Return np.column_stack: vectors are columns."""
     parts = _parts(trace, tup)
-    if any(not 1 <= len(one.shape) <= 2 for one in parts):
+    if any(not 1 <= len(part.shape) <= 2 for part in parts):
         raise UnsupportedError("columns of numbers, or of more than two axes")
-    return _joined([one if len(one.shape) == 2 else _with_axes(one, (1,)) for one in parts], 1)
+    return _joined([part if len(part.shape) == 2 else _with_axes(part, (1,)) for part in parts], 1)
 
 
 def stack(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
@@ -54,33 +54,33 @@ def stack(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
     rank = len(parts[0].shape) + 1
     if type(axis) is not int or not -rank <= axis < rank:
         raise UnsupportedError("an axis that NumPy refuses")
-    if any(one.shape != parts[0].shape for one in parts):
+    if any(part.shape != parts[0].shape for part in parts):
         raise UnsupportedError("arrays that don't fit")
-    return _joined([_with_axes(one, (axis % rank,)) for one in parts], axis)
+    return _joined([_with_axes(part, (axis % rank,)) for part in parts], axis)
 
 
 def _parts(trace: Trace, arrays: Any) -> list[Expression]:
     if not isinstance(arrays, tuple | list) or not arrays:
         raise UnsupportedError("no tuple or list of arrays")
-    return [operand(trace, one) for one in arrays]
+    return [operand(trace, array) for array in arrays]
 
 
 def _joined(parts: Sequence[Expression], axis: Any) -> Expression:
     rank = len(parts[0].shape)
     if type(axis) is not int or not -rank <= axis < rank:
         raise UnsupportedError("an axis that NumPy refuses")
-    if any(len(one.shape) != rank for one in parts):
+    if any(len(part.shape) != rank for part in parts):
         raise UnsupportedError("arrays that don't fit")
     along = axis % rank
-    kept = np.result_type(*(np.dtype(one.dtype) for one in parts)).name
+    kept = np.result_type(*(np.dtype(part.dtype) for part in parts)).name
     if kept not in TRACED:
         raise UnsupportedError(f"the type {kept}")
-    rest = {one.shape[:along] + one.shape[along + 1 :] for one in parts}
+    rest = {part.shape[:along] + part.shape[along + 1 :] for part in parts}
     if len(rest) != 1:
         raise UnsupportedError("arrays that don't fit")
-    total = sum(one.shape[along] for one in parts)
+    total = sum(part.shape[along] for part in parts)
     shape = (*parts[0].shape[:along], total, *parts[0].shape[along + 1 :])
-    joined = tuple(cast(one, kept) for one in parts)
+    joined = tuple(cast(part, kept) for part in parts)
     return Expression("Concat", joined, shape, kept, (("axis", along),))
 
 
@@ -105,10 +105,12 @@ def roll(trace: Trace, a: Any, shift: Any, axis: Any = None) -> Expression:
         raise UnsupportedError("np.roll over several axes")
     along = axis % rank
     extent = x.shape[along]
-    at = shift % extent if extent else 0
-    if not at:
+    offset = shift % extent if extent else 0
+    if not offset:
         return elementwise("Identity", x)
-    return _joined([_part(x, along, extent - at, extent), _part(x, along, 0, extent - at)], along)
+    return _joined(
+        [_part(x, along, extent - offset, extent), _part(x, along, 0, extent - offset)], along
+    )
 
 
 def _part(x: Expression, axis: int, start: int, end: int) -> Expression:
@@ -125,11 +127,13 @@ def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
     lazy = _lazy(m)
     rank = lazy.ndim
     given = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = [index(one) for one in given]
-    if any(not -rank <= one < rank for one in axes) or len({a % rank for a in axes}) < len(axes):
+    axes = [index(axis) for axis in given]
+    if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
         raise UnsupportedError("axes that NumPy refuses")
-    turned = {one % rank for one in axes}
-    return lazy[tuple(slice(None, None, -1) if at in turned else slice(None) for at in range(rank))]
+    turned = {axis % rank for axis in axes}
+    return lazy[
+        tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in range(rank))
+    ]
 
 
 def flipud(trace: Trace, m: Any) -> Any:
@@ -150,7 +154,7 @@ def swapaxes(trace: Trace, a: Any, axis1: Any, axis2: Any) -> Any:
     """Return np.swapaxes, a view."""
     lazy = _lazy(a)
     order = list(range(lazy.ndim))
-    if any(type(one) is not int or not -lazy.ndim <= one < lazy.ndim for one in (axis1, axis2)):
+    if any(type(axis) is not int or not -lazy.ndim <= axis < lazy.ndim for axis in (axis1, axis2)):
         raise UnsupportedError("axes that NumPy refuses")
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return views.transpose(lazy, order)
@@ -160,7 +164,7 @@ def moveaxis(trace: Trace, a: Any, source: Any, destination: Any) -> Any:
     """Return np.moveaxis of one axis, a view."""
     lazy = _lazy(a)
     rank = lazy.ndim
-    if any(type(one) is not int or not -rank <= one < rank for one in (source, destination)):
+    if any(type(axis) is not int or not -rank <= axis < rank for axis in (source, destination)):
         raise UnsupportedError("axes that NumPy refuses, or several")
     order = [axis for axis in range(rank) if axis != source % rank]
     order.insert(destination % rank, source % rank)

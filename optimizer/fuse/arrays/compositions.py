@@ -20,8 +20,8 @@ def _asks(op: str, *operands: Expression) -> Expression:
     return elementwise(op, *operands, dtype="bool")
 
 
-def _choose(condition: Expression, one: Expression, other: Expression) -> Expression:
-    return elementwise("Where", condition, one, other)
+def _choose(condition: Expression, chosen: Expression, other: Expression) -> Expression:
+    return elementwise("Where", condition, chosen, other)
 
 
 def _number(value: float, like: Expression) -> Expression:
@@ -61,15 +61,15 @@ def heaviside(x: Expression, at_zero: Expression) -> Expression:
 
 def floor_divide(x: Expression, y: Expression) -> Expression:
     """x // y by way of the exact remainder (npy_floor_divide in numpy/_core/src/npymath)."""
-    zero, one = _number(0, x), _number(1, x)
+    zero, unit = _number(0, x), _number(1, x)
     remainder = elementwise("Mod", x, y, attributes=(("fmod", 1),))
     quotient = elementwise("Div", elementwise("Sub", x, remainder), y)
     signs = (_asks("Less", y, zero), _asks("Less", remainder, zero))
     lower = _asks("And", _asks("Not", _asks("Equal", remainder, zero)), _asks("Xor", *signs))
-    quotient = _choose(lower, elementwise("Sub", quotient, one), quotient)
+    quotient = _choose(lower, elementwise("Sub", quotient, unit), quotient)
     floor = elementwise("Floor", quotient)
     above = _asks("Greater", elementwise("Sub", quotient, floor), _number(0.5, x))
-    whole = _choose(above, elementwise("Add", floor, one), floor)
+    whole = _choose(above, elementwise("Add", floor, unit), floor)
     plain = elementwise("Div", x, y)
     # of a quotient that is 0 the sign is that of x / y
     signed = _choose(_asks("Equal", quotient, zero), elementwise("Mul", plain, zero), whole)
@@ -109,14 +109,14 @@ def nan_to_num(x: Expression, nan: float, posinf: float | None, neginf: float | 
     limits = np.finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    found = _choose(_asks("Equal", x, _number(-math.inf, x)), _number(low, x), x)
-    found = _choose(_asks("Equal", x, _number(math.inf, x)), _number(high, x), found)
-    return _choose(_asks("IsNaN", x), _number(nan, x), found)
+    replaced = _choose(_asks("Equal", x, _number(-math.inf, x)), _number(low, x), x)
+    replaced = _choose(_asks("Equal", x, _number(math.inf, x)), _number(high, x), replaced)
+    return _choose(_asks("IsNaN", x), _number(nan, x), replaced)
 
 
 # By name; of SciPy's those that NumPy hasn't.
 NUMPY: Mapping[str, Derived] = {
-    one.__name__: one
-    for one in (isfinite, trunc, fmax, fmin, heaviside, floor_divide, degrees, radians)
+    function.__name__: function
+    for function in (isfinite, trunc, fmax, fmin, heaviside, floor_divide, degrees, radians)
 } | {"deg2rad": radians, "rad2deg": degrees}
-SPECIAL: Mapping[str, Derived] = {one.__name__: one for one in (xlogy, entr)}
+SPECIAL: Mapping[str, Derived] = {function.__name__: function for function in (xlogy, entr)}

@@ -50,8 +50,8 @@ def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mappin
         if handler is not None:
             return handler(trace, *arguments, **options)
         assert build is not None
-        found = _built(trace, function, build, arguments, options)
-        return made(trace, found, not found.shape and function not in _ARRAYS)
+        expression = _built(trace, function, build, arguments, options)
+        return made(trace, expression, not expression.shape and function not in _ARRAYS)
     except UnsupportedError as refusal:
         return eager.call(trace, function, arguments, options, str(refusal))
     except (TypeError, OverflowError):
@@ -67,23 +67,23 @@ def _built(
     options: Mapping[str, Any],
 ) -> Expression:
     """Return what a function gives, as before where its arguments are."""
-    given = [_read(trace, one) for one in arguments]
-    named = {name: _read(trace, one) for name, one in options.items()}
+    given = [_read(trace, argument) for argument in arguments]
+    named = {name: _read(trace, option) for name, option in options.items()}
     key: list[Any] = [function]
-    found: list[Expression] = []
-    for name, one in (*enumerate(given), *named.items()):
-        kind = type(one)
+    operands: list[Expression] = []
+    for name, argument in (*enumerate(given), *named.items()):
+        kind = type(argument)
         if kind is Expression:
-            found.append(one)
-            key += [name, one]
+            operands.append(argument)
+            key += [name, argument]
         elif kind in _TOLD:
             # by its text: 0.0 isn't -0.0, and True isn't 1
-            key += [name, kind, repr(one)]
+            key += [name, kind, repr(argument)]
         else:
             return build(trace, *given, **named)
-    if not found:
+    if not operands:
         return build(trace, *given, **named)
-    return remembered(found[0], tuple(key), lambda: build(trace, *given, **named), *found[1:])
+    return remembered(operands[0], tuple(key), lambda: build(trace, *given, **named), *operands[1:])
 
 
 _TOLD = frozenset([int, float, bool, str, type(None), type(np._NoValue)])
@@ -119,11 +119,11 @@ def _reducing(name: str) -> Building:
 def _where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> Expression:
     if x is None or y is None:
         raise UnsupportedError("np.where with one argument")
-    types = [_weak_type(trace, one) for one in (x, y)]
+    types = [_weak_type(trace, operand) for operand in (x, y)]
     kept = np.result_type(*types).name
     if kept not in TRACED:
         raise UnsupportedError(f"the type {kept}")
-    branches = [_as(trace, one, kept) for one in (x, y)]
+    branches = [_as(trace, operand, kept) for operand in (x, y)]
     chosen = cast(operand(trace, condition), "bool")
     return _fitting("Where", chosen, *branches, dtype=kept)
 
@@ -161,16 +161,16 @@ def _clip(
             kept = np.result_type(kept, _weak_type(trace, bound))
     if kept.name not in TRACED or kept.kind == "b":
         raise UnsupportedError(f"the type {kept}")
-    found = cast(x, kept.name)
+    clipped = cast(x, kept.name)
     if low is None and high is None:
-        found = elementwise("Identity", found)
+        clipped = elementwise("Identity", clipped)
     if (
         low is not None
     ):  # the bound comes first: so clip is known from what others write (tracing/prepare.py)
-        found = _fitting("Max", _as(trace, low, kept.name), found, dtype=kept.name)
+        clipped = _fitting("Max", _as(trace, low, kept.name), clipped, dtype=kept.name)
     if high is not None:
-        found = _fitting("Min", found, _as(trace, high, kept.name), dtype=kept.name)
-    return found
+        clipped = _fitting("Min", clipped, _as(trace, high, kept.name), dtype=kept.name)
+    return clipped
 
 
 def _dot(trace: Trace, a: Any, b: Any) -> Expression:
@@ -207,32 +207,32 @@ def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Expression:
     if type(axes) is int and 0 <= axes <= min(ranks):
         pair: Any = (range(ranks[0] - axes, ranks[0]), range(axes))
     elif isinstance(axes, tuple | list) and len(axes) == 2:
-        pair = [one if isinstance(one, tuple | list) else [one] for one in axes]
+        pair = [axis if isinstance(axis, tuple | list) else [axis] for axis in axes]
     else:
         raise UnsupportedError("axes that NumPy refuses")
-    found: list[list[int]] = []
+    summed_axes: list[list[int]] = []
     for given, rank in zip(pair, ranks, strict=True):
         if any(type(axis) is not int or not -rank <= axis < rank for axis in given):
             raise UnsupportedError("axes that NumPy refuses")
-        found.append([axis % rank for axis in given])
-        if len(set(found[-1])) < len(found[-1]):
+        summed_axes.append([axis % rank for axis in given])
+        if len(set(summed_axes[-1])) < len(summed_axes[-1]):
             raise UnsupportedError("axes that NumPy refuses")
-    if len(found[0]) != len(found[1]):
+    if len(summed_axes[0]) != len(summed_axes[1]):
         raise UnsupportedError("axes that NumPy refuses")
-    return products.over_axes(left, right, *found)
+    return products.over_axes(left, right, *summed_axes)
 
 
 def _multi_dot(trace: Trace, arrays: Any) -> Expression:
     """Products from left to right: their cheapest order is found with the region."""
     if not isinstance(arrays, tuple | list) or len(arrays) < 2:
         raise UnsupportedError("fewer than two arrays")
-    found, *others = [operand(trace, one) for one in arrays]
-    ends = (len(found.shape), len(others[-1].shape))
-    if any(len(one.shape) != 2 for one in others[:-1]) or not {1, 2}.issuperset(ends):
+    product, *others = [operand(trace, array) for array in arrays]
+    ends = (len(product.shape), len(others[-1].shape))
+    if any(len(factor.shape) != 2 for factor in others[:-1]) or not {1, 2}.issuperset(ends):
         raise UnsupportedError("operands that are no matrices")
-    for one in others:
-        found = products.product(found, one)
-    return found
+    for factor in others:
+        product = products.product(product, factor)
+    return product
 
 
 def _einsum(trace: Trace, *arguments: Any, **options: Any) -> Any:
@@ -241,8 +241,8 @@ def _einsum(trace: Trace, *arguments: Any, **options: Any) -> Any:
         order = products.permutation(arguments[0], arguments[1].ndim)
         if order is not None:
             return views.transpose(arguments[1], order)
-    found = _built(trace, np.einsum, products.einsum, arguments, options)
-    return made(trace, found, not found.shape)
+    expression = _built(trace, np.einsum, products.einsum, arguments, options)
+    return made(trace, expression, not expression.shape)
 
 
 def _outer(trace: Trace, a: Any, b: Any) -> Any:
@@ -294,8 +294,8 @@ def _nan_to_num(
     trace: Trace, x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Expression:
     value = operand(trace, x)
-    given = [one for one in (nan, posinf, neginf) if one is not None]
-    if copy is not True or any(type(one) not in (int, float) for one in given):
+    given = [number for number in (nan, posinf, neginf) if number is not None]
+    if copy is not True or any(type(number) not in (int, float) for number in given):
         raise UnsupportedError("copy=, or what is no number")
     if value.dtype not in ("float32", "float64"):
         return elementwise("Identity", value)
@@ -323,7 +323,7 @@ def _average(trace: Trace, a: Any, axis: Any = None, weights: Any = None, **opti
     Whether the weights add up to 0 is asked at once, as NumPy does, which raises an exception then.
     """
     lazy = _lazy(a)
-    keepdims = {name: one for name, one in options.items() if name == "keepdims"}
+    keepdims = {name: option for name, option in options.items() if name == "keepdims"}
     if options.get("returned") or keepdims.keys() | {"returned"} != options.keys() | {"returned"}:
         raise UnsupportedError("returned=")
     if keepdims.get("keepdims") is np._NoValue:

@@ -118,9 +118,9 @@ class LazyArray(Lazy):
             return ufuncs.apply(self._trace, ufunc, method, inputs, options)
         except Exception:
             if method in _LEAKING:
-                for one in inputs:
-                    if is_lazy(one):
-                        one._trace.leak(one)
+                for input_ in inputs:
+                    if is_lazy(input_):
+                        input_._trace.leak(input_)
             raise
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:

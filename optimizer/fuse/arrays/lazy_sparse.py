@@ -67,8 +67,8 @@ class LazySparse(LazySparseBase):
 
     def __rmul__(self, other: Any) -> Any:
         product = self._is_matrix and np.ndim(other) != 0
-        found = traced.reflected_product if product else traced.times
-        return self._or_left("__rmul__", found, other)
+        multiply = traced.reflected_product if product else traced.times
+        return self._or_left("__rmul__", multiply, other)
 
     def dot(self, other: Any) -> Any:
         """Return the product of matrices, or by a number."""
@@ -138,29 +138,38 @@ class LazySparse(LazySparseBase):
     # -- left to SciPy ---------------------------------------------------------------------------
 
     def _or_left(
-        self, name: str, attempt: Callable[..., Any], *arguments: Any, left: Any = None
+        self,
+        name: str,
+        attempt: Callable[..., Any],
+        *arguments: Any,
+        arguments_of_scipy: Any = None,
     ) -> Any:
         try:
             if not self._trace.closed:
                 self._trace.step()
             return attempt(self, *arguments)
         except (UnsupportedError, ValueError) as refusal:
-            return self._by_scipy(name, arguments if left is None else left, {}, str(refusal))
+            return self._by_scipy(
+                name,
+                arguments if arguments_of_scipy is None else arguments_of_scipy,
+                {},
+                str(refusal),
+            )
 
     def _by_scipy(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
         self._trace.runner.note(f"sparse.{name}: by SciPy at once: {why}")
         self._trace.flush("a function left to SciPy")
         value = self._tensolog_real()
-        found = getattr(value, name)(*eager.real(tuple(arguments)), **eager.real(dict(options)))
-        return self if found is value else self._adopted(found)
+        result = getattr(value, name)(*eager.real(tuple(arguments)), **eager.real(dict(options)))
+        return self if result is value else self._adopted(result)
 
-    def _adopted(self, found: Any) -> Any:
+    def _adopted(self, result: Any) -> Any:
         if self._trace.closed:
-            return found
-        if not hasattr(found, "tocsr"):
-            return eager.adopt(self._trace, found, ())
-        made = wrap(self._trace, found)
-        if _shares(found, self._original):
+            return result
+        if not hasattr(result, "tocsr"):
+            return eager.adopt(self._trace, result, ())
+        made = wrap(self._trace, result)
+        if _shares(result, self._original):
             self._exposed = True
             if type(made) is LazySparse:
                 made._exposed = True
@@ -210,16 +219,16 @@ class LazySparse(LazySparseBase):
             return lambda: self._or_left(name, lambda x: traced.unary(x, traced.METHODS[name]))
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self._tensolog_real(), name)
-        if callable(found):
+        attribute = getattr(self._tensolog_real(), name)
+        if callable(attribute):
             if name in _WRITING:
                 self._given_away(f".{name}()")
             return lambda *arguments, **options: self._by_scipy(
                 name, arguments, options, "not traced"
             )
-        if isinstance(found, np.ndarray):
+        if isinstance(attribute, np.ndarray):
             self._given_away(f".{name}")
-        return found
+        return attribute
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -239,9 +248,9 @@ class LazySparse(LazySparseBase):
             return NotImplemented
         other = eager.real(other)
         value = self._writable("a sparse operand is written")
-        found = getattr(value, name)(other)
-        if found is not value:
-            return found if found is NotImplemented else self._adopted(found)
+        result = getattr(value, name)(other)
+        if result is not value:
+            return result if result is NotImplemented else self._adopted(result)
         self._read_again()
         return self
 
@@ -253,10 +262,10 @@ def _without_method(name: str, value: Any, other: Any) -> Any:
     return getattr(operator, name)(value, other)
 
 
-def _shares(found: Any, value: Any) -> bool:
+def _shares(result: Any, value: Any) -> bool:
     """Whether one written shows in the other; some formats hold no array of entries."""
-    one, other = (getattr(each, "data", None) for each in (found, value))
-    return isinstance(one, np.ndarray) and np.may_share_memory(one, other)
+    entries, other = (getattr(each, "data", None) for each in (result, value))
+    return isinstance(entries, np.ndarray) and np.may_share_memory(entries, other)
 
 
 _TRACED = {
@@ -283,7 +292,9 @@ for _name in _LEFT:
 
     def _operator(self: LazySparse, other: Any, _name: str = f"__{_name}__") -> Any:
         if _name in traced.COMPARISONS and type(other) in (int, float):
-            return self._or_left(_name, lambda x: traced.compared(x, _name, other), left=(other,))
+            return self._or_left(
+                _name, lambda x: traced.compared(x, _name, other), arguments_of_scipy=(other,)
+            )
         if hasattr(self.__class__, _name):
             return self._by_scipy(_name, (other,), {}, "not traced")
         self._trace.flush("an operator that SciPy doesn't have")

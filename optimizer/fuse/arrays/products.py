@@ -68,7 +68,7 @@ def labels_of(
     if len(terms) != len(ranks):
         raise UnsupportedError("subscripts of another number of operands")
     split = [_TERM.fullmatch(term) for term in (*terms, output)]
-    found: list[tuple[Label, ...]] = []
+    labels_of_operands: list[tuple[Label, ...]] = []
     widest = 0
     for match, rank in zip(split[:-1], ranks, strict=True):
         if match is None:
@@ -81,19 +81,19 @@ def labels_of(
         labels = (*before, *range(rest, 0, -1), *after)
         if len(set(labels)) < len(labels):
             raise UnsupportedError("a subscript twice in one operand")
-        found.append(labels)
+        labels_of_operands.append(labels)
     spread = range(widest, 0, -1)
-    known = Counter(label for labels in found for label in labels)
+    known = Counter(label for labels in labels_of_operands for label in labels)
     if not arrow:
-        once = sorted(one for one, times in known.items() if times == 1 and type(one) is str)
-        return found, (*spread, *once)
+        once = sorted(label for label, times in known.items() if times == 1 and type(label) is str)
+        return labels_of_operands, (*spread, *once)
     if split[-1] is None:
         raise UnsupportedError("subscripts that NumPy refuses")
     before, dots, after = split[-1].groups()
     result = (*before, *(spread if dots else ()), *after)
     if (widest and not dots) or len(set(result)) < len(result) or not known.keys() >= set(result):
         raise UnsupportedError("subscripts of a result that NumPy refuses")
-    return found, result
+    return labels_of_operands, result
 
 
 def permutation(subscripts: Any, rank: int) -> tuple[int, ...] | None:
@@ -106,12 +106,12 @@ def permutation(subscripts: Any, rank: int) -> tuple[int, ...] | None:
 
 def einsum(trace: Any, subscripts: Any, *operands: Any, **options: Any) -> Expression:
     """Return np.einsum of expressions."""
-    if type(subscripts) is not str or any(type(one) is not Expression for one in operands):
+    if type(subscripts) is not str or any(type(operand) is not Expression for operand in operands):
         raise UnsupportedError("operands that aren't arrays")
     ordered = options.pop("optimize", False) is not False
     if options:
         raise UnsupportedError(f"{min(options)}=")
-    labels, result = labels_of(subscripts, [len(one.shape) for one in operands])
+    labels, result = labels_of(subscripts, [len(operand.shape) for operand in operands])
     if ordered and not result:
         raise UnsupportedError("optimize=, with which a number comes as an array")
     return contracted(_terms(operands, labels), result)
@@ -128,53 +128,53 @@ def over_axes(
         raise UnsupportedError("shapes that don't fit")
     left: list[Label] = list(range(len(a.shape)))
     right: list[Label] = [len(left) + axis for axis in range(len(b.shape))]
-    for one, other in zip(axes_a, axes_b, strict=True):
-        right[other] = left[one]
-    summed = {left[one] for one in axes_a}
+    for axis, other in zip(axes_a, axes_b, strict=True):
+        right[other] = left[axis]
+    summed = {left[axis] for axis in axes_a}
     result = tuple(label for label in (*left, *right) if label not in summed)
     return contracted(_terms((a, b), (left, right)), result)
 
 
 def _terms(operands: Sequence[Expression], labels: Sequence[Sequence[Label]]) -> list[Term]:
     """Return operands in their common type, without axes of length 1 along longer ones."""
-    kept = np.result_type(*(np.dtype(one.dtype) for one in operands)).name
+    kept = np.result_type(*(np.dtype(operand.dtype) for operand in operands)).name
     if kept not in TRACED or kept == "bool":
         raise UnsupportedError(f"a product of type {kept}")
     longest: dict[Label, int] = {}
-    for one, names in zip(operands, labels, strict=True):
-        for label, extent in zip(names, one.shape, strict=True):
+    for operand, names in zip(operands, labels, strict=True):
+        for label, extent in zip(names, operand.shape, strict=True):
             known = longest.setdefault(label, extent)
             if known == 1:
                 longest[label] = extent
             elif extent not in (1, known):
                 raise UnsupportedError("shapes that don't fit")
-    found = []
-    for one, names in zip(operands, labels, strict=True):
-        value = cast(one, kept)
-        gone = tuple(axis for axis, label in enumerate(names) if one.shape[axis] != longest[label])
+    terms = []
+    for factor, names in zip(operands, labels, strict=True):
+        value = cast(factor, kept)
+        gone = tuple(
+            axis for axis, label in enumerate(names) if factor.shape[axis] != longest[label]
+        )
         if gone:
-            rest = tuple(n for axis, n in enumerate(one.shape) if axis not in gone)
+            rest = tuple(n for axis, n in enumerate(factor.shape) if axis not in gone)
             value = Expression("Squeeze", (value,), rest, kept, (("axes", gone),))
-        left = tuple(label for axis, label in enumerate(names) if axis not in gone)
-        found.append(Term(value, left))
-    return found
+        kept_labels = tuple(label for axis, label in enumerate(names) if axis not in gone)
+        terms.append(Term(value, kept_labels))
+    return terms
 
 
 def contracted(terms: Sequence[Term], result: tuple[Label, ...]) -> Expression:
     """Return the product of terms, summed over all labels that the result doesn't have."""
-    waiting = [
-        _summed(one, result, [*terms[:at], *terms[at + 1 :]]) for at, one in enumerate(terms)
-    ]
+    waiting = [_summed(term, result, [*terms[:i], *terms[i + 1 :]]) for i, term in enumerate(terms)]
     extents = {
         label: extent
-        for one in waiting
-        for label, extent in zip(one.labels, one.value.shape, strict=True)
+        for term in waiting
+        for label, extent in zip(term.labels, term.value.shape, strict=True)
     }
     while len(waiting) > 1:
         pairs = combinations(waiting, 2)
         first, second = min(pairs, key=lambda pair: _work(pair[0], pair[1], extents))
-        rest = [one for one in waiting if one is not first and one is not second]
-        kept = {*result, *(label for one in rest for label in one.labels)}
+        rest = [term for term in waiting if term is not first and term is not second]
+        kept = {*result, *(label for term in rest for label in term.labels)}
         joined = _product(first, second, kept, extents, result)
         waiting = [*rest, _summed(joined, result, rest)]
     return _arranged(waiting[0], result)
@@ -188,7 +188,7 @@ def _work(a: Term, b: Term, extents: Mapping[Label, int]) -> tuple[int, int]:
 
 def _summed(term: Term, result: Sequence[Label], others: Sequence[Term]) -> Term:
     """Return a term summed over what neither the result nor another term has."""
-    read = {*result, *(label for one in others for label in one.labels)}
+    read = {*result, *(label for term in others for label in term.labels)}
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in read)
     if not axes:
         return term
@@ -222,9 +222,9 @@ def _product(
         lengths = [math.prod(map(extents.__getitem__, each)) for each in groups if each or batch]
         return _reshaped(_arranged(term, order), (*batches, *lengths))
 
-    found = product(folded(a, left, summed), folded(b, summed, right))
+    matrix_product = product(folded(a, left, summed), folded(b, summed, right))
     labels = (*batch, *left, *right)
-    return Term(_reshaped(found, tuple(map(extents.__getitem__, labels))), labels)
+    return Term(_reshaped(matrix_product, tuple(map(extents.__getitem__, labels))), labels)
 
 
 def _by_elements(a: Term, b: Term, summed: Sequence[Label], result: Sequence[Label]) -> Term:
@@ -235,19 +235,19 @@ def _by_elements(a: Term, b: Term, summed: Sequence[Label], result: Sequence[Lab
     elif len(b.labels) == len(union):
         union = b.labels if len(a.labels) < len(union) else a.labels
     spread = []
-    for one in (a, b):
-        value = _arranged(one, [label for label in union if label in one.labels])
-        gaps = tuple(axis for axis, label in enumerate(union) if label not in one.labels)
+    for term in (a, b):
+        value = _arranged(term, [label for label in union if label in term.labels])
+        gaps = tuple(axis for axis, label in enumerate(union) if label not in term.labels)
         # axes before the first one come by themselves
         if gaps != tuple(range(len(gaps))):
             step = unsqueezed(value.shape, gaps)
             value = Expression(step.op, (value,), step.shape, value.dtype, step.attributes)
         spread.append(value)
-    found = elementwise("Mul", *spread)
+    whole = elementwise("Mul", *spread)
     axes = tuple(axis for axis, label in enumerate(union) if label in summed)
     if axes:
-        found = reduction("ReduceSum", found, axes, False)
-    return Term(found, tuple(label for label in union if label not in summed))
+        whole = reduction("ReduceSum", whole, axes, False)
+    return Term(whole, tuple(label for label in union if label not in summed))
 
 
 def _arranged(term: Term, order: Sequence[Label]) -> Expression:

@@ -122,8 +122,8 @@ def _traced_method(
 ) -> Any:
     raise_if_errors_are_asked_for()
     x = operand(trace, array)
-    found = build(x) if key[-1] is None else remembered(x, key, lambda: build(x))
-    return made(trace, found, scalar=not found.shape)
+    expression = build(x) if key[-1] is None else remembered(x, key, lambda: build(x))
+    return made(trace, expression, scalar=not expression.shape)
 
 
 def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> Expression:
@@ -165,22 +165,22 @@ def _along(
 
 def _bound(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments by name; raises UnsupportedError for those that aren't traced."""
-    found = dict(zip(_SIGNATURES.get(name, ()), arguments, strict=False)) | dict(options)
+    options_by_name = dict(zip(_SIGNATURES.get(name, ()), arguments, strict=False)) | dict(options)
     if len(arguments) > len(_SIGNATURES.get(name, ())):
         raise UnsupportedError("arguments beyond keepdims")
-    if found.pop("out", None) is not None:
+    if options_by_name.pop("out", None) is not None:
         raise UnsupportedError("out=")
-    if type(found.get("keepdims", False)) is not bool:
-        found.pop("keepdims")  # np._NoValue
-    if found.pop("where", True) is not True:
+    if type(options_by_name.get("keepdims", False)) is not bool:
+        options_by_name.pop("keepdims")  # np._NoValue
+    if options_by_name.pop("where", True) is not True:
         raise UnsupportedError("where=")
     for extra in ("initial", "mean", "correction"):
-        if (value := found.pop(extra, None)) is not None and value is not np._NoValue:
+        if (value := options_by_name.pop(extra, None)) is not None and value is not np._NoValue:
             raise UnsupportedError(f"{extra}=")
-    unknown = set(found) - {"axis", "dtype", "keepdims", "ddof"}
+    unknown = set(options_by_name) - {"axis", "dtype", "keepdims", "ddof"}
     if unknown:
         raise UnsupportedError(f"{min(unknown)}=")
-    return found
+    return options_by_name
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
@@ -203,14 +203,14 @@ def argument_key(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashab
     if not arguments and not options:
         return ()
     key = (
-        *((type(one), one) for one in arguments),
-        *((name, type(one), one) for name, one in options.items()),
+        *((type(argument), argument) for argument in arguments),
+        *((name, type(option), option) for name, option in options.items()),
     )
-    for *_, one in key:
+    for *_, part in key:
         # of tuples the types within count too, and floats may be equal that aren't the same
-        if type(one) is tuple and not all(type(each) is int for each in one):
+        if type(part) is tuple and not all(type(each) is int for each in part):
             return None
-        if type(one) not in _KEY_TYPES and not isinstance(one, type | np.dtype):
+        if type(part) not in _KEY_TYPES and not isinstance(part, type | np.dtype):
             return None
     return key
 
@@ -234,8 +234,8 @@ def _reduced(
     def build() -> Expression:
         return expression_of(name, x, options())
 
-    found = build() if key[1] is None else remembered(x, key, build)
-    return made(trace, found, scalar=not found.shape)
+    expression = build() if key[1] is None else remembered(x, key, build)
+    return made(trace, expression, scalar=not expression.shape)
 
 
 def expression_of(
@@ -406,7 +406,7 @@ def norm(
     if type(ord) is str or float(ord) not in _OF_MATRICES or keepdims:
         raise UnsupportedError(f"the norm {ord}")
     # which axis holds the rows depends on their order, where they are given
-    rows, columns = axes if axis is None else (one % len(value.shape) for one in axis)
+    rows, columns = axes if axis is None else (axis % len(value.shape) for axis in axis)
     op, first = _OF_MATRICES[float(ord)]
     along, rest = (rows, columns) if first == 0 else (columns, rows)
     sums = reduction("ReduceSum", sizes, (along,), False)

@@ -93,8 +93,8 @@ def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
         raise UnsupportedError("SciPy gives a number for one row in coordinates")
     sparse, dense = x.traced(), operand(x._trace, other)
     pair = (dense, sparse) if reflected else (sparse, dense)
-    found = remembered(pair[0], ("product", pair[1]), lambda: products.product(*pair), pair[1])
-    return made(x._trace, found, not found.shape)
+    expression = remembered(pair[0], ("product", pair[1]), lambda: products.product(*pair), pair[1])
+    return made(x._trace, expression, not expression.shape)
 
 
 def times(x: LazySparse, other: Any) -> Any:
@@ -109,8 +109,8 @@ def times(x: LazySparse, other: Any) -> Any:
             raise UnsupportedError("a NaN or an infinity that meets what isn't stored")
         entries = min(left.nnz or 0, right.nnz or 0)
         pair = (cast(left, kept), cast(right, kept))
-        found = Expression("Mul", pair, left.shape, kept, (), left.layout, entries)
-        return x.like(found, "csr" if x.format == "coo" else None)
+        product = Expression("Mul", pair, left.shape, kept, (), left.layout, entries)
+        return x.like(product, "csr" if x.format == "coo" else None)
     if is_sparse_operand(other):
         raise UnsupportedError("a sparse operand that isn't traced")
     return _times_dense(x, operand(x._trace, other))
@@ -120,12 +120,12 @@ def _times_dense(x: LazySparse, dense: Expression) -> Any:
     sparse = x.traced()
     if len(dense.shape) > 2 or np.broadcast_shapes(dense.shape, sparse.shape) != sparse.shape:
         raise UnsupportedError("a dense operand that is larger than the sparse one")
-    found = remembered(sparse, ("times", dense), lambda: _times(sparse, dense), dense)
+    product = remembered(sparse, ("times", dense), lambda: _times(sparse, dense), dense)
     # SciPy multiplies by an array of one element as by a number, which keeps the format.
     if not dense.shape:
-        return x.like(found)
+        return x.like(product)
     layout = "coo" if math.prod(dense.shape) != 1 else "csr" if x.format == "coo" else None
-    return x.like(found, layout)
+    return x.like(product, layout)
 
 
 def _times(sparse: Expression, dense: Expression) -> Expression:
@@ -146,7 +146,7 @@ def _is_finite(x: Expression, record: Record) -> bool:
         value = record.leaves[x.place]
         value = value.source if isinstance(value, Partitioned) else value
         return x.layout == "dense" or bool(np.isfinite(value.data).all())
-    return all(_is_finite(one, record) for one in x.operands)
+    return all(_is_finite(operand, record) for operand in x.operands)
 
 
 def _scaled(op: str, x: Expression, value: Any) -> Expression:
@@ -239,8 +239,8 @@ def _plus(op: str, x: LazySparse, other: Any, reflected: bool) -> Any:
         kept = _common(left, right)
         pair = (cast(left, kept), cast(right, kept))
         entries = min((left.nnz or 0) + (right.nnz or 0), math.prod(left.shape))
-        found = Expression(op, pair, left.shape, kept, (), left.layout, entries)
-        return x.like(found, "csr" if x.format == "coo" else None)
+        total = Expression(op, pair, left.shape, kept, (), left.layout, entries)
+        return x.like(total, "csr" if x.format == "coo" else None)
     if x.is_matrix or is_sparse_operand(other) or type(other) in (int, float):
         raise UnsupportedError("a sum that SciPy makes a matrix")
     sparse, dense = x.traced(), operand(x._trace, other)
@@ -261,8 +261,8 @@ def total(x: LazySparse, axis: Any) -> Any:
         return reductions.expression_of("sum", sparse, {"axis": axis}, x.is_compared)
 
     plain = axis is None or type(axis) is int
-    found = remembered(sparse, ("sum", axis, x.is_compared), build) if plain else build()
-    return made(x._trace, found, not found.shape)
+    expression = remembered(sparse, ("sum", axis, x.is_compared), build) if plain else build()
+    return made(x._trace, expression, not expression.shape)
 
 
 # -- by elements ---------------------------------------------------------------------------------
@@ -304,8 +304,8 @@ def copied(x: LazySparse) -> Any:
 def turned(x: LazySparse) -> Any:
     """Return the transpose."""
     sparse = x.traced()
-    found = remembered(sparse, "turned", lambda: transposed(sparse))
-    return x.like(found, {"csr": "csc", "csc": "csr", "coo": "coo"}[x.format])
+    transpose_ = remembered(sparse, "turned", lambda: transposed(sparse))
+    return x.like(transpose_, {"csr": "csc", "csc": "csr", "coo": "coo"}[x.format])
 
 
 def spread(x: LazySparse) -> Any:

@@ -29,14 +29,14 @@ def refusal(value: Any) -> str:
 
 def sparse_thunk(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Thunk:
     """Return what holds a sparse object, whose canonical rows, or columns if CSC, are given."""
-    found = leaf(rows, trace.places)
-    if bytes_of(rows.shape, found.kind.dtype, rows.nnz) > most_bytes:
+    thunk = leaf(rows, trace.places)
+    if bytes_of(rows.shape, thunk.kind.dtype, rows.nnz) > most_bytes:
         blocks = of_array(rows, most_bytes / SHARE)
-        found = leaf(blocks, trace.places)
+        thunk = leaf(blocks, trace.places)
         trace.blocks.append(blocks)
     if value.format != "csc":
-        return found
-    x = trace.read(found)
+        return thunk
+    x = trace.read(thunk)
     return trace.thunk_of(remembered(x, "columns", lambda: transposed(x)))
 
 
@@ -70,17 +70,17 @@ def _canonical(rows: Any, given: Any) -> Any:
     return rows
 
 
-def shares_pattern(found: Any, value: Any) -> bool:
+def shares_pattern(result: Any, value: Any) -> bool:
     """Whether a sparse object has its places, but not its entries, in another one's memory."""
     places = [getattr(value, name, None) for name in ("indices", "indptr")]
-    own = [getattr(found, name, None) for name in ("indices", "indptr")]
+    structure = [getattr(result, name, None) for name in ("indices", "indptr")]
     shared = any(
-        np.may_share_memory(one, other)
-        for one in own
+        np.may_share_memory(array, other)
+        for array in structure
         for other in places
-        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+        if isinstance(array, np.ndarray) and isinstance(other, np.ndarray)
     )
-    return shared and not np.may_share_memory(found.data, value.data)
+    return shared and not np.may_share_memory(result.data, value.data)
 
 
 def transposed(x: Expression) -> Expression:
@@ -142,11 +142,11 @@ class LazySparseBase:
             value = self._trace.force(self._thunk, "a function left to SciPy")
             made = self.__class__
             # What was compared loses entries, which the value behind it keeps.
-            own = self._thunk.owns_entries and not self._compared
-            if own and value.format == self._format != "coo":
+            owns_entries = self._thunk.owns_entries and not self._compared
+            if owns_entries and value.format == self._format != "coo":
                 parts = (value.data, value.indices.copy(), value.indptr.copy())
                 self._original = made(parts, shape=value.shape)
-            elif own and self._format == "coo":
+            elif owns_entries and self._format == "coo":
                 spread = value.asformat("coo")
                 places = (spread.row.copy(), spread.col.copy())
                 self._original = made((spread.data, places), shape=value.shape)
@@ -180,8 +180,8 @@ class LazySparseBase:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        found = self._thunk.kind if self._original is None else self._original
-        return np.dtype(found.dtype)
+        described = self._thunk.kind if self._original is None else self._original
+        return np.dtype(described.dtype)
 
     @property
     def format(self) -> str:

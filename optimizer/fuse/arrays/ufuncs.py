@@ -150,7 +150,7 @@ def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     raise_if_errors_are_asked_for()
     if len(inputs) != 2 or ufunc.signature is not None:
         raise UnsupportedError("ufunc.outer of other than two operands")
-    first, second = (operand(trace, one) for one in inputs)
+    first, second = (operand(trace, input_) for input_ in inputs)
     rank = len(first.shape)
     step = views.unsqueezed(first.shape, tuple(range(rank, rank + len(second.shape))))
 
@@ -194,29 +194,34 @@ def expression_of(
     """
     key: list[Any] = [ufunc, dtype]
     last: Expression | None = None
-    for one in inputs:
-        kind = type(one)
-        if kind is trace.kind and one._thunk.epoch == trace.epoch:
-            last = one._thunk.expression  # as operand says
+    for argument in inputs:
+        kind = type(argument)
+        if kind is trace.kind and argument._thunk.epoch == trace.epoch:
+            last = argument._thunk.expression  # as operand says
         elif kind is float or kind is int:
-            placed = kind is float or -_EXACT < one < _EXACT
-            key.append((kind, trace.record.number(one)) if placed else (None, one))
+            placed = kind is float or -_EXACT < argument < _EXACT
+            key.append((kind, trace.record.number(argument)) if placed else (None, argument))
             continue
         else:
-            last = operand(trace, one)
+            last = operand(trace, argument)
         key.append(last)
     identity = tuple(key)
     known = None if last is None else last.following.get(identity)
     if known is not None:
         return known
     operands = [
-        one if type(part) is tuple else part for one, part in zip(inputs, identity[2:], strict=True)
+        argument if type(part) is tuple else part
+        for argument, part in zip(inputs, identity[2:], strict=True)
     ]
     made, by_place = _applied(trace, ufunc, operands, dtype)
-    if last is None or any(type(one) is Expression and not one.steady for one in operands):
+    if last is None or any(
+        type(operand) is Expression and not operand.steady for operand in operands
+    ):
         return made
     if not by_place:
-        identity += tuple([repr(one) for one in operands if type(one) is not Expression])
+        identity += tuple(
+            [repr(operand) for operand in operands if type(operand) is not Expression]
+        )
     return remembered(last, identity, lambda: made)
 
 
@@ -225,25 +230,27 @@ def _applied(
 ) -> tuple[Expression, bool]:
     """Return a ufunc of expressions and Python's numbers, and whether those all have places."""
     if ufunc is np.matmul:
-        if dtype is not None or any(type(one) is not Expression for one in operands):
+        if dtype is not None or any(type(operand) is not Expression for operand in operands):
             raise UnsupportedError("dtype=" if dtype is not None else "a product with a number")
         return product(*operands), True
     if ufunc.signature is not None:
         raise UnsupportedError("a function of more than elements")
     if ufunc.nout != 1 or len(operands) != ufunc.nin:
         raise UnsupportedError("several results")
-    types = [one.dtype if type(one) is Expression else type(one) for one in operands]
+    types = [
+        operand.dtype if type(operand) is Expression else type(operand) for operand in operands
+    ]
     loop, direct = _loop(ufunc, tuple(types), dtype)
     try:
         ready: list[Expression] = []
         by_place = True
-        for one, name in zip(operands, loop, strict=False):
-            if type(one) is Expression:
-                ready.append(cast(one, name))
-            elif name in FLOATS and (type(one) is float or -_EXACT < one < _EXACT):
-                ready.append(trace.places.number(trace.record.number(one), name))
+        for operand, name in zip(operands, loop, strict=False):
+            if type(operand) is Expression:
+                ready.append(cast(operand, name))
+            elif name in FLOATS and (type(operand) is float or -_EXACT < operand < _EXACT):
+                ready.append(trace.places.number(trace.record.number(operand), name))
             else:
-                ready.append(number(one, name))
+                ready.append(number(operand, name))
                 by_place = False
         if direct:
             dtype = "bool" if direct in _COMPARING else loop[-1]
@@ -260,10 +267,10 @@ def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[tuple[st
     That is the one that means just the same; "" where _operator knows more. Raises UnsupportedError
     for types that the function doesn't take or that aren't traced.
     """
-    given = [np.dtype(one) if isinstance(one, str) else one for one in types]
+    given = [np.dtype(type_) if isinstance(type_, str) else type_ for type_ in types]
     chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
     try:
-        loop = tuple(one.name for one in ufunc.resolve_dtypes((*given, None), **chosen))
+        loop = tuple(dtype.name for dtype in ufunc.resolve_dtypes((*given, None), **chosen))
     except TypeError as error:
         raise UnsupportedError("a type that the function doesn't take") from error
     for name in loop:
@@ -276,9 +283,11 @@ def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[tuple[st
 
 def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expression:
     if ufunc in _LOGICAL:
-        if ufunc in _BITWISE and any(one.dtype != "bool" for one in operands):
+        if ufunc in _BITWISE and any(operand.dtype != "bool" for operand in operands):
             return _left_to_numpy(ufunc, operands, dtype)
-        return elementwise(_LOGICAL[ufunc], *(cast(one, "bool") for one in operands), dtype="bool")
+        return elementwise(
+            _LOGICAL[ufunc], *(cast(operand, "bool") for operand in operands), dtype="bool"
+        )
     if ufunc is np.square and operands[0].dtype != "bool":
         return elementwise("Mul", operands[0], operands[0])
     if ufunc in (np.positive, np.conjugate):
@@ -308,8 +317,8 @@ def _is_no_less_than_0(exponent: Expression) -> bool:
 
 def _composed(ufunc: np.ufunc) -> compositions.Derived | None:
     name = ufunc.__name__
-    own = getattr(np, name, None) is ufunc
-    return (compositions.NUMPY if own else compositions.SPECIAL).get(name)
+    is_numpy = getattr(np, name, None) is ufunc
+    return (compositions.NUMPY if is_numpy else compositions.SPECIAL).get(name)
 
 
 def _special(ufunc: np.ufunc) -> str | None:

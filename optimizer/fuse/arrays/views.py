@@ -33,17 +33,17 @@ def _view(
     except UnsupportedError:
         return view(lazy._value("a view"))
     if family.exposed:
-        found = trace.kind(trace, leaf(view(lazy._thunk.value), trace.places), scalar)
+        lazy_view = trace.kind(trace, leaf(view(lazy._thunk.value), trace.places), scalar)
     else:
         base = operand(trace, lazy)
 
         def build() -> Expression:
             return Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
 
-        found = made(trace, remembered(base, (op, shape, attributes), build), scalar)
+        lazy_view = made(trace, remembered(base, (op, shape, attributes), build), scalar)
     if not scalar:
-        found._join(family, (*lazy._views, view))
-    return found
+        lazy_view._join(family, (*lazy._views, view))
+    return lazy_view
 
 
 def transpose(lazy: Any, axes: Sequence[Any] | None = None) -> Any:
@@ -80,8 +80,8 @@ def copied(lazy: Any) -> Any:
         x = operand(lazy._trace, lazy)
     except UnsupportedError:
         return eager.method(lazy, "copy", (), {})
-    found = remembered(x, "copy", lambda: elementwise("Identity", x))
-    return made(lazy._trace, found, lazy._scalar)
+    copy = remembered(x, "copy", lambda: elementwise("Identity", x))
+    return made(lazy._trace, copy, lazy._scalar)
 
 
 def reshape(lazy: Any, shape: Sequence[Any]) -> Any:
@@ -135,21 +135,21 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
 def item(lazy: Any, key: Any) -> Any:
     """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
     keys = key if type(key) is tuple else (key,)
-    told = tuple([_told(one) for one in keys])
+    told = tuple([_told(key) for key in keys])
     if None in told or lazy._scalar or lazy._trace.closed:
         return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
     steps, scalar = _steps(lazy.shape, told)
-    found = lazy
+    item = lazy
     for step in steps:
-        found = _view(found, step.op, step.shape, step.attributes, step.view, False)
-        if not is_lazy(found):  # tracing stopped
+        item = _view(item, step.op, step.shape, step.attributes, step.view, False)
+        if not is_lazy(item):  # tracing stopped
             return _index(eager.real(lazy), key)
     if scalar:
         try:
-            return made(lazy._trace, operand(lazy._trace, found), True)
+            return made(lazy._trace, operand(lazy._trace, item), True)
         except UnsupportedError:
-            return found._value("an index")
-    return identity(found) if found is lazy else found
+            return item._value("an index")
+    return identity(item) if item is lazy else item
 
 
 def iterated(lazy: Any) -> Iterator[Any]:
@@ -177,16 +177,16 @@ def _rows(lazy: Any, memory: Any) -> Iterator[Any]:
         yield row
 
 
-def _told(one: Any) -> tuple[Any, ...] | None:
+def _told(key: Any) -> tuple[Any, ...] | None:
     """Return a part of an index as a key; None for one that isn't a number, slice, ... or None."""
-    kind = type(one)
+    kind = type(key)
     if kind is slice:
-        bounds = (one.start, one.stop, one.step)
+        bounds = (key.start, key.stop, key.step)
         return bounds if all(each is None or type(each) is int for each in bounds) else None
-    if one is None or one is Ellipsis:
-        return (one,)
-    if kind is int or (isinstance(one, np.integer) and not is_lazy(one)):
-        return ("at", int(one))
+    if key is None or key is Ellipsis:
+        return (key,)
+    if kind is int or (isinstance(key, np.integer) and not is_lazy(key)):
+        return ("at", int(key))
     return None
 
 
@@ -222,20 +222,20 @@ def _steps(
             else "an index can only have a single ellipsis ('...')"
         )
     keys: list[tuple[Any, ...]] = []
-    for one in told if ellipses else (*told, (Ellipsis,)):
-        keys += [(None, None, None)] * (rank - taken) if one == (Ellipsis,) else [one]
+    for key in told if ellipses else (*told, (Ellipsis,)):
+        keys += [(None, None, None)] * (rank - taken) if key == (Ellipsis,) else [key]
     bounds: list[tuple[int, int, int, int]] = []  # axis, start, end, step
     dropped: list[int] = []
     added: list[int] = []
     axis = place = 0
-    for one in keys:
-        if one == (None,):
+    for part in keys:
+        if part == (None,):
             added.append(place)
             place += 1
             continue
         extent = shape[axis]
-        if one[0] == "at":
-            position = one[1]
+        if part[0] == "at":
+            position = part[1]
             if not -extent <= position < extent:
                 raise IndexError(
                     f"index {position} is out of bounds for axis {axis} with size {extent}"
@@ -243,34 +243,36 @@ def _steps(
             bounds.append((axis, position % extent, position % extent + 1, 1))
             dropped.append(axis)
         else:
-            start, stop, step = slice(*one).indices(extent)
+            start, stop, step = slice(*part).indices(extent)
             if (start, stop, step) != (0, extent, 1):
                 bounds.append((axis, start, stop if stop >= 0 else -1 - extent, step))
             place += 1
         axis += 1
-    found: list[_Step] = []
+    view_steps: list[_Step] = []
     if bounds:
         axes, starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
         cuts = [slice(None)] * rank
-        for at, start, end, step in bounds:
-            cuts[at] = slice(start, None if end < 0 else end, step)
+        for sliced_axis, start, end, step in bounds:
+            cuts[sliced_axis] = slice(start, None if end < 0 else end, step)
         window = tuple(cuts)
         shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(cuts, shape, strict=True))
         attributes = (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
-        found.append(_Step("Slice", shape, attributes, lambda array: array[window]))
+        view_steps.append(_Step("Slice", shape, attributes, lambda array: array[window]))
     if dropped:
         gone = tuple(dropped)
-        shape = tuple(extent for at, extent in enumerate(shape) if at not in gone)
-        found.append(_Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone)))
+        shape = tuple(extent for i, extent in enumerate(shape) if i not in gone)
+        view_steps.append(
+            _Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone))
+        )
     if added:
-        found.append(unsqueezed(shape, tuple(added)))
-    return tuple(found), taken == len(told) == rank and all(one[0] == "at" for one in told)
+        view_steps.append(unsqueezed(shape, tuple(added)))
+    return tuple(view_steps), taken == len(told) == rank and all(key[0] == "at" for key in told)
 
 
 def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
     """Return the view with axes of length 1 where the gaps are."""
     rest = iter(shape)
-    wide = tuple(1 if at in gaps else next(rest) for at in range(len(shape) + len(gaps)))
+    wide = tuple(1 if axis in gaps else next(rest) for axis in range(len(shape) + len(gaps)))
     attributes = (("axes", gaps),)
     return _Step("Unsqueeze", wide, attributes, lambda array: np.expand_dims(array, gaps))
 

@@ -21,12 +21,12 @@ def blocks_of_file(value: Any, rows: tuple[int, ...], dask: Any) -> list[Any] | 
     start = root.offset + _address(value) - _address(root)
     row = value.nbytes // value.shape[0]
     read = dask.delayed(read_rows, pure=False)
-    found = []
+    blocks = []
     for count in rows:
         shape = (count, *value.shape[1:])
-        found.append(read(str(root.filename), value.dtype.str, start, shape))
+        blocks.append(read(str(root.filename), value.dtype.str, start, shape))
         start += count * row
-    return found
+    return blocks
 
 
 def read_rows(path: str, dtype: str, offset: int, shape: tuple[int, ...]) -> Any:

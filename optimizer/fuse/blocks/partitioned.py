@@ -151,7 +151,9 @@ def cut(value: Any, rows: Sequence[int], axis: int = 0) -> Partitioned:
     if isinstance(value, np.memmap) and not axis:
         parts = blocks_of_file(value, tuple(rows), dask)
     if parts is None:
-        whole = [dask.delayed(one, pure=False, traverse=False) for one in pieces(value, rows, axis)]
+        whole = [
+            dask.delayed(piece, pure=False, traverse=False) for piece in pieces(value, rows, axis)
+        ]
         parts = persisted(*whole)
     nnz = int(value.nnz) if hasattr(value, "tocsr") else None
     layout = "dense" if nnz is None else value.format
@@ -177,11 +179,11 @@ def persisted(*parts: Any) -> list[Any]:
 
 def pieces(value: Any, rows: Sequence[int], axis: int = 0) -> list[Any]:
     """Return a value's blocks as copies."""
-    found = []
+    copies = []
     for start, count in zip(itertools.accumulate(rows, initial=0), rows, strict=False):
         window = (slice(None),) * axis + (slice(start, start + count),)
-        found.append(value[window].copy())
-    return found
+        copies.append(value[window].copy())
+    return copies
 
 
 def aligned(value: Partitioned, rows: Sequence[int]) -> Partitioned:

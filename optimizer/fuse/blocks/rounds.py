@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..planning.machine import Machine
+from ..planning.machine_rates import Machine
 from ..program.dag import Node, Program
-from .places import Placed, Places, combined
+from .block_places import Placed, Places, combined
 
 # Weights of elementwise operators in elements a second are all taken alike here: what is decided
 # is whether a value in blocks is kept between rounds, where products of matrices matter.
@@ -52,28 +52,30 @@ def rounds(program: Program, placement: Places, machine: Machine) -> tuple[Round
     """Return the rounds of a program whose values have these places; the last may have no pass."""
     ends = set(program.outputs) | set(placement.gathered)
     there = {node.id for node in program.nodes if node.op == "Input"}
-    found = []
-    for number in range(max(one.round for one in placement.read) + 1):
+    result = []
+    for number in range(max(place.round for place in placement.read) + 1):
         placed = list(zip(program.nodes, placement.computed, strict=True))
         before = [
             node.id
-            for node, one in placed
-            if one.place == "here" and one.round == number and not node.is_leaf
+            for node, place in placed
+            if place.place == "here" and place.round == number and not node.is_leaf
         ]
         aggregates = [
-            node.id for node, one in placed if one.place == "aggregate" and one.round == number + 1
+            node.id
+            for node, place in placed
+            if place.place == "aggregate" and place.round == number + 1
         ]
         kept = [
             node.id
-            for node, one in placed
-            if one.place == "blocks"
-            and one.round == number
+            for node, place in placed
+            if place.place == "blocks"
+            and place.round == number
             and node.id not in there
             and (node.id in ends or _worth_keeping(program, placement, node.id, machine))
         ]
-        found.append(_round(program, placement, before, aggregates, kept, there))
+        result.append(_round(program, placement, before, aggregates, kept, there))
         there |= set(kept)
-    return tuple(found)
+    return tuple(result)
 
 
 def _round(
@@ -88,9 +90,9 @@ def _round(
     operands: dict[int, None] = {}
     split: dict[tuple[int, int], None] = {}
     whole: dict[int, None] = {}
-    for at in nodes:
-        cut = dict(placement.computed[at].split)
-        for operand in program.nodes[at].inputs:
+    for number in nodes:
+        cut = dict(placement.computed[number].split)
+        for operand in program.nodes[number].inputs:
             if placement.read[operand].place == "blocks":
                 if operand not in nodes:
                     operands[operand] = None
@@ -99,12 +101,12 @@ def _round(
             elif program.nodes[operand].op != "Constant":
                 whole[operand] = None
     made = []
-    for at in aggregates:
-        node = program.nodes[at]
+    for node_id in aggregates:
+        node = program.nodes[node_id]
         count = None
         if node.op == "ReduceMean":
             count = program.nodes[node.inputs[0]].size // max(1, node.size)
-        made.append(Aggregate(at, str(combined(node)), count))
+        made.append(Aggregate(node_id, str(combined(node)), count))
     return Round(
         tuple(before),
         tuple(nodes),
@@ -120,58 +122,63 @@ def _needed(
     program: Program, placement: Places, goals: Sequence[int], there: set[int]
 ) -> list[int]:
     """Return the nodes that a pass computes for its goals, in order."""
-    found: set[int] = set()
+    needed: set[int] = set()
     waiting = list(goals)
     while waiting:
-        at = waiting.pop()
-        if at in found:
+        number = waiting.pop()
+        if number in needed:
             continue
-        found.add(at)
+        needed.add(number)
         waiting += [
             operand
-            for operand in program.nodes[at].inputs
+            for operand in program.nodes[number].inputs
             if placement.read[operand].place == "blocks" and operand not in there
         ]
-    return sorted(found)
+    return sorted(needed)
 
 
-def _worth_keeping(program: Program, placement: Places, at: int, machine: Machine) -> bool:
+def _worth_keeping(program: Program, placement: Places, number: int, machine: Machine) -> bool:
     """Whether a later round reads a value that is dearer to compute again than to keep."""
-    own = placement.computed[at].round
+    own_round = placement.computed[number].round
     if not any(
-        placement.computed[reader].round > own + 1 for reader in _readers(program, placement, at)
+        placement.computed[reader].round > own_round + 1
+        for reader in _readers(program, placement, number)
     ):
         return False
-    node = program.nodes[at]
+    node = program.nodes[number]
     flops = 0.0
     seen: set[int] = set()
-    waiting = [at]
+    waiting = [number]
     while waiting:
-        one = program.nodes[waiting.pop()]
-        if one.id in seen or placement.read[one.id].place != "blocks" or one.op == "Input":
+        reached = program.nodes[waiting.pop()]
+        if (
+            reached.id in seen
+            or placement.read[reached.id].place != "blocks"
+            or reached.op == "Input"
+        ):
             continue
-        seen.add(one.id)
-        inner = program.nodes[one.inputs[0]].shape[-1] if one.op == "MatMul" else 0
-        flops += one.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
-        waiting += one.inputs
+        seen.add(reached.id)
+        inner = program.nodes[reached.inputs[0]].shape[-1] if reached.op == "MatMul" else 0
+        flops += reached.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
+        waiting += reached.inputs
     size = node.size * 8.0
     return flops / machine.flops > size / machine.write + size / machine.read
 
 
-def _readers(program: Program, placement: Places, at: int) -> list[int]:
+def _readers(program: Program, placement: Places, number: int) -> list[int]:
     """Return the nodes in blocks, and aggregates, that come to read a value."""
-    found, waiting, seen = [], [at], {at}
+    readers, waiting, seen = [], [number], {number}
     while waiting:
         for reader in program.consumers[waiting.pop()]:
             if reader not in seen and placement.computed[reader].place != "here":
                 seen.add(reader)
-                found.append(reader)
+                readers.append(reader)
                 if placement.read[reader].place == "blocks":
                     waiting.append(reader)
-    return found
+    return readers
 
 
-def sized(program: Program, placement: Places, one: Round, rows: int, total: int) -> Program:
+def sized(program: Program, placement: Places, round_: Round, rows: int, total: int) -> Program:
     """Return a round's pass for blocks of so many rows, of `total` rows in all."""
     nodes: list[Node] = []
     place: dict[tuple[int, int | None], int] = {}
@@ -181,21 +188,21 @@ def sized(program: Program, placement: Places, one: Round, rows: int, total: int
         nodes.append(replace(node, id=len(nodes)))
         return place[key]
 
-    def given(at: int, axis: int | None) -> None:
-        node = program.nodes[at]
+    def given(number: int, axis: int | None) -> None:
+        node = program.nodes[number]
         shape = node.shape if axis is None else _cut(node.shape, axis, rows)
         share = _share(node, rows, total)
-        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
+        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (number, axis))
 
-    for at in one.operands:
-        given(at, placement.read[at].axis)
-    for at, axis in one.split:
-        given(at, axis)
-    for at in one.whole:
-        given(at, None)
+    for number in round_.operands:
+        given(number, placement.read[number].axis)
+    for node_id, axis in round_.split:
+        given(node_id, axis)
+    for node_id in round_.whole:
+        given(node_id, None)
     inputs = tuple(range(len(nodes)))
-    for at in one.nodes:
-        node, placed = program.nodes[at], placement.computed[at]
+    for node_id in round_.nodes:
+        node, placed = program.nodes[node_id], placement.computed[node_id]
         cut = dict(placed.split)
         reads = []
         for operand in node.inputs:
@@ -204,9 +211,9 @@ def sized(program: Program, placement: Places, one: Round, rows: int, total: int
             if key not in place:
                 add(program.nodes[operand], key)  # a number
             reads.append(place[key])
-        add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
-    goals = [*(aggregate.node for aggregate in one.aggregates), *one.kept]
-    outputs = tuple(place[at, placement.computed[at].axis] for at in goals)
+        add(_part(node, tuple(reads), placed, rows, total), (node_id, placed.axis))
+    goals = [*(aggregate.node for aggregate in round_.aggregates), *round_.kept]
+    outputs = tuple(place[number, placement.computed[number].axis] for number in goals)
     return Program(tuple(nodes), inputs, outputs)
 
 

@@ -14,6 +14,7 @@ have in common with these is in `optimizer/codegen/`.
     axes          which axes of a region run together
     statements    a node's value, from its specification, as statements
     launch        arguments, threads, partial results
+    tuning        how kernels' work is divided, chosen by their calls
 """
 
 from ...codegen.compiler import Compiler, CompilerError, find_compiler

@@ -25,7 +25,7 @@ def kept_axes(node: Node, rank: int) -> list[tuple[int, int]]:
     rest = [axis for axis in range(rank) if axis not in axes]
     if node.attributes.get("keepdims", 1):
         return [(axis, axis) for axis in rest]
-    return [(axis, at) for at, axis in enumerate(rest)]
+    return [(axis, i) for i, axis in enumerate(rest)]
 
 
 def contracted(a: Node, b: Node) -> tuple[Axis, Axis]:
@@ -47,13 +47,13 @@ class Classes:
             root = self.parent[root]
         return root
 
-    def join(self, one: Axis, other: Axis) -> None:
+    def join(self, axis: Axis, other: Axis) -> None:
         """Make two axes one."""
-        self.parent[self.find(one)] = self.find(other)
+        self.parent[self.find(axis)] = self.find(other)
 
     def add(self, node: Node) -> None:
         """Join the axes that a node connects; raise LoweringError where that isn't known."""
-        operands = [self.program.nodes[at] for at in node.inputs]
+        operands = [self.program.nodes[number] for number in node.inputs]
         rank = len(node.shape)
         if is_elementwise(node) or node.op == "Expand":
             for operand in operands:
@@ -109,31 +109,31 @@ def partition(
     """
     covered = list(nodes)
     classes = Classes(program)
-    for at in covered:
-        if not program.nodes[at].is_leaf:
-            classes.add(program.nodes[at])
+    for number in covered:
+        if not program.nodes[number].is_leaf:
+            classes.add(program.nodes[number])
     root = classes.find(seed)
     axis: dict[int, int] = {}
-    for at in [*inputs, *covered]:
-        shape = program.nodes[at].shape
-        own = [a for a in range(len(shape)) if classes.find((at, a)) == root]
-        if len(own) > 1:
-            raise LoweringError(f"both axes of %{at} run together: no row of it comes first")
-        if own:
-            axis[at] = own[0]
+    for node_id in [*inputs, *covered]:
+        shape = program.nodes[node_id].shape
+        axes = [a for a in range(len(shape)) if classes.find((node_id, a)) == root]
+        if len(axes) > 1:
+            raise LoweringError(f"both axes of %{node_id} run together: no row of it comes first")
+        if axes:
+            axis[node_id] = axes[0]
             if len(shape) > 2:
-                raise LoweringError(f"%{at} has more than two axes")
-    state: dict[int, State] = {at: "cell" if at in axis else "before" for at in inputs}
-    for at in covered:
-        state[at] = _state(program, program.nodes[at], axis, state)
+                raise LoweringError(f"%{node_id} has more than two axes")
+    state: dict[int, State] = {number: "cell" if number in axis else "before" for number in inputs}
+    for node_id in covered:
+        state[node_id] = _state(program, program.nodes[node_id], axis, state)
     return Partition(program.nodes[seed[0]].shape[seed[1]], axis, state)
 
 
 def _sums_away(program: Program, node: Node, axis: dict[int, int]) -> bool:
     """Whether a node sums over the rows."""
     if node.op == "MatMul":
-        factors = contracted(*(program.nodes[at] for at in node.inputs))
-        return all(axis.get(at) == own for at, own in factors)
+        factors = contracted(*(program.nodes[number] for number in node.inputs))
+        return all(axis.get(number) == summed_axis for number, summed_axis in factors)
     if node.op.startswith("Reduce") and node.inputs[0] in axis:
         rank = len(program.nodes[node.inputs[0]].shape)
         return axis[node.inputs[0]] in node.attributes.get("axes", range(rank))
@@ -141,8 +141,8 @@ def _sums_away(program: Program, node: Node, axis: dict[int, int]) -> bool:
 
 
 def _state(program: Program, node: Node, axis: dict[int, int], state: dict[int, State]) -> State:
-    operands = [state[at] for at in node.inputs]
-    if any(one in ("aggregate", "after") for one in operands):
+    operands = [state[number] for number in node.inputs]
+    if any(state in ("aggregate", "after") for state in operands):
         if node.id in axis or "cell" in operands:
             raise LoweringError(f"{node.op} (%{node.id}) needs all rows before it has one")
         return "after"

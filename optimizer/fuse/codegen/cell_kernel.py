@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ....catalog.operators.terms import Read
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..program import memory_pool
 from ..program.dag import Node, Program, is_elementwise
 from .launch import (
@@ -46,6 +47,9 @@ _LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqr
 _MOST_LANED, _LANED = 2, 128
 # The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
 _ACCUMULATORS = {"sum": 1, "max": 2, "min": 2}
+# How the work is divided where nothing else is chosen.
+CELLS = FusedConfiguration()
+cells_chunked = lru_cache(256)(chunked)
 # Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
@@ -65,13 +69,27 @@ class FlatKernel:
     @property
     def outputs(self) -> tuple[int, ...]:
         """The nodes that a run returns."""
-        return (*self.cells, *(one.node for one in self.finishes))
+        return (*self.cells, *(finish.node for finish in self.finishes))
+
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return CELLS
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on."""
+        return FusedSizes(math.prod(self.shape), 0, int(bool(self.finishes)), threads)
 
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration = CELLS,
     ) -> dict[int, Array]:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
-        count, chunks, step = self._cut
+        count = self._count
+        chunks, step = cells_chunked(count, how.part)
         views: list[int] = []
         arrays: list[Array] = []
         turned, width = False, self._width
@@ -98,17 +116,16 @@ class FlatKernel:
             result = memory_pool.empty(self.shape[::-1] if turned else self.shape, dtype)
             arguments += (address(result), 0, 0, 0)
             made[at] = result.T if turned else result
-        start(function, arguments, threads if count >= 1 << 15 else 1)
+        start(function, arguments, threads if count >= how.run else 1)
         del arrays
-        for column, one in enumerate(self.finishes):
+        for column, last in enumerate(self.finishes):
             assert partial is not None
-            made[one.node] = one.apply(partial[:, column], count)
+            made[last.node] = last.apply(partial[:, column], count)
         return made
 
     @cached_property
-    def _cut(self) -> tuple[int, int, int]:
-        count = math.prod(self.shape)
-        return (count, *chunked(count))
+    def _count(self) -> int:
+        return math.prod(self.shape)
 
     @cached_property
     def _width(self) -> int:
@@ -121,7 +138,7 @@ class FlatKernel:
     @cached_property
     def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
         """Each input as it is where it lies in C's order: shape, type, the rest of its view."""
-        found = []
+        layouts = []
         rows, width = self._rows(False)
         for at in self.inputs:
             node = self.nodes[at]
@@ -129,7 +146,7 @@ class FlatKernel:
             if node.size == 1:
                 # a number of another type is converted by NumPy
                 shape = node.shape if node.dtype == computed else (-1,)
-                found.append((at, shape, DTYPES[computed], (0, 0, 0)))
+                layouts.append((at, shape, DTYPES[computed], (0, 0, 0)))
                 continue
             dtype = DTYPES[node.dtype]
             kind = 0 if node.dtype == computed else CODES[node.dtype]
@@ -137,8 +154,8 @@ class FlatKernel:
             strides = _broadcast(node.shape, strides, self.shape)
             wide = self.shape[-1]
             rest = self._placed(strides, wide, computed, kind, node.size, rows, width)
-            found.append((at, node.shape, dtype, rest))
-        return found
+            layouts.append((at, node.shape, dtype, rest))
+        return layouts
 
     def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
         """Return arrays of any strides and types, to be held until the kernel is done; whether the
@@ -203,19 +220,19 @@ class FlatKernel:
 
 def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Return the strides in bytes of an array in C's order."""
-    found = []
+    byte_strides = []
     for extent in reversed(shape):
-        found.append(size)
+        byte_strides.append(size)
         size *= extent
-    return tuple(reversed(found))
+    return tuple(reversed(byte_strides))
 
 
 def _broadcast(
     shape: tuple[int, ...], strides: tuple[int, ...], among: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the strides of an array that is broadcast to a shape: 0 where it is repeated."""
-    own = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
-    return (*[0] * (len(among) - len(own)), *own)
+    byte_strides = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
+    return (*[0] * (len(among) - len(byte_strides)), *byte_strides)
 
 
 def lower_flat(
@@ -279,7 +296,10 @@ def _check(
             raise LoweringError("cells of several shapes")
     for node in reductions:
         operands = [program.nodes[at] for at in node.inputs]
-        if any(one.shape != shape or one.id in reduced for one in operands) or node.size != 1:
+        if (
+            any(operand.shape != shape or operand.id in reduced for operand in operands)
+            or node.size != 1
+        ):
             raise LoweringError("a reduction to more than one number")
         if node.id not in outputs:
             raise LoweringError("a reduction inside of a kernel over cells")

@@ -17,13 +17,15 @@ import numpy as np
 from ...codegen.compiler import FLAGS, CompilerError, absence, find_compiler, library
 from ...codegen.expressions import LoweringError
 from ...codegen.unit import native_level, unit
-from ..planning.plan import FusedOperator, FusionPlan
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
+from ..planning.fusion_plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from ..program.evaluate import bound, evaluate, ignored
 from .cell_kernel import lower_flat
 from .entry_kernel import EntryKernel, lower_entries
 from .launch import Array, Function, default_threads, exported
 from .row_kernel import RowKernel, lower_rows
+from .tuning import Tunable, Tuning
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,26 @@ class ApartKernel:
         """Its definition."""
         return self.kernel.text
 
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return self.kernel.configuration
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on."""
+        return self.kernel.work_sizes(threads)
+
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration | None = None,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         given = {at: values[old] for at, old in self.nodes.items() if old in values}
-        found = self.kernel.run(function, given, threads)
-        return {self.nodes[at]: value for at, value in found.items()}
+        results = self.kernel.run(function, given, threads, how or self.configuration)
+        return {self.nodes[at]: value for at, value in results.items()}
 
 
 def lower_apart(
@@ -96,7 +111,7 @@ def lower_apart(
     return ApartKernel(lower(Program(tuple(made), given, outputs), region, name), old)
 
 
-class Kernel(Protocol):
+class Kernel(Tunable, Protocol):
     """The text of a function of C, and how it is called for arrays."""
 
     @property
@@ -106,9 +121,6 @@ class Kernel(Protocol):
     @property
     def text(self) -> str:
         """Its definition."""
-
-    def run(self, function: Function, values: Mapping[int, Any], threads: int) -> dict[int, Any]:
-        """Return the outputs' values for those of the inputs, each by node."""
 
 
 def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
@@ -165,6 +177,11 @@ class Step:
     function: Function | None = None
     reason: str = ""
 
+    @cached_property
+    def tuning(self) -> Tuning | None:
+        """What its calls have told of how the kernel's work is best divided."""
+        return None if self.kernel is None else Tuning(self.kernel)
+
 
 @dataclass(frozen=True)
 class CompiledPlan:
@@ -180,16 +197,19 @@ class CompiledPlan:
         """The fused operators that NumPy runs node by node, each its nodes and why."""
         return tuple((step.nodes, step.reason) for step in self.steps if step.reason)
 
-    def run(self, inputs: Sequence[Value], threads: int | None = None) -> list[Value]:
+    def run(
+        self, inputs: Sequence[Value], threads: int | None = None, *, tunes: bool = False
+    ) -> list[Value]:
         """Return the outputs for arrays of the shapes, types and layouts that were planned.
 
-        Raises LoweringError for others, and what NumPy raises.
+        Where it `tunes`, calls choose how kernels' work is divided. Raises LoweringError for other
+        arrays, and what NumPy raises.
         """
         threads = threads or default_threads()
         values = dict(self._constants)
         values.update(zip(self.program.inputs, inputs, strict=True))
         with ignored():
-            for turn, last in self._turns:
+            for turn, last in self._tuned_turns if tunes else self._turns:
                 turn(values, threads)
                 for node_id in last:
                     values.pop(node_id, None)
@@ -203,10 +223,16 @@ class CompiledPlan:
         """What each step does, and which values nobody needs after it."""
         return list(zip(map(self._turn, self.steps), self._last_uses, strict=True))
 
-    def _turn(self, step: Step) -> Turn:
+    @cached_property
+    def _tuned_turns(self) -> Sequence[tuple[Turn, Sequence[int]]]:
+        turns = [self._turn(step, tunes=True) for step in self.steps]
+        return list(zip(turns, self._last_uses, strict=True))
+
+    def _turn(self, step: Step, *, tunes: bool = False) -> Turn:
         if step.kernel is not None and step.function is not None:
             numbers = [at for at in step.inputs if at in self._numbers]
-            return _by_kernel(step.kernel, step.function, numbers)
+            runs = step.kernel if step.tuning is None or not tunes else step.tuning
+            return _by_kernel(runs, step.function, numbers)
         if len(step.nodes) == 1:
             node = self.program.nodes[step.nodes[0]]
             return _by_numpy(node, bound(self.program, node))
@@ -227,10 +253,10 @@ class CompiledPlan:
 
     @cached_property
     def _constants(self) -> Mapping[int, Value]:
-        found = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
-        for value in found.values():
+        constants = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
+        for value in constants.values():
             value.flags.writeable = False  # all runs share them
-        return found
+        return constants
 
     @cached_property
     def _last_uses(self) -> Sequence[Sequence[int]]:
@@ -241,13 +267,13 @@ class CompiledPlan:
                 last[node_id] = at
         for output in self.program.outputs:
             last.pop(output, None)
-        found: list[list[int]] = [[] for _ in self.steps]
+        last_uses: list[list[int]] = [[] for _ in self.steps]
         for node_id, at in last.items():
-            found[at].append(node_id)
-        return found
+            last_uses[at].append(node_id)
+        return last_uses
 
 
-def _by_kernel(kernel: Kernel, function: Function, numbers: Sequence[int]) -> Turn:
+def _by_kernel(kernel: Kernel | Tuning, function: Function, numbers: Sequence[int]) -> Turn:
     def turn(values: dict[int, Value], threads: int) -> None:
         for at in numbers:
             values[at] = np.asarray(values[at])

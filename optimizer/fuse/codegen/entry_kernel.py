@@ -13,7 +13,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ...codegen.expressions import LoweringError
-from ..planning.plan import FusedOperator
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
+from ..planning.fusion_plan import FusedOperator
 from ..program.dag import Node, Program, is_elementwise
 from ..program.evaluate import extend
 from .axes import Classes
@@ -34,6 +35,9 @@ from .launch import (
     start,
 )
 from .statements import MOVES, kernel_dtype
+
+# How the work is divided where nothing else is chosen: an entry takes longer than a cell.
+ENTRIES = FusedConfiguration(run=1 << 14)
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,27 @@ class EntryKernel:
         """The most columns of a product."""
         return max([1, *self.built.widths.values()])
 
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return ENTRIES
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on: how many threads run may be chosen."""
+        return FusedSizes(self.program.nodes[self.driver].nnz or 0, 0, 1, threads)
+
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration = ENTRIES,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
         if self.before:
             extend(known, self.before)
-        _Call(self, known).run(function, threads)
+        _Call(self, known, how).run(function, threads)
         if self.after:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}
@@ -89,6 +106,7 @@ class _Call:
 
     kernel: EntryKernel
     known: dict[int, Array]
+    how: FusedConfiguration
     arrays: list[Array] = field(default_factory=list)
 
     def run(self, function: Function, threads: int) -> None:
@@ -111,7 +129,7 @@ class _Call:
         made: dict[int, Array] = {}
         for node_id, form in built.operands:
             arguments += [*self._view(node_id, form, matrix, made), 0]
-        start(function, arguments, threads if nnz >= 1 << 14 else 1)
+        start(function, arguments, threads if nnz >= self.how.run else 1)
         for node_id, result in made.items():
             self.known[node_id] = self._shaped(node_id, result, matrix)
         for part in built.parts:
@@ -203,8 +221,8 @@ def _aligned(other: Array, matrix: Array, turned: bool) -> Array:
         return np.zeros(matrix.nnz, other.dtype)
     wanted, present = _keys(matrix), _keys(other)
     place = np.minimum(np.searchsorted(present, wanted), len(present) - 1)
-    found = np.where(present[place] == wanted, other.data[place], 0)
-    return contiguous(found, other.dtype.name)
+    values = np.where(present[place] == wanted, other.data[place], 0)
+    return contiguous(values, other.dtype.name)
 
 
 def _keys(matrix: Array) -> Array:
@@ -226,12 +244,12 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
         raise LoweringError("rows and columns of the driver run together")
     axes: dict[int, tuple[int | None, int | None]] = {}
     for at in [*operator.inputs, *operator.nodes]:
-        found = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
-        if len(found) > 2 or found.count(rows) > 1 or found.count(columns) > 1:
+        axis_classes = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
+        if len(axis_classes) > 2 or axis_classes.count(rows) > 1 or axis_classes.count(columns) > 1:
             raise LoweringError(f"%{at} has its axes twice along the driver's")
         axes[at] = (
-            found.index(rows) if rows in found else None,
-            found.index(columns) if columns in found else None,
+            axis_classes.index(rows) if rows in axis_classes else None,
+            axis_classes.index(columns) if columns in axis_classes else None,
         )
     states = _states(program, operator.inputs, covered, axes)
     built = EntryText(program, axes, states, driver, operator.outputs)
@@ -265,7 +283,7 @@ def _states(
     for node in covered:
         operands = [states[at] for at in node.inputs]
         both = None not in axes[node.id]
-        if any(one in ("aggregate", "after") for one in operands):
+        if any(state in ("aggregate", "after") for state in operands):
             if both or "cell" in operands:
                 raise LoweringError(f"{node.op} (%{node.id}) needs all entries before it has one")
             states[node.id] = "after"

@@ -76,14 +76,14 @@ class EntryText:
                 self._dots(node)
                 continue
             if self.states[node.id] == "aggregate":
-                for at in node.inputs:
-                    if self.states[at] == "cell" and at not in computed:
-                        self._operand(at)
+                for number in node.inputs:
+                    if self.states[number] == "cell" and number not in computed:
+                        self._operand(number)
                 self._aggregate(node)
                 continue
-            for at in node.inputs:
-                if at not in computed:
-                    self._operand(at)
+            for node_id in node.inputs:
+                if node_id not in computed:
+                    self._operand(node_id)
             if node.op in MOVES and self.states[node.inputs[0]] != "cell":
                 raise LoweringError(f"{node.op} (%{node.id}) makes entries of none")
             self.body.append(statement(self.program, node))
@@ -108,15 +108,15 @@ class EntryText:
         tile = "4 * TILE" if lanes else "TILE"
         body = [*self.loads, *self.body, *self.stores]
         lines = [f"static void {name}(i64 *a) {{"]
-        lines += [f"  const i64 n{at} = a[{HEADER + at}];" for at in range(len(self.sizes))]
+        lines += [f"  const i64 n{i} = a[{HEADER + i}];" for i in range(len(self.sizes))]
         lines += [
             f"  const view *driver = (const view *)(a + {views});",
             f"  const {kind} *const values = (const {kind} *)driver->data;",
             "  const begins rows = begins_of(driver);",
             "  const int32_t *const columns = (const int32_t *)driver->column;",
         ]
-        for at in range(len(self.operands)):
-            lines.append(f"  const view *in{at} = (const view *)(a + {views + (1 + at) * VIEW});")
+        for i in range(len(self.operands)):
+            lines.append(f"  const view *in{i} = (const view *)(a + {views + (1 + i) * VIEW});")
         lines += ["  int32_t rr[TILE + FURTHER];"] if asked else []
         lines += [f"  {line}" for line in self.heads]
         wholes = [OverTiles(fold, "g") for fold in self.folds]
@@ -164,50 +164,51 @@ class EntryText:
             self.sizes.append(value)
         return f"n{self.sizes.index(value)}"
 
-    def _operand(self, at: int) -> None:
+    def _operand(self, number: int) -> None:
         """Make v<id> of what is given: gathered before the loop, read in it."""
-        node, kind = self.program.nodes[at], self._type(at)
-        marker = f"const {kind} v{at} ="
+        node, kind = self.program.nodes[number], self._type(number)
+        marker = f"const {kind} v{number} ="
         if node.op == "Constant" or any(line.startswith(f"{marker} ") for line in self.loads):
             return
-        if any(line.startswith(f"const int v{at} =") for line in self.loads):
+        if any(line.startswith(f"const int v{number} =") for line in self.loads):
             return
-        if at == self.driver:
+        if number == self.driver:
             self.loads.append(load(node, "values[k + j]"))
             return
-        rows, columns = self.axes[at]
+        rows, columns = self.axes[number]
         if rows is not None and columns is not None and node.layout != "dense":
             self.heads.append(
-                f"const {kind} *const x{at} = (const {kind} *){self._view(at, 'sparse')}->data;"
+                f"const {kind} *const x{number} = "
+                f"(const {kind} *){self._view(number, 'sparse')}->data;"
             )
-            self.loads.append(load(node, f"x{at}[k + j]"))
+            self.loads.append(load(node, f"x{number}[k + j]"))
             return
         if node.layout != "dense":
             raise LoweringError("a sparse vector beside a sparse driver")
         if rows is not None and columns is not None:
             bits = {"float64": "64", "float32": "32", "bool": "8"}[kernel_dtype(node)]
-            call = f"entries_{bits}({self._view(at, 'cells')}, rr, cc, n, known, b{at});"
-            self.heads.append(f"{kind} b{at}[TILE];")
+            call = f"entries_{bits}({self._view(number, 'cells')}, rr, cc, n, known, b{number});"
+            self.heads.append(f"{kind} b{number}[TILE];")
             self.gathers.append(call)
-            self.loads.append(load(node, f"b{at}[j]"))
+            self.loads.append(load(node, f"b{number}[j]"))
             return
         if rows is not None or columns is not None:
             if node.size != node.shape[rows if rows is not None else columns or 0]:
-                raise LoweringError(f"%{at} is no vector along the driver")
-            view = self._view(at, "row" if rows is not None else "column")
+                raise LoweringError(f"%{number} is no vector along the driver")
+            view = self._view(number, "row" if rows is not None else "column")
             index = "rr[j]" if rows is not None else "cc[j]"
             element = f"((const {kind} *){view}->data)[{index}]"
         elif node.size == 1:
             self.heads.append(
-                f"const {kind} x{at} = *(const {kind} *){self._view(at, 'number')}->data;"
+                f"const {kind} x{number} = *(const {kind} *){self._view(number, 'number')}->data;"
             )
-            self.loads.append(load(node, f"x{at}"))
+            self.loads.append(load(node, f"x{number}"))
             return
         else:
-            raise LoweringError(f"%{at} has neither the driver's rows nor its columns")
-        self.heads.append(f"{kind} b{at}[TILE];")
-        self.gathers.append(f"for (i64 j = 0; j < n; j++) b{at}[j] = {element};")
-        self.loads.append(load(node, f"b{at}[j]"))
+            raise LoweringError(f"%{number} has neither the driver's rows nor its columns")
+        self.heads.append(f"{kind} b{number}[TILE];")
+        self.gathers.append(f"for (i64 j = 0; j < n; j++) b{number}[j] = {element};")
+        self.loads.append(load(node, f"b{number}[j]"))
 
     def _factors(self, node: Node) -> tuple[int, int]:
         """Return the factors of a product at entries: along the driver's rows, and columns."""
@@ -215,7 +216,7 @@ class EntryText:
         return (right, left) if self.turned(node.id) else (left, right)
 
     def _check_floating(self, node: Node) -> None:
-        types = {node.dtype, *(self.program.nodes[at].dtype for at in node.inputs)}
+        types = {node.dtype, *(self.program.nodes[number].dtype for number in node.inputs)}
         if node.dtype not in SUFFIXES or len(types) > 1:
             raise LoweringError(f"{node.op} (%{node.id}) of {node.dtype}")
 
@@ -223,16 +224,17 @@ class EntryText:
         self._check_floating(node)
         kind, bits = self._type(node.id), SUFFIXES[node.dtype]
         along, across = self._factors(node)
-        if any(self.program.nodes[at].layout != "dense" for at in (along, across)) or any(
-            self.states[at] != "before" for at in (along, across)
+        if any(self.program.nodes[number].layout != "dense" for number in (along, across)) or any(
+            self.states[number] != "before" for number in (along, across)
         ):
             raise LoweringError(f"MatMul (%{node.id}) of what isn't given dense")
         shape = self.program.nodes[along].shape
         rank = 1 if len(shape) == 1 else shape[1 - (self.axes[along][0] or 0)]
         wide = self._size(rank)
-        for at in (along, across):
+        for number in (along, across):
             self.heads.append(
-                f"const {kind} *const f{at} = (const {kind} *){self._view(at, 'factor')}->data;"
+                f"const {kind} *const f{number} = "
+                f"(const {kind} *){self._view(number, 'factor')}->data;"
             )
         self.heads.append(f"{kind} b{node.id}[TILE];")
         self.gathers.append(f"dots_at_{bits}(f{along}, rr, f{across}, cc, b{node.id}, n, {wide});")
@@ -244,21 +246,21 @@ class EntryText:
         if node.op == "MatMul":
             self._product(node)
             return
-        one = reduction(self.program, node)
-        if one.kind != "sum":
+        reduced = reduction(self.program, node)
+        if reduced.kind != "sum":
             raise LoweringError(f"{node.op} (%{node.id}) sees the zeros that aren't stored")
         if node.size == 1 and self.axes[node.id] == (None, None):
-            self.parts.append(Part(node.id, "sum", self.partial, 1, (1,), False, one))
+            self.parts.append(Part(node.id, "sum", self.partial, 1, (1,), False, reduced))
             self.partial += 1
-            self.folds.append(Fold(one))
+            self.folds.append(Fold(reduced))
             return
         kind = self._type(node.id)
         self.heads.append(f"{kind} s{node.id}[TILE];")
-        self.body.append(f"s{node.id}[j] = {one.body};")
+        self.body.append(f"s{node.id}[j] = {reduced.body};")
         if self.axes[node.id][0] is not None:
             view = self._view(node.id, "rows")
             self.heads.append(f"{kind} *const o{node.id} = ({kind} *){view}->data;")
-            if one.finish("x") != "x":
+            if reduced.finish("x") != "x":
                 raise LoweringError(f"{node.op} (%{node.id}) of rows")
             bits = SUFFIXES[node.dtype]
             call = f"add_up_rows_{bits}(s{node.id}, rows, summed, k, n, o{node.id});"
@@ -268,13 +270,13 @@ class EntryText:
             return
         count = self.program.nodes[self.driver].shape[1]
         offset = self._size(self.partial)
-        self.parts.append(Part(node.id, "sum", self.partial, count, (count,), False, one))
+        self.parts.append(Part(node.id, "sum", self.partial, count, (count,), False, reduced))
         self.partial += count
         self.tails.append(f"for (i64 j = 0; j < n; j++) sums[{offset} + cc[j]] += s{node.id}[j];")
 
     def _product(self, node: Node) -> None:
         """The entries as a matrix times a factor: rows of it are added up, weighted."""
-        cells = [at for at in node.inputs if self.states[at] == "cell"]
+        cells = [number for number in node.inputs if self.states[number] == "cell"]
         if len(cells) != 1:
             raise LoweringError(f"MatMul (%{node.id}) of two values at entries")
         cell, kind, bits = cells[0], self._type(node.id), SUFFIXES[node.dtype]

@@ -80,12 +80,12 @@ def _native() -> Callable[[int, int, int], object] | None:
         return None
     text = resources.files(codegen).joinpath("pool.h").read_text(encoding="utf-8")
     try:
-        found = library(text, compiler, (*FLAGS, "-pthread")).together
+        function = library(text, compiler, (*FLAGS, "-pthread")).together
     except (CompilerError, OSError):
         return None
-    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-    found.restype = None
-    called: Callable[[int, int, int], object] = found
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    function.restype = None
+    called: Callable[[int, int, int], object] = function
     return called
 
 
@@ -177,7 +177,8 @@ _HEAD = object.__basicsize__
 def _agree() -> bool:
     base = np.arange(12.0).reshape(3, 4)
     return ctypes.sizeof(ctypes.c_void_p) + _HEAD <= np.ndarray.__basicsize__ and all(
-        _read_address(one) == _told_address(one) for one in (base, base[1:, ::2], base.T, base[:0])
+        _read_address(array) == _told_address(array)
+        for array in (base, base[1:, ::2], base.T, base[:0])
     )
 
 
@@ -243,21 +244,21 @@ def partials(chunks: int, total: int) -> Array:
     """
     if total <= _LINE and chunks == 1:
         return np.zeros((1, max(1, total)))
-    apart = -(-max(1, total) // _LINE) * _LINE
-    memory = np.zeros(chunks * apart + _LINE)
+    chunk_width = -(-max(1, total) // _LINE) * _LINE
+    memory = np.zeros(chunks * chunk_width + _LINE)
     first = -(address(memory) // 8) % _LINE
-    return memory[first : first + chunks * apart].reshape(chunks, apart)
+    return memory[first : first + chunks * chunk_width].reshape(chunks, chunk_width)
 
 
 def start(function: Function, given: Sequence[int], threads: int) -> None:
     """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
     arguments = array("q", given)  # made in a third of the time that ctypes takes
-    at = arguments.buffer_info()[0]
+    address = arguments.buffer_info()[0]
     threads = min(threads, given[1])
     if threads <= 1:
-        function.call(at)
+        function.call(address)
     else:
-        together(function, at, threads)
+        together(function, address, threads)
     if arguments[7]:
         raise MemoryError("no memory for the tiles of a kernel")
 
@@ -289,10 +290,10 @@ class Finish:
         if self.kind in ("max", "min") and not count:
             raise ValueError("zero-size array to reduction operation which has no identity")
         whole = partial[0] if len(partial) == 1 else _REDUCE[self.kind].reduce(partial, axis=0)
-        found: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
-        if found.shape != self.shape:
-            found.shape = self.shape
-        return found
+        array: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
+        if array.shape != self.shape:
+            array.shape = self.shape
+        return array
 
     @cached_property
     def _last(self) -> Callable[[Array], Array]:
@@ -314,7 +315,11 @@ def finish(program: Program, reduction: Reduction) -> Finish:
 
 def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Mapping[int, Finish]:
     """Return how the reductions among a kernel's results end, by node."""
-    return {at: finish(program, one) for at, one in reductions.items() if one is not None}
+    return {
+        number: finish(program, reduction)
+        for number, reduction in reductions.items()
+        if reduction is not None
+    }
 
 
 def _function(term: Term) -> Callable[[Array], Array]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...codegen.expressions import LoweringError
-from ..planning.plan import FusedOperator
+from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
+from ..planning.fusion_plan import FusedOperator
 from ..program import memory_pool
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
@@ -41,9 +42,10 @@ from .row_state import Operand, Part, schedule
 from .row_text import RowText
 from .statements import kernel_dtype
 
-# Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
-# that its rows are still in the first cache when they are read again, beside those fetched ahead.
-_BLOCK = 512
+# How the work is divided where nothing else is chosen. A block is short, so that its rows are still
+# in the first cache when they are read again, beside those fetched ahead.
+ROWS = FusedConfiguration(part=1 << 15)
+# Rows that are added plainly.
 _FLUSH = 256
 # Chunks that few entries of a sparse operand are divided into all the same, for so many threads.
 _LEAST_CHUNKS = 4
@@ -69,15 +71,29 @@ class RowKernel:
     after: tuple[Node, ...]
     outputs: tuple[int, ...]
 
+    @property
+    def configuration(self) -> FusedConfiguration:
+        """How its work is divided where nothing else is chosen."""
+        return ROWS
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        """Return the sizes that configurations depend on."""
+        width = 0 if self.single else max(self.widest, self.work // 2)
+        return FusedSizes(self.part.rows * self.work, width, int(bool(self.parts)), threads)
+
     def run(
-        self, function: Function, values: Mapping[int, Array], threads: int
+        self,
+        function: Function,
+        values: Mapping[int, Array],
+        threads: int,
+        how: FusedConfiguration = ROWS,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = values
         if self.before:
             known = dict(values)
             extend(known, self.before)
-        made = _Call(self, known).run(function, threads)
+        made = _Call(self, known, how).run(function, threads)
         if not self.before and not self.after:
             return made
         known = {**known, **made}
@@ -85,13 +101,23 @@ class RowKernel:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}
 
+    def head(self, how: FusedConfiguration) -> tuple[int, ...]:
+        """Return the arguments of a call before its views, but for where partial results lie."""
+        found = self._heads.get(how)
+        if found is None:
+            found = self._heads[how] = self._head(how)
+        return found
+
     @cached_property
-    def head(self) -> tuple[int, ...]:
-        """The arguments of a call before its views, but for the address of partial results."""
+    def _heads(self) -> dict[FusedConfiguration, tuple[int, ...]]:
+        return {}
+
+    def _head(self, how: FusedConfiguration) -> tuple[int, ...]:
         rows = self.part.rows
-        block = 1 if self.single else min(_block(self.widest), _block(max(1, self.work // 2)))
+        widths = (self.widest, max(1, self.work // 2))
+        block = 1 if self.single else min(_block(width, how.block) for width in widths)
         total = sum(part.size for part in self.parts)
-        least = max(block, (1 << 15) // self.work)
+        least = max(block, how.part // self.work)
         for node in self._sparse:
             # what is scattered over the columns is made, and added up, for each chunk
             if total >= (columns := node.size // rows):
@@ -104,12 +130,7 @@ class RowKernel:
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
         """How each operand is taken where it is as most are."""
-        return tuple(_form(self.program, self.part, one) for one in self.operands)
-
-    @cached_property
-    def busy(self) -> bool:
-        """Whether there is something to do for several threads."""
-        return self.part.rows * self.work >= 1 << 15
+        return tuple(_form(self.program, self.part, operand) for operand in self.operands)
 
     @cached_property
     def work(self) -> int:
@@ -120,12 +141,16 @@ class RowKernel:
     def apart(self) -> int:
         """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
         wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
-        dense = any(one.form == "rows" for one in self.operands) and self.widest > 1
+        dense = any(operand.form == "rows" for operand in self.operands) and self.widest > 1
         return 1 if dense else max(1, min([4, *wide]) if wide else 1)
 
     @property
     def _sparse(self) -> list[Node]:
-        return [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
+        return [
+            self.program.nodes[operand.node]
+            for operand in self.operands
+            if operand.form == "sparse"
+        ]
 
     def _stored(self, node: Node) -> int:
         return (node.nnz or 0) // self.part.rows
@@ -180,12 +205,13 @@ class _Call:
 
     kernel: RowKernel
     known: Mapping[int, Array]
+    how: FusedConfiguration
     arrays: list[Array] = field(default_factory=list)
 
     def run(self, function: Function, threads: int) -> dict[int, Array]:
         """Return the results, and what is reduced over all rows."""
         kernel, known = self.kernel, self.known
-        arguments = list(kernel.head)
+        arguments = list(kernel.head(self.how))
         partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
         arguments[5], arguments[6] = address(partial), partial.shape[1]
         made: dict[int, Array] = {}
@@ -200,7 +226,8 @@ class _Call:
                 arguments += (address(array), *form.rest)
             else:
                 arguments += self._view(operand)
-        start(function, arguments, threads if kernel.busy else 1)
+        busy = kernel.part.rows * kernel.work >= self.how.run
+        start(function, arguments, threads if busy else 1)
         for part in kernel.parts:
             made[part.node] = self._reduced(part, partial)
         return made
@@ -261,11 +288,14 @@ class _Call:
         return (whole.T if part.turned else whole).reshape(node.shape)
 
 
-def _block(widest: int) -> int:
-    """Return the rows of a block: a multiple of four, as products take them, unless long."""
+def _block(widest: int, numbers: int) -> int:
+    """Return the rows of a block of so many numbers: four or more, as products take them, or one.
+
+    One where they are long.
+    """
     if widest > 1 << 16:
         return 1
-    return min(1024, max(4, _BLOCK // widest // 4 * 4))
+    return min(1024, max(4, numbers // widest // 4 * 4))
 
 
 def lower_rows(program: Program, operator: FusedOperator, name: str) -> RowKernel:
@@ -316,7 +346,7 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
         tuple(builder.operands),
         tuple(builder.sizes),
         tuple(builder.parts),
-        finishes(program, {one.node: one.reduction for one in builder.parts}),
+        finishes(program, {part.node: part.reduction for part in builder.parts}),
         builder.widest,
         builder.single,
         tuple(node for node in covered if part.state[node.id] == "before"),

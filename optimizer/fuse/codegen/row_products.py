@@ -20,18 +20,18 @@ _PLAIN = 4096
 class RowProducts(RowState):
     """Rows times what is the same for all of them, and products that are added up over the rows."""
 
-    def _sparse_factor(self, node: Node, at: int) -> bool:
+    def _sparse_factor(self, node: Node, number: int) -> bool:
         """Whether a product reads a sparse operand's stored entries alone."""
-        return node.op == "MatMul" and self._stored(at) and at == self._driver(node)
+        return node.op == "MatMul" and self._stored(number) and number == self._driver(node)
 
-    def _stored(self, at: int) -> bool:
+    def _stored(self, number: int) -> bool:
         """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
-        return at in self.given and self.node(at).layout != "dense"
+        return number in self.given and self.node(number).layout != "dense"
 
     def _fetching(self) -> set[int]:
         """Return the long rows that a product with a narrow matrix reads first: it looks ahead."""
         read: set[int] = set()
-        found: set[int] = set()
+        fetched: set[int] = set()
         for level in self.plan.levels:
             for group in level.groups.values():
                 read.update(group.operands(self.plan.alias))
@@ -40,18 +40,18 @@ class RowProducts(RowState):
                 if self.part.state[node.id] == "cell" and driver in self.given:
                     long, narrow = self.width(driver) >= _LONG, self.width(node.id) >= _COLUMNS
                     if long and narrow and driver not in read and not self._stored(driver):
-                        found.add(driver)
+                        fetched.add(driver)
                 read.update(self._factors(node))
-        return found
+        return fetched
 
-    def _adds_rarely(self, at: int) -> bool:
+    def _adds_rarely(self, number: int) -> bool:
         """Whether a sparse operand's rows add so little to a column that this is done plainly.
 
         What plain sums are kept for in a chunk has the size of the result, however few rows it is
         made of; where these are of a few entries, it would be read and written more than they are.
         """
-        entries = self.node(at).nnz
-        return entries is not None and entries <= _PLAIN * self.width(at)
+        entries = self.node(number).nnz
+        return entries is not None and entries <= _PLAIN * self.width(number)
 
     def _following(self) -> dict[int, int]:
         """Return long rows that a product reads before they are summed up, and the first such sum.
@@ -59,15 +59,15 @@ class RowProducts(RowState):
         That sum looks ahead, too: memory rests while it reads what is in the caches by then.
         """
         multiplied: set[int] = set()
-        found: dict[int, int] = {}
+        following: dict[int, int] = {}
         for node in (node for level in self.plan.levels for node in level.products):
             driver = self._driver(node)
             is_dense = driver in self.given and not self._stored(driver)
             if self.part.state[node.id] == "cell":
                 multiplied.add(driver)
             elif driver in multiplied and is_dense and self.width(driver) >= _LONG:
-                found.setdefault(driver, node.id)
-        return found
+                following.setdefault(driver, node.id)
+        return following
 
     def _ahead(self, driver: int) -> str:
         """Return how far a product looks ahead: rows apart, or copied, aren't found there."""
@@ -75,17 +75,17 @@ class RowProducts(RowState):
         return f"t{driver} != b{driver} && {near} ? AHEAD : 0"
 
     def _factors(self, node: Node) -> list[int]:
-        return [self.plan.alias.get(at, at) for at in node.inputs]
+        return [self.plan.alias.get(number, number) for number in node.inputs]
 
     def _driver(self, node: Node) -> int:
         """Return the operand whose rows a product takes one by one: a sparse one, the widest."""
-        cells = [at for at in self._factors(node) if self.part.state[at] == "cell"]
-        sparse = [at for at in cells if self._stored(at)]
+        cells = [number for number in self._factors(node) if self.part.state[number] == "cell"]
+        sparse = [number for number in cells if self._stored(number)]
         return max(sparse or cells, key=self.width)
 
     def _product(self, node: Node) -> None:
         if node.dtype not in SUFFIXES or any(
-            self.node(at).dtype != node.dtype for at in node.inputs
+            self.node(number).dtype != node.dtype for number in node.inputs
         ):
             raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
         if self.part.state[node.id] == "cell":
@@ -96,12 +96,12 @@ class RowProducts(RowState):
     def _times(self, node: Node) -> None:
         """Rows times a matrix that is the same for all of them."""
         driver = self._driver(node)
-        left = self.part.state[node.inputs[0]] != "cell"
-        other = node.inputs[0 if left else 1]
+        matrix_is_left = self.part.state[node.inputs[0]] != "cell"
+        other = node.inputs[0 if matrix_is_left else 1]
         (_, axis), _ = contracted(self.node(node.inputs[0]), self.node(node.inputs[1]))
         inner = self.node(node.inputs[0]).shape[axis]
         outer = self.width(node.id)
-        by_rows, by_columns = ("turned", "whole") if left else ("whole", "turned")
+        by_rows, by_columns = ("turned", "whole") if matrix_is_left else ("whole", "turned")
         self._target(node.id)
         bits, k, n = self.bits(node.id), self.size(inner), self.size(outer)
         kind = self.c_type(node.id)
@@ -129,7 +129,7 @@ class RowProducts(RowState):
             count = f"ALIGNED_{bits}({k}) * {n} + {k} * ALIGNED_{bits}({n})"  # either way
             self.scratch.append((packed, kind, count))
             view = self.view(other, "strided")
-            column, along = ("row", "column") if left else ("column", "row")
+            column, along = ("row", "column") if matrix_is_left else ("column", "row")
             given = f"{view}->data, {view}->{column}, {view}->{along}"
             self.before.append(f"pack_{bits}({given}, {packed}, {k}, {n});")
             rows = f"{rows}, {packed}, t{node.id}"
@@ -147,8 +147,8 @@ class RowProducts(RowState):
         bits, target = self.bits(node.id), f"c{node.id}"
         # stored by the rows of the sparse operand, or with rows as long as the wide one's, which
         # begin where vectors do if there are several
-        apart = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
-        shape = (wide, narrow) if sparse else (narrow, apart)
+        padded = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
+        shape = (wide, narrow) if sparse else (narrow, padded)
         turned = (left == long) != sparse
         place = self._part(node.id, "product", shape, turned, None if sparse else wide)
         if sparse and bits == "64" and self._adds_rarely(long):
@@ -167,6 +167,6 @@ class RowProducts(RowState):
             self.block.append(f"{{ {self.c_type(node.id)} d; {call} *{target} += d; }}")
         else:
             sizes = f"{self.size(wide)}, {self.size(narrow)}"
-            rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
+            rows = f"t{short}, p{short}, {target}, {self.size(padded)}, R"
             ahead = self._ahead(long) if self.following.get(long) == node.id else "0"
             self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes}, {ahead});")

@@ -39,12 +39,12 @@ class Group:
 
     def operands(self, alias: Mapping[int, int]) -> list[int]:
         """Return what the loop reads and doesn't compute, in order of first use."""
-        own = {node.id for node in self.nodes}
-        found: dict[int, None] = {}
+        inside = {node.id for node in self.nodes}
+        operands: dict[int, None] = {}
         for node in [*self.nodes, *self.rows, *self.columns, *self.full]:
-            read = (alias.get(at, at) for at in node.inputs)
-            found |= dict.fromkeys(at for at in read if at not in own)
-        return list(found)
+            read = (alias.get(number, number) for number in node.inputs)
+            operands |= dict.fromkeys(number for number in read if number not in inside)
+        return list(operands)
 
 
 @dataclass
@@ -75,13 +75,13 @@ def schedule(
     place: dict[int, int] = {}  # the level that computes a node
     loops: dict[int, tuple[int, int]] = {}  # the loop that computes or reads it: level, width
 
-    def level(at: int) -> Level:
-        while len(levels) <= at:
+    def level(number: int) -> Level:
+        while len(levels) <= number:
             levels.append(Level())
-        return levels[at]
+        return levels[number]
 
-    def group(at: int, wide: int) -> Group:
-        return level(at).groups.setdefault(wide, Group(wide))
+    def group(number: int, wide: int) -> Group:
+        return level(number).groups.setdefault(wide, Group(wide))
 
     alias: dict[int, int] = {}
     kinds: dict[int, str] = {}
@@ -91,7 +91,9 @@ def schedule(
         state = part.state[node_id]
         if node.is_leaf or state in ("before", "after"):
             continue
-        cells = [alias.get(at, at) for at in node.inputs if part.state[at] == "cell"]
+        cells = [
+            alias.get(number, number) for number in node.inputs if part.state[number] == "cell"
+        ]
         if (
             node.op in MOVES
             and cells
@@ -104,23 +106,23 @@ def schedule(
         kinds[node_id] = kind
         # elementwise and reduced nodes live in a loop over rows of this width
         wide = width(program, part, node_id if kind == "cell" else cells[0])
-        at = 0
+        depth = 0
         for operand in cells:
             if operand not in place:
                 continue
             computed = kinds[operand]
             if kind == "product":
-                at = max(at, place[operand] + (computed == "product"))
+                depth = max(depth, place[operand] + (computed == "product"))
             else:
                 same = computed == "cell" and width(program, part, operand) == wide
-                at = max(at, place[operand] + (not same))
-        place[node_id] = at
+                depth = max(depth, place[operand] + (not same))
+        place[node_id] = depth
         if kind == "product":
-            level(at).products.append(node)
+            level(depth).products.append(node)
             kept |= {operand for operand in cells if kinds.get(operand) == "cell"}
             continue
-        loops[node_id] = (at, wide)
-        members = group(at, wide)
+        loops[node_id] = (depth, wide)
+        members = group(depth, wide)
         members.of(kind).append(node)
         kept |= {
             operand
@@ -237,21 +239,26 @@ class RowState:
 
     def _fetch(self, operands: Sequence[int]) -> None:
         """Make t<id> (where a block begins) and p<id> (its rows' distance) of what is given."""
-        for at in operands:
-            if at not in self.given or at in self.fetched or self.part.state[at] != "cell":
+        for number in operands:
+            if (
+                number not in self.given
+                or number in self.fetched
+                or self.part.state[number] != "cell"
+            ):
                 continue
-            self.fetched.add(at)
-            wide, kind, bits = self.size(self.width(at)), self.c_type(at), self.bits(at)
-            self.widest = max(self.widest, self.width(at))
-            self.scratch.append((f"b{at}", kind, f"n0 * {wide}"))
-            sparse = self.node(at).layout != "dense"
+            self.fetched.add(number)
+            wide, kind, bits = self.size(self.width(number)), self.c_type(number), self.bits(number)
+            self.widest = max(self.widest, self.width(number))
+            self.scratch.append((f"b{number}", kind, f"n0 * {wide}"))
+            sparse = self.node(number).layout != "dense"
             reader = f"rows_of_csr_{bits}" if sparse else f"rows_{bits}"
-            view = self.view(at, "sparse" if sparse else "rows")
-            left = "0" if at in self.unfetched else "end - r0"
-            which = "r0, R" if sparse else f"r0, R, {left}"
+            view = self.view(number, "sparse" if sparse else "rows")
+            rows_left = "0" if number in self.unfetched else "end - r0"
+            which = "r0, R" if sparse else f"r0, R, {rows_left}"
             self.block += [
-                f"i64 p{at};",
-                f"const {kind} *const t{at} = {reader}({view}, {wide}, {which}, b{at}, &p{at});",
+                f"i64 p{number};",
+                f"const {kind} *const t{number} = "
+                f"{reader}({view}, {wide}, {which}, b{number}, &p{number});",
             ]
 
     def _target(self, node_id: int) -> None:
@@ -277,13 +284,13 @@ class RowState:
         size = 1
         for extent in shape:
             size *= extent
-        one = (
+        reduced = (
             None
             if kind == "product"
             else reduction(self.program, self.node(node_id), self.plan.alias)
         )
         offset = self.partial
-        self.parts.append(Part(node_id, kind, offset, size, shape, turned, one, used))
+        self.parts.append(Part(node_id, kind, offset, size, shape, turned, reduced, used))
         self.partial += size
         # offsets are arguments too, so that kernels of other sizes have the same text
         return f"sums + {self.size(offset)}"

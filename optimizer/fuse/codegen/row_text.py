@@ -36,7 +36,13 @@ class RowText(RowProducts):
             for group in level.groups.values():
                 self._fetch(group.operands(self.plan.alias))
             for node in level.products:
-                self._fetch([at for at in self._factors(node) if not self._sparse_factor(node, at)])
+                self._fetch(
+                    [
+                        number
+                        for number in self._factors(node)
+                        if not self._sparse_factor(node, number)
+                    ]
+                )
         for level in self.plan.levels:
             for group in level.groups.values():
                 self._group(group)
@@ -65,20 +71,20 @@ class RowText(RowProducts):
         driver = self._driver(node)
         if (self.node(driver).nnz or 0) < _ENTRIES * self.part.rows:
             return False
-        others = [at for at in self._factors(node) if at != driver]
+        others = [number for number in self._factors(node) if number != driver]
         if self.part.state[node.id] == "cell":
             return self._stored(driver) and self.width(node.id) == 1
-        return self._stored(driver) and all(self.width(at) == 1 for at in others)
+        return self._stored(driver) and all(self.width(number) == 1 for number in others)
 
     def _frame(self, name: str) -> list[str]:
         views = HEADER + len(self.sizes)
         lines = [f"static void {name}(i64 *a) {{"]
-        sizes = [f"a[{HEADER + at}]" for at in range(len(self.sizes))]
+        sizes = [f"a[{HEADER + i}]" for i in range(len(self.sizes))]
         if self.single:
             sizes[0] = "1"
-        lines += [f"  const i64 n{at} = {value};" for at, value in enumerate(sizes)]
-        for at in range(len(self.operands)):
-            lines.append(f"  const view *in{at} = (const view *)(a + {views + at * VIEW});")
+        lines += [f"  const i64 n{i} = {value};" for i, value in enumerate(sizes)]
+        for i in range(len(self.operands)):
+            lines.append(f"  const view *in{i} = (const view *)(a + {views + i * VIEW});")
         lines.append("  i64 need = 64;")
         for buffer, kind, count in self.scratch:
             lines.append(f"  const i64 at_{buffer} = need;")
@@ -127,8 +133,8 @@ class RowText(RowProducts):
         full = [self._full(node) for node in group.full]
         if group.width == 1:
             for node in group.rows:
-                one = reduction(self.program, node, self.plan.alias)
-                body.append(f"t{node.id}[r] = {one.finish(f'({one.body})')};")
+                reduced = reduction(self.program, node, self.plan.alias)
+                body.append(f"t{node.id}[r] = {reduced.finish(f'({reduced.body})')};")
             self._tiles("r", "R", body, full, [])
             return
         rows = [Fold(reduction(self.program, node, self.plan.alias)) for node in group.rows]
@@ -185,10 +191,10 @@ class RowText(RowProducts):
         self.block += simd_loop("j", "0", str(wide), body, [], "  ")
         for fold in rows:
             node = fold.reduction.node
-            one = Fold(replace(fold.reduction, body=f"e{node}[j]"))
-            self.block += [f"  {one.declare()}", "  #pragma GCC unroll 16"]
-            self.block.append(f"  {each} {{ {one.step()} }}")
-            value = one.reduction.finish(f"(({self.c_type(node)}){one.result()})")
+            fold_of_lane = Fold(replace(fold.reduction, body=f"e{node}[j]"))
+            self.block += [f"  {fold_of_lane.declare()}", "  #pragma GCC unroll 16"]
+            self.block.append(f"  {each} {{ {fold_of_lane.step()} }}")
+            value = fold_of_lane.reduction.finish(f"(({self.c_type(node)}){fold_of_lane.result()})")
             self.block.append(f"  t{node}[r] = {value};")
         self.block.append("}")
         self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
@@ -199,27 +205,27 @@ class RowText(RowProducts):
         """Return what stands before the loop over a row, and what reads its elements."""
         heads: list[str] = []
         loads: list[str] = []
-        for at in group.operands(self.plan.alias):
-            node, kind = self.node(at), self.c_type(at)
+        for number in group.operands(self.plan.alias):
+            node, kind = self.node(number), self.c_type(number)
             if node.op == "Constant":
                 continue
-            if self.part.state[at] != "cell":
-                view = self.view(at, "whole")
-                line = f"const {kind} *const x{at} = (const {kind} *){view}->data;"
+            if self.part.state[number] != "cell":
+                view = self.view(number, "whole")
+                line = f"const {kind} *const x{number} = (const {kind} *){view}->data;"
                 if line not in self.before:
                     self.before.append(line)
                 if node.size not in (1, group.width):
-                    raise LoweringError(f"%{at} doesn't lie along a row")
-                loads.append(load(node, f"x{at}[{'0' if node.size == 1 else 'j'}]"))
+                    raise LoweringError(f"%{number} doesn't lie along a row")
+                loads.append(load(node, f"x{number}[{'0' if node.size == 1 else 'j'}]"))
             elif group.width == 1:
-                loads.append(load(node, f"t{at}[r]"))
-            elif self.width(at) == 1:
-                heads.append(load(node, f"t{at}[r]"))
-            elif self.width(at) == group.width:
-                heads.append(f"const {kind} *restrict x{at} = t{at} + r * p{at};")
-                loads.append(load(node, f"x{at}[j]"))
+                loads.append(load(node, f"t{number}[r]"))
+            elif self.width(number) == 1:
+                heads.append(load(node, f"t{number}[r]"))
+            elif self.width(number) == group.width:
+                heads.append(f"const {kind} *restrict x{number} = t{number} + r * p{number};")
+                loads.append(load(node, f"x{number}[j]"))
             else:
-                raise LoweringError(f"%{at} has rows of another width")
+                raise LoweringError(f"%{number} has rows of another width")
         return heads, loads
 
     def _tiles(
@@ -250,21 +256,23 @@ class RowText(RowProducts):
 
     def _column_sums(self, group: Group) -> list[str]:
         """Return the statements that add a row to what its columns are reduced to."""
-        found = []
+        lines = []
         for node in group.columns:
-            one = reduction(self.program, node, self.plan.alias)
-            place = self._part(node.id, one.kind, (group.width,), False)
-            if one.kind == "sum":
+            reduced = reduction(self.program, node, self.plan.alias)
+            place = self._part(node.id, reduced.kind, (group.width,), False)
+            if reduced.kind == "sum":
                 self._sums(node, group.width, place)
-                found.append(f"c{node.id}[j] += {one.body};")
+                lines.append(f"c{node.id}[j] += {reduced.body};")
             else:
                 wide = self.size(group.width)
                 self.opens.append(f"double *const c{node.id} = {place};")
-                fill = f"c{node.id}[j] = {IDENTITY[one.kind]};"
+                fill = f"c{node.id}[j] = {IDENTITY[reduced.kind]};"
                 self.opens.append(f"for (i64 j = 0; j < {wide}; j++) {fill}")
-                both = combine(one.kind, "float64", f"c{node.id}[j]", f"(double)({one.body})")
-                found.append(f"c{node.id}[j] = {both};")
-        return found
+                both = combine(
+                    reduced.kind, "float64", f"c{node.id}[j]", f"(double)({reduced.body})"
+                )
+                lines.append(f"c{node.id}[j] = {both};")
+        return lines
 
 
 def _renamed(line: str, sums: Sequence[str]) -> str:

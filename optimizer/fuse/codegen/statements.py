@@ -12,7 +12,7 @@ from ....catalog.operators.expand import Expansion
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction, expression
 from ..program.dag import Node, Program, is_elementwise
-from ..program.operators import FUNCTIONS
+from ..program.numpy_operators import FUNCTIONS
 
 # Types that are read and then computed with as double, which holds each of their numbers.
 SMALL_INTEGERS = frozenset(["int8", "uint8", "int16", "uint16", "int32", "uint32"])
@@ -48,9 +48,9 @@ def variable(node: Node) -> str:
 
 def computed_dtype(program: Program, node: Node) -> str:
     """Return the floating-point type that a node is computed in."""
-    for one in (node, *(program.nodes[at] for at in node.inputs)):
-        if one.dtype in SUFFIXES:
-            return one.dtype
+    for typed in (node, *(program.nodes[number] for number in node.inputs)):
+        if typed.dtype in SUFFIXES:
+            return typed.dtype
     return "float64"
 
 
@@ -59,7 +59,7 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
 
     `alias` names the nodes that moves only show in another shape.
     """
-    operands = [program.nodes[at] for at in node.inputs]
+    operands = [program.nodes[number] for number in node.inputs]
     _refuse_integers(node, operands)
     if node.op in MOVES:
         given = operands[0].attributes["value"] if operands[0].op == "Constant" else None
@@ -85,13 +85,13 @@ def reads(
     expansion: Expansion, operands: Sequence[Node], alias: Mapping[int, int] = NO_ALIAS
 ) -> Mapping[str, str | float | bool]:
     """Return what an element of each input of a specification is: v<id>, or a known number."""
-    found: dict[str, str | float | bool] = {}
+    names: dict[str, str | float | bool] = {}
     for tensor, operand in zip(expansion.inputs, operands, strict=False):
         if tensor is not None:
             constant = operand.op == "Constant"
             name = f"v{alias.get(operand.id, operand.id)}"
-            found[tensor.name] = operand.attributes["value"] if constant else name
-    return found
+            names[tensor.name] = operand.attributes["value"] if constant else name
+    return names
 
 
 def _cast(node: Node, operand: Node, alias: Mapping[int, int]) -> str:
@@ -126,32 +126,34 @@ def reduction(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
     if node.op == "ReduceLogSumExp":
         raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
     expansion = program.expansion(node.id)
-    found: list[Reduce] = []
-    last = _without_reduce(expansion.outputs[0].value, found)
-    if len(found) != 1:
-        if found:
+    reduces: list[Reduce] = []
+    last = _without_reduce(expansion.outputs[0].value, reduces)
+    if len(reduces) != 1:
+        if reduces:
             raise LoweringError(f"{node.op} of several reductions")
         # nothing is reduced: the value is elementwise
         body = expression(last, node.dtype, reads(expansion, [operand], alias))
         return Reduction(node.id, "none", body, Read("whole", ()), node.dtype)
-    if found[0].condition is not True or found[0].kind not in ("sum", "prod", "max", "min"):
+    if reduces[0].condition is not True or reduces[0].kind not in ("sum", "prod", "max", "min"):
         raise LoweringError(f"{node.op} under a condition")
-    body = expression(found[0].body, node.dtype, reads(expansion, [operand], alias))
-    return Reduction(node.id, found[0].kind, body, last, node.dtype)
+    body = expression(reduces[0].body, node.dtype, reads(expansion, [operand], alias))
+    return Reduction(node.id, reduces[0].kind, body, last, node.dtype)
 
 
-def _without_reduce(term: Term, found: list[Reduce]) -> Term:
+def _without_reduce(term: Term, reduces: list[Reduce]) -> Term:
     match term:
         case Reduce():
-            found.append(term)
+            reduces.append(term)
             return Read("whole", ())
         case Apply(function, arguments):
-            return Apply(function, tuple(_without_reduce(one, found) for one in arguments))
+            return Apply(
+                function, tuple(_without_reduce(argument, reduces) for argument in arguments)
+            )
         case Select(condition, then, otherwise):
             return Select(
-                _without_reduce(condition, found),
-                _without_reduce(then, found),
-                _without_reduce(otherwise, found),
+                _without_reduce(condition, reduces),
+                _without_reduce(then, reduces),
+                _without_reduce(otherwise, reduces),
             )
         case Symbol():
             raise LoweringError(f"{term} must be known")

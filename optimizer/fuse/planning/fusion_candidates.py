@@ -76,7 +76,9 @@ def facts(programs: Sequence[Program], refused: frozenset[str] = frozenset()) ->
     for program in programs:
         _describe(program, first, refused, rows)
         first += len(program.nodes)
-    return tuple((name, tuple(dict.fromkeys(found))) for name, found in rows.items())
+    return tuple(
+        (name, tuple(dict.fromkeys(relation_rows))) for name, relation_rows in rows.items()
+    )
 
 
 def ranked(described: Facts) -> Facts:
@@ -86,7 +88,7 @@ def ranked(described: Facts) -> Facts:
     """
     table = dict(described)
     extents = {extent for row in table["node"] for extent in row[-2:]} | {SKINNY}
-    rank = {extent: at + 2 for at, extent in enumerate(sorted(extents - {0, 1}, key=int))}
+    rank = {extent: i + 2 for i, extent in enumerate(sorted(extents - {0, 1}, key=int))}
     rank |= {0: 0, 1: 1}
     nodes = tuple((*row[:-2], *(rank[extent] for extent in row[-2:])) for row in table["node"])
     return tuple({**table, "node": nodes, "skinny": ((rank[SKINNY],),)}.items())
@@ -106,7 +108,9 @@ def _describe(
         of = kind(node)
         m, n = extent(node)
         rows["node"].append((first + number, of, node.op, min(len(node.shape), 3), m, n))
-        rows["reads"] += [(first + number, at, first + one) for at, one in enumerate(node.inputs)]
+        rows["reads"] += [
+            (first + number, i, first + operand) for i, operand in enumerate(node.inputs)
+        ]
         if node.nnz is not None:
             rows["sparse"].append((first + number,))
         if node.op in refused or refusal(program, node):
@@ -124,12 +128,12 @@ def _describe(
 
 def refusal(program: Program, node: Node) -> str:
     """Return why no kernel computes a node, in plain words; "" where one may."""
-    around = [node, *(program.nodes[one] for one in node.inputs)]
-    if any(len(one.shape) > 2 for one in around):
+    around = [node, *(program.nodes[operand] for operand in node.inputs)]
+    if any(len(node.shape) > 2 for node in around):
         return "kernels take arrays of two axes at most"
-    if any(not one.size for one in around):
+    if any(not node.size for node in around):
         return "an array without elements"
-    others = sorted({one.dtype for one in around} - TYPES)
+    others = sorted({node.dtype for node in around} - TYPES)
     if others:
         return f"kernels compute with float32, float64 and bool, not {', '.join(others)}"
     of = kind(node)
@@ -168,13 +172,13 @@ _kept: OrderedDict[Facts, Conditions] = OrderedDict()
 def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Conditions:
     """Derive the conditions of one program, or find those of an earlier one with its facts."""
     described = ranked(facts([program], refused))
-    found = _kept.get(described)
-    if found is None:
-        (found,) = _divide(templates()(dict(described)), [len(program.nodes)])
-        _kept[described] = found
+    derived = _kept.get(described)
+    if derived is None:
+        (derived,) = _divide(templates()(dict(described)), [len(program.nodes)])
+        _kept[described] = derived
         if len(_kept) > _KEPT:
             _kept.popitem(last=False)
-    return found
+    return derived
 
 
 def all_conditions(
@@ -190,27 +194,27 @@ def _divide(
 ) -> list[Conditions]:
     """Return what was derived of each of several programs of so many nodes."""
     owner: list[tuple[Conditions, int]] = []
-    found = []
+    conditions = []
     for size in sizes:
-        found.append(Conditions())
-        owner += [(found[-1], len(owner))] * size
+        conditions.append(Conditions())
+        owner += [(conditions[-1], len(owner))] * size
     for h, c, template in derived["fuses"]:
-        one, first = owner[h]
+        described, first = owner[h]
         edge = (h - first, c - first)
-        one.fuses[edge] = one.fuses.get(edge, frozenset()) | {template}
+        described.fuses[edge] = described.fuses.get(edge, frozenset()) | {template}
     for n, template in derived["opens"]:
-        one, first = owner[n]
-        one.opens[n - first] = one.opens.get(n - first, frozenset()) | {template}
+        described, first = owner[n]
+        described.opens[n - first] = described.opens.get(n - first, frozenset()) | {template}
     for n, template in derived["closes"]:
-        one, first = owner[n]
-        one.closes[n - first] = one.closes.get(n - first, frozenset()) | {template}
+        described, first = owner[n]
+        described.closes[n - first] = described.closes.get(n - first, frozenset()) | {template}
     for h, c, why in derived["point"]:
-        one, first = owner[h]
-        one.points[h - first, c - first] = why
+        described, first = owner[h]
+        described.points[h - first, c - first] = why
     for a, b in derived["joins"]:
-        one, first = owner[a]
-        one.joins.add((a - first, b - first))
+        described, first = owner[a]
+        described.joins.add((a - first, b - first))
     for n, p in derived["partition"]:
-        one, first = owner[n]
-        one.partition[n - first] = p - first
-    return found
+        described, first = owner[n]
+        described.partition[n - first] = p - first
+    return conditions

@@ -17,8 +17,8 @@ from functools import cached_property
 from itertools import permutations
 
 from .fusion_candidates import Edge
-from .graph import Graph, mask, members
-from .plan import FusedOperator, PlainOperator
+from .fusion_plan import FusedOperator, PlainOperator
+from .planning_graph import Graph, mask, members
 from .template_costs import ROW_S, Cover, TemplateCosts
 
 # The groupings of so many aggregates are all tried: 203 of six.
@@ -43,13 +43,13 @@ def _passes(graph: Graph, root: int) -> set[object]:
     """Return what an aggregate can run over: the cells of a shape, so many rows."""
     shape = graph.nodes[graph.operands[root][0].node].shape
     closes = graph.conditions.closes.get(root, ())
-    found: set[object] = {shape} if "Cell" in closes else set()
-    return found | ({shape[0]} if "Row" in closes and shape else set())
+    passes: set[object] = {shape} if "Cell" in closes else set()
+    return passes | ({shape[0]} if "Row" in closes and shape else set())
 
 
 def _may_be(graph: Graph, grouping: list[Group]) -> bool:
     for group in grouping:
-        if len(group) > 1 and not set.intersection(*(_passes(graph, one) for one in group)):
+        if len(group) > 1 and not set.intersection(*(_passes(graph, node) for node in group)):
             return False
     waits = {
         (a, b)
@@ -57,8 +57,8 @@ def _may_be(graph: Graph, grouping: list[Group]) -> bool:
         if any(graph.ancestors[x] >> y & 1 for x in grouping[a] for y in grouping[b])
     }
     waits |= {
-        (at, at)
-        for at, group in enumerate(grouping)
+        (i, i)
+        for i, group in enumerate(grouping)
         if any(graph.ancestors[x] >> y & 1 for x in group for y in group)
     }
     for middle in range(len(grouping)):
@@ -71,7 +71,7 @@ def _by_level(graph: Graph, roots: Sequence[int]) -> list[Group]:
     levels: dict[int, int] = {}
     classes: dict[object, list[int]] = {}
     for root in sorted(roots):
-        before = [levels[one] for one in levels if graph.ancestors[root] >> one & 1]
+        before = [levels[lower] for lower in levels if graph.ancestors[root] >> lower & 1]
         levels[root] = 1 + max(before, default=0)
         shape = graph.nodes[graph.operands[root][0].node].shape
         rows = "Row" in graph.conditions.closes.get(root, ()) and shape[:1]
@@ -86,9 +86,9 @@ def _partitions(members: list[int]) -> Iterator[list[Group]]:
         return
     first, *rest = members
     for chosen in reversed(range(1 << len(rest))):
-        own = (first, *(one for at, one in enumerate(rest) if chosen >> at & 1))
-        for others in _partitions([one for at, one in enumerate(rest) if not chosen >> at & 1]):
-            yield [own, *others]
+        group = (first, *(item for i, item in enumerate(rest) if chosen >> i & 1))
+        for others in _partitions([item for i, item in enumerate(rest) if not chosen >> i & 1]):
+            yield [group, *others]
 
 
 class _Sums(dict[int, float]):
@@ -98,8 +98,8 @@ class _Sums(dict[int, float]):
         self._seconds = seconds
 
     def __missing__(self, nodes: int) -> float:
-        found = self[nodes] = sum((self._seconds[one] for one in members(nodes)), 0.0)
-        return found
+        seconds = self[nodes] = sum((self._seconds[member] for member in members(nodes)), 0.0)
+        return seconds
 
 
 class Minima:
@@ -169,23 +169,23 @@ class Minima:
 
     def writing_s(self, roots: tuple[int, ...]) -> float:
         """Return the seconds of one call that stores these nodes."""
-        found = self._writing.get(roots)
-        if found is None:
-            found = sum(self.write_s[root] for root in roots)
-            found -= (len(roots) - 1) * self.machine.dispatch_s
-            self._writing[roots] = found
-        return found
+        seconds = self._writing.get(roots)
+        if seconds is None:
+            seconds = sum(self.write_s[root] for root in roots)
+            seconds -= (len(roots) - 1) * self.machine.dispatch_s
+            self._writing[roots] = seconds
+        return seconds
 
     def covered_minimum(self, nodes: int) -> tuple[int, float]:
         """Return what an operator that covers these nodes reads for sure, and its compute time."""
-        found = self._covered_minima.get(nodes)
-        if found is None:
+        minimum = self._covered_minima.get(nodes)
+        if minimum is None:
             reads, compute_s = 0, 0.0
             for h in members(nodes):
                 reads |= self.fixed[h]
                 compute_s += self.compute_s[h]
-            found = self._covered_minima[nodes] = reads, compute_s
-        return found
+            minimum = self._covered_minima[nodes] = reads, compute_s
+        return minimum
 
     def covering(self, roots: tuple[int, ...], covered: int) -> tuple[int, float]:
         """Return what an operator of these roots reads for sure, and its compute time, all told."""
@@ -198,18 +198,18 @@ class Minima:
         Several roots may belong to several operators: what one reader tells of a node holds in the
         operator that covers that reader.
         """
-        found = self._more.get((roots, covered))
-        if found is None:
-            found, inner = 0.0, covered & ~mask(roots)
-            for one in members(inner):
-                found += self._product_s[one]
-                if self._holding_s[one] and self._is_row_buffer(one, covered):
-                    found += self._holding_s[one]
+        seconds = self._more.get((roots, covered))
+        if seconds is None:
+            seconds, inner = 0.0, covered & ~mask(roots)
+            for member in members(inner):
+                seconds += self._product_s[member]
+                if self._holding_s[member] and self._is_row_buffer(member, covered):
+                    seconds += self._holding_s[member]
             for root in roots:
                 if self._product_s[root] and self._reads_of(root) & inner:
-                    found += self._product_s[root]
-            self._more[roots, covered] = found
-        return found
+                    seconds += self._product_s[root]
+            self._more[roots, covered] = seconds
+        return seconds
 
     def fusing_s(self, nodes: int) -> float:
         """Return the least seconds that some nodes take more where none of them is stored."""
@@ -230,12 +230,12 @@ class Minima:
         by_rows = nodes & self._by_rows
         if not by_rows:
             return 0.0
-        found = self._beginning.get(nodes)
-        if found is None:
-            rows = max(self.graph.extents[one][0] for one in members(by_rows))
+        seconds = self._beginning.get(nodes)
+        if seconds is None:
+            rows = max(self.graph.extents[member][0] for member in members(by_rows))
             loops = self.prices.loops(tuple(members(nodes)))
-            found = self._beginning[nodes] = loops * rows * ROW_S / self.machine.cores
-        return found
+            seconds = self._beginning[nodes] = loops * rows * ROW_S / self.machine.cores
+        return seconds
 
     def reading_s(self, nodes: int) -> float:
         """Return the least seconds of reading some nodes once."""
@@ -271,7 +271,7 @@ class Minima:
         if self.least is None:
             return graph.unfilled(number)
         around = [number, *(operand.node for operand in graph.operands[number])]
-        return min(1.0, self.least / max(graph.nodes[one].size for one in around))
+        return min(1.0, self.least / max(graph.nodes[number].size for number in around))
 
     def _product_more_s(self, number: int) -> float:
         """Return what a product takes more in a kernel than where it is fastest."""
@@ -314,7 +314,7 @@ class Region:
         self.edges = frozenset(edges)
         self.minima = Minima(prices, self.nodes, self.edges)
         self.forced = mask(forced)
-        open_ones = [one for one in candidates if not self.forced >> one & 1]
+        open_ones = [candidate for candidate in candidates if not self.forced >> candidate & 1]
         self.candidates = tuple(sorted(open_ones, key=self._worth))
         self.joining = joining
         self.complete = True
@@ -336,29 +336,29 @@ class Region:
 
     def begin_with(self, candidate: int) -> None:
         """Put a candidate before the others."""
-        rest = (one for one in self.candidates if one != candidate)
+        rest = (other for other in self.candidates if other != candidate)
         self.candidates = (candidate, *rest)
 
     @cached_property
     def reach(self) -> dict[int, int]:
         """For each node, all that it reaches along edges."""
-        found: dict[int, int] = {}
+        reach: dict[int, int] = {}
         for number in self.nodes:  # ascending: producers first
             below = 0
             for c in self.below[number]:
-                below |= 1 << c | found[c]
-            found[number] = below
-        return found
+                below |= 1 << c | reach[c]
+            reach[number] = below
+        return reach
 
     def reached(self, roots: Roots) -> int:
         """Return all that some roots reach along edges."""
-        found = self._reached.get(roots)
-        if found is None:
-            found = 0
+        reached = self._reached.get(roots)
+        if reached is None:
+            reached = 0
             for root in roots:
-                found |= self.reach[root]
-            self._reached[roots] = found
-        return found
+                reached |= self.reach[root]
+            self._reached[roots] = reached
+        return reached
 
     @cached_property
     def unread(self) -> int:
@@ -371,7 +371,7 @@ class Region:
         if not self.joining:
             return ()
         joins = self.graph.conditions.joins
-        inside = {one for a, b in joins if a in self.below and b in self.below for one in (a, b)}
+        inside = {node for a, b in joins if a in self.below and b in self.below for node in (a, b)}
         return tuple(sorted(inside))
 
     @cached_property
@@ -389,18 +389,18 @@ class Region:
             if total >= limit:
                 return total
         joined = self._joined(stored, limit - total)
-        return math.inf if joined is None else total + sum(one.cost_s for one in joined)
+        return math.inf if joined is None else total + sum(operator.cost_s for operator in joined)
 
     def operators(self, stored: int) -> list[Operator]:
         """Return the operators of a plan of finite cost."""
-        found: list[Operator] = []
+        operators: list[Operator] = []
         for root in members((stored | self.forced) & ~mask(self.joinable)):
             operator = self.operator((root,), stored)
             assert operator is not None
-            found.append(operator)
+            operators.append(operator)
         joined = self._joined(stored)
         assert joined is not None
-        return found + joined
+        return operators + joined
 
     def _joined(self, stored: int, limit: float = math.inf) -> list[Operator] | None:
         """Return the operators of the aggregates that may share passes, in the best grouping.
@@ -412,7 +412,7 @@ class Region:
         best: list[Operator] | None = None
         least = limit
         stops = stored | self.forced
-        alone = {one: self.closure((one,), stops & self.reach[one])[0] for one in self.joinable}
+        alone = {node: self.closure((node,), stops & self.reach[node])[0] for node in self.joinable}
         if self._joint_bound_s(alone) >= limit:
             return best
         floors: dict[Roots, float] = {}
@@ -425,16 +425,16 @@ class Region:
                 cost += floor
             if cost >= least:
                 continue
-            found: list[Operator] = []
+            operators: list[Operator] = []
             cost = 0.0
             for group in grouping:
                 operator = self.operator(group, stored)
                 cost += math.inf if operator is None else operator.cost_s
                 if operator is None or cost >= least:
                     break
-                found.append(operator)
+                operators.append(operator)
             else:
-                best, least = found, cost
+                best, least = operators, cost
         return best
 
     def _joint_bound_s(self, alone: Mapping[int, int]) -> float:
@@ -443,8 +443,8 @@ class Region:
         `alone` has for each of the aggregates what it covers for sure.
         """
         covered = 0
-        for one in alone.values():
-            covered |= one
+        for cover in alone.values():
+            covered |= cover
         reads, compute_s = self.minima.covered_minimum(covered)
         least_s = max(self.minima.reading_s(reads), compute_s)
         return self.minima.writing_s(self.joinable) + least_s
@@ -454,10 +454,10 @@ class Region:
         covered = 0
         for root in roots:
             covered |= alone[root]
-        found = self._floors.get((roots, covered))
-        if found is None:
-            found = self._floors[roots, covered] = self.minima.operator_s(roots, covered, 0, 0)
-        return found
+        least_s = self._floors.get((roots, covered))
+        if least_s is None:
+            least_s = self._floors[roots, covered] = self.minima.operator_s(roots, covered, 0, 0)
+        return least_s
 
     def operator(self, roots: Roots, stored: int) -> Operator | None:
         """Return the cheapest operator of these roots that reads stored nodes only, or None."""
@@ -474,8 +474,8 @@ class Region:
         first = [self.covering(roots, covered)]
         if met:
             first.append(self.covering(roots, self.closure(roots, 0)[0]))
-        found = [one for one in first if one is not None]
-        best = min(found, key=lambda one: one.cost_s, default=None)
+        joined = [operator for operator in first if operator is not None]
+        best = min(joined, key=lambda operator: operator.cost_s, default=None)
         least = math.inf if best is None else best.cost_s
         waiting, tries = [(0, 0)], 0  # stored nodes that are read, and that are computed again
         while waiting and met:
@@ -489,9 +489,9 @@ class Region:
                 self.complete = False
                 break
             if undecided:
-                one = undecided & -undecided
-                waiting.append((read, again | one))
-                waiting.append((read | one, again))
+                lowest = undecided & -undecided
+                waiting.append((read, again | lowest))
+                waiting.append((read | lowest, again))
                 continue
             operator = self.covering(roots, covered)
             if operator is not None and operator.cost_s < least:
@@ -500,9 +500,9 @@ class Region:
 
     def closure(self, roots: Roots, stops: int) -> tuple[int, int]:
         """Return what is reached along edges without entering `stops`, and which stops are met."""
-        found = self._closures.get((roots, stops))
-        if found is not None:
-            return found
+        closure = self._closures.get((roots, stops))
+        if closure is not None:
+            return closure
         covered = waiting = mask(roots)
         below, met = self._below, 0
         while waiting:

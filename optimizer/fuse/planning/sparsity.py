@@ -14,8 +14,8 @@ import numpy as np
 
 from ....catalog.operators.functions import ShapeError
 from ..program.dag import Node, Program
-from ..program.operators import meaning
-from .graph import Graph
+from ..program.numpy_operators import meaning
+from .planning_graph import Graph
 
 # What is known of an element at a place where the driver is zero: its value, or nothing.
 Known = float | None
@@ -26,26 +26,26 @@ def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[in
 
     `covered` is in topological order. Sparse products with zero are zero, as they are in SciPy.
     """
-    found: dict[int, Known] = {driver: 0.0}
+    at_zero_values: dict[int, Known] = {driver: 0.0}
     for number in covered:
         node = program.nodes[number]
-        operands = [_known(program.nodes[one], found) for one in node.inputs]
+        operands = [_known(program.nodes[operand], at_zero_values) for operand in node.inputs]
         # Of dense values, 0 times NaN is NaN.
         counts = not node.attributes and (node.nnz is not None or node.dtype == "bool")
         safe = _safe_positions(node.op, len(node.inputs)) if counts else ()
-        if any(operands[at] == 0.0 for at in safe):
-            found[number] = 0.0
+        if any(operands[i] == 0.0 for i in safe):
+            at_zero_values[number] = 0.0
         elif operands and all(operand is not None for operand in operands):
-            found[number] = _value(node.op, _attributes(node), tuple(operands))
+            at_zero_values[number] = _value(node.op, _attributes(node), tuple(operands))
         else:
-            found[number] = None
-    return found
+            at_zero_values[number] = None
+    return at_zero_values
 
 
-def _known(node: Node, found: Mapping[int, Known]) -> Known:
+def _known(node: Node, values: Mapping[int, Known]) -> Known:
     if node.op == "Constant":
         return float(node.attributes["value"])
-    return found.get(node.id)
+    return values.get(node.id)
 
 
 @lru_cache(maxsize=1024)
@@ -54,9 +54,11 @@ def _safe_positions(op: str, operands: int) -> tuple[int, ...]:
     if spec is None or spec.opaque is not None or spec.kind != "elementwise":
         return ()
     declared = spec.blocks[0].inputs
-    if operands > len(declared) or any(one.variadic or one.optional for one in declared[:operands]):
+    if operands > len(declared) or any(
+        parameter.variadic or parameter.optional for parameter in declared[:operands]
+    ):
         return ()  # what the specification says of zeros leaves these out
-    return tuple(at for at in range(operands) if declared[at].name in spec.sparse_safe)
+    return tuple(number for number in range(operands) if declared[number].name in spec.sparse_safe)
 
 
 def _attributes(node: Node) -> tuple[tuple[str, object], ...]:
@@ -75,7 +77,7 @@ def _value(
         return None
     try:
         with np.errstate(all="ignore"):
-            arrays = [np.array(one) for one in operands]
+            arrays = [np.array(operand) for operand in operands]
             (result,) = spec.evaluate(arrays, dict(attributes), outputs=1)
     except (ShapeError, TypeError, ValueError):
         return None
@@ -89,15 +91,15 @@ def multiplies_unstored(graph: Graph, covered: Iterable[int], driver: int | None
     """
     visited = set() if driver is None else {driver}
     for number in covered:
-        operands = [graph.nodes[one.node] for one in graph.operands[number]]
+        operands = [graph.nodes[operand.node] for operand in graph.operands[number]]
         is_sparse = graph.nodes[number].nnz is not None
-        if visited.issuperset(one.id for one in operands if one.nnz is not None):
+        if visited.issuperset(node.id for node in operands if node.nnz is not None):
             if is_sparse:
                 visited.add(number)
         elif graph.kinds[number] == "contraction" or (
             graph.kinds[number] == "elementwise"
             and is_sparse
-            and any(one.nnz is None and not _is_finite(one) for one in operands)
+            and any(node.nnz is None and not _is_finite(node) for node in operands)
         ):
             return True
     return False

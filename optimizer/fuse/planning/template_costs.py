@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from .fusion_candidates import ADDITIVE, Edge, over
-from .graph import Graph
-from .machine import Limits, Machine
-from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .fusion_plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .machine_rates import Limits, Machine
+from .planning_graph import Graph
 from .sparsity import Known, at_zero, multiplies_unstored
 from .work import ONE_BY_ONE, SINGLE
 
@@ -56,22 +56,26 @@ class TemplateCosts:
     def _outside(self) -> float:
         """Return the bytes of what a program reads and returns."""
         graph = self.graph
-        leaves = {at for at in graph.live if graph.nodes[at].is_leaf}
-        return sum(graph.bytes[at] for at in leaves | set(graph.program.outputs))
+        leaves = {number for number in graph.live if graph.nodes[number].is_leaf}
+        return sum(graph.bytes[number] for number in leaves | set(graph.program.outputs))
 
     def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
         """Return the cheapest operator over a cover; None where no template can hold it."""
-        found: list[FusedOperator | PlainOperator | None] = []
+        operators: list[FusedOperator | PlainOperator | None] = []
         if len(cover.roots) == 1 and not cover.edges:
-            found.append(self.plain(cover.root))
-        found.append(self.cell(cover))
+            operators.append(self.plain(cover.root))
+        operators.append(self.cell(cover))
         if len(cover.roots) == 1:
-            found.append(self.outer(cover))
-        found.append(self.row(cover))
-        within = [one for one in found if one is not None and one.cost_s < INFINITE]
+            operators.append(self.outer(cover))
+        operators.append(self.row(cover))
+        within = [
+            operator
+            for operator in operators
+            if operator is not None and operator.cost_s < INFINITE
+        ]
         # Of equal costs the first: NumPy's loops are there already; cells are held in registers,
         # rows in a cache.
-        return min(within, key=lambda one: one.cost_s, default=None)
+        return min(within, key=lambda operator: operator.cost_s, default=None)
 
     # ---- Plain
 
@@ -81,7 +85,7 @@ class TemplateCosts:
         if graph.is_view(number):
             return PlainOperator(number)
         reads = {operand.node for operand in graph.operands[number]}
-        read = sum(graph.in_bytes(one) for one in reads)
+        read = sum(graph.in_bytes(read) for read in reads)
         written = graph.bytes[number]
         flops, rate, rows = graph.flops(number), self._rate(number), 0
         if graph.nodes[number].op == "MatMul":
@@ -96,7 +100,7 @@ class TemplateCosts:
         computed_s = flops * graph.unfilled(number) / rate + rows * ROW_S
         if graph.goes_by_rows(number):
             around = (number, *graph.nodes[number].inputs)
-            computed_s += max(graph.extents[one][0] for one in around) * _LOOP_S
+            computed_s += max(graph.extents[number][0] for number in around) * _LOOP_S
         cost += max(read / machine.read, computed_s)
         if self._exceeds(read + written):
             cost = INFINITE
@@ -107,10 +111,14 @@ class TemplateCosts:
 
         Libraries take some rows at a time, as they lie, so that short ones keep them busy longest.
         """
-        ends = [one.node for one in self.graph.operands[number]]
-        dense = [at for at in ends if self.graph.nodes[at].nnz is None]
+        ends = [operand.node for operand in self.graph.operands[number]]
+        dense = [number for number in ends if self.graph.nodes[number].nnz is None]
         return max(
-            (self.graph.extents[at][0] for at in dense if min(self.graph.extents[at]) > 1),
+            (
+                self.graph.extents[number][0]
+                for number in dense
+                if min(self.graph.extents[number]) > 1
+            ),
             default=0,
         )
 
@@ -127,7 +135,7 @@ class TemplateCosts:
 
     def share_of_matmul(self, number: int) -> float:
         """Return what a product of thin matrices reaches of a square one's rate."""
-        ends = (self.graph.extents[one.node] for one in self.graph.operands[number])
+        ends = (self.graph.extents[operand.node] for operand in self.graph.operands[number])
         thin = min(extent for end in ends for extent in end)
         return thin / (thin + _HALF)
 
@@ -141,30 +149,33 @@ class TemplateCosts:
         graph, nodes = self.graph, self.graph.nodes
         if not self._fits(cover, "Cell"):
             return None
-        closing = [one for one in cover.roots if "Cell" in graph.conditions.closes.get(one, ())]
+        closing = [root for root in cover.roots if "Cell" in graph.conditions.closes.get(root, ())]
         if len(closing) < len(cover.roots) > 1:
             return None
-        inner = [one for one in cover.nodes if one not in closing]
-        values = [[one.node for one in graph.operands[root]] for root in closing]
+        inner = [node for node in cover.nodes if node not in closing]
+        values = [[operand.node for operand in graph.operands[root]] for root in closing]
         shape = nodes[values[0][0] if values else cover.root].shape
-        if any(nodes[one[0]].shape != shape for one in values):
+        if any(nodes[numbers[0]].shape != shape for numbers in values):
             return None
         driver, sparse = None, False
         if all(map(self._additive, closing)) if closing else nodes[cover.root].nnz is not None:
-            for one in self._sparse_inputs(cover, shape):
-                known = at_zero(graph.program, inner, one)
-                if all(any(known.get(at) == 0.0 for at in each) for each in values or [inner[-1:]]):
-                    driver, sparse = one, True
+            for number in self._sparse_inputs(cover, shape):
+                known = at_zero(graph.program, inner, number)
+                if all(
+                    any(known.get(number) == 0.0 for number in each)
+                    for each in values or [inner[-1:]]
+                ):
+                    driver, sparse = number, True
                     break
         if nodes[cover.root].nnz is not None and not sparse:
             return None
         if multiplies_unstored(graph, cover.nodes, driver):
             return None
         if driver is None:
-            full = [one for one in cover.reads if nodes[one].shape == shape]
-            driver = max(full, key=lambda one: (graph.bytes[one], -one), default=None)
+            full = [read for read in cover.reads if nodes[read].shape == shape]
+            driver = max(full, key=lambda number: (graph.bytes[number], -number), default=None)
         variant: Variant = self._direction(cover.root) if closing else "none"
-        if len(closing) > 1 and any(self._direction(one) != "full" for one in closing):
+        if len(closing) > 1 and any(self._direction(root) != "full" for root in closing):
             return None
         template: Template = "Cell" if len(cover.roots) == 1 else "MultiAgg"
         space = _space(shape)
@@ -195,15 +206,15 @@ class TemplateCosts:
         graph = self.graph
         if not self._fits(cover, "Row"):
             return None
-        closing = [one for one in cover.roots if "Row" in graph.conditions.closes.get(one, ())]
+        closing = [root for root in cover.roots if "Row" in graph.conditions.closes.get(root, ())]
         if len(closing) < len(cover.roots) > 1:
             return None
         walked = self._walked(cover)
-        matrices = [one for one in walked if len(graph.nodes[one].shape) == 2]
-        columns = max((graph.nodes[one].shape[1] for one in matrices), default=1)
+        matrices = [number for number in walked if len(graph.nodes[number].shape) == 2]
+        columns = max((graph.nodes[matrix].shape[1] for matrix in matrices), default=1)
         if columns <= 1:
             return None
-        extents = {graph.extents[one][len(graph.nodes[one].shape) == 1] for one in walked}
+        extents = {graph.extents[number][len(graph.nodes[number].shape) == 1] for number in walked}
         rows = max(extents)
         if len(cover.roots) > 1 and (extents - {1, rows} or not self._together(cover, walked)):
             return None
@@ -221,11 +232,11 @@ class TemplateCosts:
         elif len(shape) == 2 and shape[1] > 1:
             variant = "none"
         vectors = tuple(
-            one
-            for one in cover.nodes
-            if one not in cover.roots
-            and len(graph.nodes[one].shape) == 2
-            and graph.nodes[one].shape[1] > 1
+            node
+            for node in cover.nodes
+            if node not in cover.roots
+            and len(graph.nodes[node].shape) == 2
+            and graph.nodes[node].shape[1] > 1
         )
         operator = FusedOperator(
             "Row", cover.nodes, (), cover.roots, (rows, columns), variant, driver, sparse, vectors
@@ -238,37 +249,39 @@ class TemplateCosts:
     def _direction_or_product(self, root: int) -> Variant:
         if self.graph.nodes[root].op != "MatMul":
             return self._direction(root)
-        one = self.graph.operands[root][0].node
-        return "full" if len(self.graph.nodes[one].shape) == 1 else "column"
+        node = self.graph.operands[root][0].node
+        return "full" if len(self.graph.nodes[node].shape) == 1 else "column"
 
     def _walked(self, cover: Cover) -> set[int]:
         """Return what is met one row at a time: covered nodes, and inputs in the same place."""
-        graph, found = self.graph, set[int]()
+        graph, walked = self.graph, set[int]()
         for h in cover.nodes:
             node, operands = graph.nodes[h], graph.operands[h]
             if h not in cover.roots or "Row" not in graph.conditions.closes.get(h, ()):
-                found.add(h)
+                walked.add(h)
             if graph.kinds[h] == "elementwise":
                 rows = graph.extents[h][len(node.shape) == 1]
-                found |= {
-                    one.node
-                    for one in operands
-                    if len(graph.nodes[one.node].shape) == len(node.shape)
-                    and graph.extents[one.node][len(node.shape) == 1] == rows
+                walked |= {
+                    operand.node
+                    for operand in operands
+                    if len(graph.nodes[operand.node].shape) == len(node.shape)
+                    and graph.extents[operand.node][len(node.shape) == 1] == rows
                 }
             elif node.op == "MatMul" and "Row" not in graph.conditions.closes.get(h, ()):
-                found.add(operands[0].node)
+                walked.add(operands[0].node)
             else:
-                found |= {one.node for one in operands}
-        return found
+                walked |= {operand.node for operand in operands}
+        return walked
 
     def _together(self, cover: Cover, walked: set[int]) -> bool:
         """Whether a pass over rows that one root reads meets what the others read."""
         groups: list[set[int]] = []
         for h in cover.nodes:
-            met = {one.node for one in self.graph.operands[h] if one.node in walked} | {h}
-            apart = [group for group in groups if not group & met]
-            groups = [*apart, met.union(*(group for group in groups if group & met))]
+            met = {operand.node for operand in self.graph.operands[h] if operand.node in walked} | {
+                h
+            }
+            disjoint = [group for group in groups if not group & met]
+            groups = [*disjoint, met.union(*(group for group in groups if group & met))]
         roots = set(cover.roots)
         return sum(1 for group in groups if group & roots) == 1
 
@@ -276,16 +289,20 @@ class TemplateCosts:
         self, cover: Cover, walked: set[int], space: tuple[int, int]
     ) -> tuple[int | None, bool]:
         graph = self.graph
-        inputs = [one for one in cover.reads if one in walked and graph.nodes[one].shape == space]
-        cells = [one for one in cover.nodes if graph.kinds[one] == "elementwise"]
-        for one in self._sparse_inputs(cover, space):
+        inputs = [
+            read for read in cover.reads if read in walked and graph.nodes[read].shape == space
+        ]
+        cells = [node for node in cover.nodes if graph.kinds[node] == "elementwise"]
+        for number in self._sparse_inputs(cover, space):
             stored = graph.nodes[cover.root]
             cells_stored = graph.kinds[cover.root] == "elementwise" and stored.shape == space
             if cells_stored and stored.nnz is None:
                 continue  # they are written densely
-            if one in inputs and self._only_entries(cover, one, at_zero(graph.program, cells, one)):
-                return one, True
-        return max(inputs, key=lambda one: (graph.bytes[one], -one), default=None), False
+            if number in inputs and self._only_entries(
+                cover, number, at_zero(graph.program, cells, number)
+            ):
+                return number, True
+        return max(inputs, key=lambda number: (graph.bytes[number], -number), default=None), False
 
     def _only_entries(self, cover: Cover, driver: int, known: Mapping[int, Known]) -> bool:
         """Whether what leaves the cells' places is zero wherever the driver is."""
@@ -298,10 +315,10 @@ class TemplateCosts:
             if graph.kinds[h] == "reduction" and not self._additive(h):
                 return False
             summed = self._row_operands(h)
-            wide = [one for one in summed if graph.nodes[one].shape == shape]
-            zero = [one for one in wide if known.get(one) == 0.0]
+            wide = [number for number in summed if graph.nodes[number].shape == shape]
+            zero = [number for number in wide if known.get(number) == 0.0]
             if graph.kinds[h] == "contraction":  # of a dense value, 0 times NaN is NaN
-                zero = [one for one in zero if graph.nodes[one].nnz is not None]
+                zero = [number for number in zero if graph.nodes[number].nnz is not None]
             if wide and not zero:
                 return False
         return True
@@ -318,7 +335,7 @@ class TemplateCosts:
         )
 
     def _row_operands(self, h: int) -> list[int]:
-        operands = [one.node for one in self.graph.operands[h]]
+        operands = [operand.node for operand in self.graph.operands[h]]
         closes = "Row" in self.graph.conditions.closes.get(h, ())
         return operands if closes or self.graph.nodes[h].op != "MatMul" else operands[:1]
 
@@ -329,14 +346,14 @@ class TemplateCosts:
         graph = self.graph
         if not self._fits(cover, "Outer"):
             return None
-        opened = [one for one in cover.nodes if "Outer" in graph.conditions.opens.get(one, ())]
+        opened = [node for node in cover.nodes if "Outer" in graph.conditions.opens.get(node, ())]
         if len(opened) != 1 or opened[0] == cover.root:
             return None
         product = graph.nodes[opened[0]]
         root = cover.root
         closing = "Outer" in graph.conditions.closes.get(root, ())
         value = graph.operands[root][0].node if closing else root
-        inner = [one for one in cover.nodes if graph.kinds[one] == "elementwise"]
+        inner = [node for node in cover.nodes if graph.kinds[node] == "elementwise"]
         for driver in self._sparse_inputs(cover, product.shape):
             if at_zero(graph.program, inner, driver).get(value) == 0.0:
                 break
@@ -380,9 +397,9 @@ class TemplateCosts:
 
     def _sparse_inputs(self, cover: Cover, shape: tuple[int, ...]) -> list[int]:
         nodes = self.graph.nodes
-        found = [one for one in cover.reads if nodes[one].nnz is not None]
-        found = [one for one in found if nodes[one].shape == shape]
-        return sorted(found, key=lambda one: (nodes[one].nnz or 0, one))
+        sparse = [read for read in cover.reads if nodes[read].nnz is not None]
+        sparse = [read for read in sparse if nodes[read].shape == shape]
+        return sorted(sparse, key=lambda read: (nodes[read].nnz or 0, read))
 
     def _exceeds(self, size: float) -> bool:
         return self.limits.memory_bytes is not None and size > self.limits.memory_bytes
@@ -398,21 +415,23 @@ class TemplateCosts:
         if operator.sparse and operator.driver is not None:
             entries = graph.nodes[operator.driver].nnz or 0
         read = 0.0
-        for one in operator.inputs:
-            limit = entries if graph.extents[one] == shape else None
-            read += graph.in_bytes(one, limit)
-        written = sum(graph.bytes[one] for one in operator.outputs)
-        work = {one: self._computed(one, operator, entries) for one in nodes}
+        for operand in operator.inputs:
+            limit = entries if graph.extents[operand] == shape else None
+            read += graph.in_bytes(operand, limit)
+        written = sum(graph.bytes[output] for output in operator.outputs)
+        work = {node: self._computed(node, operator, entries) for node in nodes}
         compute_s = 0.0
         if not operator.sparse:
-            work = {one: flops * graph.unfilled(one) for one, flops in work.items()}
+            work = {number: flops * graph.unfilled(number) for number, flops in work.items()}
             compute_s += self.loops(nodes) * shape[0] * ROW_S
-        for one, flops in work.items():
-            of_products = graph.nodes[one].op == "MatMul"
+        for number, flops in work.items():
+            of_products = graph.nodes[number].op == "MatMul"
             compute_s += flops / (machine.products if of_products else machine.flops)
         # The rows that a Row operator holds are stored and loaded in its cache.
-        rows_in_cache = [one for one in operator.vectors if self._is_row_buffer(one, nodes)]
-        compute_s += sum(2 * graph.bytes[one] for one in rows_in_cache) / machine.cache
+        rows_in_cache = [
+            vector for vector in operator.vectors if self._is_row_buffer(vector, nodes)
+        ]
+        compute_s += sum(2 * graph.bytes[number] for number in rows_in_cache) / machine.cache
         # And so are sums of columns, beside each row; more work than this hides it.
         if len(nodes) <= _LITTLE and not operator.sparse:
             compute_s += sum(map(self._beside, operator.outputs)) / machine.cache
@@ -436,7 +455,7 @@ class TemplateCosts:
     def _is_row_buffer(self, number: int, nodes: Collection[int]) -> bool:
         """Whether a loop of its own makes a node's rows, or one of its own reads them."""
         graph = self.graph
-        readers = [h for h in nodes if any(one.node == number for one in graph.operands[h])]
+        readers = [h for h in nodes if any(operand.node == number for operand in graph.operands[h])]
         kinds = {graph.kinds[h] for h in readers}
         return graph.nodes[number].op == "MatMul" or "contraction" in kinds or len(kinds) > 1
 
@@ -446,9 +465,9 @@ class TemplateCosts:
         for h in sorted(nodes):  # operands first
             level[h] = max(
                 (
-                    level[one.node] + (graph.kinds[one.node] == "reduction")
-                    for one in graph.operands[h]
-                    if one.node in level
+                    level[operand.node] + (graph.kinds[operand.node] == "reduction")
+                    for operand in graph.operands[h]
+                    if operand.node in level
                 ),
                 default=0,
             )
@@ -464,7 +483,7 @@ class TemplateCosts:
             return graph.flops(number, entries)
         if kind == "contraction":
             # One side runs over the driver's entries, where a side has its shape at all.
-            sides = [graph.extents[one] for one in self._row_operands(number)]
+            sides = [graph.extents[operand] for operand in self._row_operands(number)]
             rows, columns = operator.space
             share = entries / (rows * columns) if operator.space in sides else 1.0
             return graph.flops(number, None, share)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ....catalog.operators.functions import ShapeError
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
-from ..program.operators import meaning
+from ..program.numpy_operators import meaning
 
 # Relative to one addition in a vectorized loop, as in SystemML's cost model (PVLDB 2018, section
 # 4.3; the table of its ComputeCostMethods); primitives without a line cost 1. Functions are as
@@ -61,13 +61,15 @@ def work(op: str, operands: int) -> float:
     spec = meaning(op)
     if spec is None or spec.opaque is not None:
         return 1.0
-    declared = [one for one in spec.blocks[0].inputs if one.kind == "tensor"]
+    declared = [parameter for parameter in spec.blocks[0].inputs if parameter.kind == "tensor"]
     count = operands if declared and declared[0].variadic else min(operands, len(declared))
     try:
         expansion = spec.expand([("m", "n")] * count, {}, outputs=1)
     except ShapeError:
         return float(max(1, operands - 1))  # attributes decide; an operation for each operand
-    return float(max(1, sum(_work(one.value) for one in (*expansion.locals, *expansion.outputs))))
+    return float(
+        max(1, sum(_work(local.value) for local in (*expansion.locals, *expansion.outputs)))
+    )
 
 
 def _work(term: Term) -> float:

@@ -3,10 +3,10 @@
 Enters: nodes with shapes, types and layouts. Leaves: a program that computes the same with less, or
 its values, by NumPy. Begin with dag.py.
 
-    dag             Node and Program
-    operators       NumPy's functions that ONNX lacks; operators.ops has their meaning
-    evaluate        a program's values by NumPy and SciPy: the oracle of fused code
-    value_rewrites  algebra before planning: powers, transposes, sums and chains of products
-    rules           the rules of the rule base applied to a program, as a graph of ONNX operators
-    memory_pool     memory of results that are gone serves the next ones of their size
+    dag              Node and Program
+    numpy_operators  NumPy's functions that ONNX lacks; operators.ops has their meaning
+    evaluate         a program's values by NumPy and SciPy: the oracle of fused code
+    value_rewrites   algebra before planning: powers, transposes, sums and chains of products
+    rule_rewrites    the rules of the rule base applied to a program, as a graph of ONNX operators
+    memory_pool      memory of results that are gone serves the next ones of their size
 """

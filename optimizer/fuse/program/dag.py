@@ -1,9 +1,8 @@
 """A program over arrays as a DAG of operators; specifications say what each of them means.
 
-Operators have ONNX's names, or those of operators.py, and what ONNX passes as a list in an input
-(axes, a new shape, the bounds of a slice) stands in `attributes`, so that every input of a node is
-an array.
-Beside the specified operators there are three kinds of nodes:
+Operators have ONNX's names, or those of numpy_operators.py, and what ONNX passes as a list in an
+input (axes, a new shape, the bounds of a slice) stands in `attributes`, so that every input of a
+node is an array. Beside the specified operators there are three kinds of nodes:
 
 - Input: an array that is given when the program runs.
 - Constant: a number known beforehand, in `attributes["value"]` as a Python bool, int or float.
@@ -32,7 +31,7 @@ from typing import Any
 from ....catalog.errors import TensologError
 from ....catalog.operators import Specification
 from ....catalog.operators.expand import Expansion
-from .operators import meaning
+from .numpy_operators import meaning
 
 # Imported within functions: onnx, which planning does without.
 
@@ -106,8 +105,8 @@ class Node:
     @cached_property
     def specification(self) -> Specification | None:
         """What the operator means; None for leaves, for Call and for what has no meaning."""
-        found = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
-        return None if found is None or found.opaque is not None else found
+        meant = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
+        return None if meant is None or meant.opaque is not None else meant
 
     def __str__(self) -> str:
         attributes = ", ".join(f"{name}={value}" for name, value in self.attributes.items())
@@ -151,11 +150,11 @@ class Program:
     @cached_property
     def consumers(self) -> tuple[tuple[int, ...], ...]:
         """For each node, the nodes that read it, ascending, each once."""
-        found: list[list[int]] = [[] for _ in self.nodes]
+        consumers: list[list[int]] = [[] for _ in self.nodes]
         for node in self.nodes:
             for operand in sorted(set(node.inputs)):
-                found[operand].append(node.id)
-        return tuple(map(tuple, found))
+                consumers[operand].append(node.id)
+        return tuple(map(tuple, consumers))
 
     @cached_property
     def schedule(self) -> tuple[tuple[Node, tuple[int, ...]], ...]:
@@ -163,17 +162,17 @@ class Program:
         needed: set[int] = set()
         waiting = list(self.outputs)
         while waiting:
-            at = waiting.pop()
-            if at not in needed:
-                needed.add(at)
-                waiting += self.nodes[at].inputs
-        found: list[tuple[Node, tuple[int, ...]]] = []
+            number = waiting.pop()
+            if number not in needed:
+                needed.add(number)
+                waiting += self.nodes[number].inputs
+        steps: list[tuple[Node, tuple[int, ...]]] = []
         kept = set(self.outputs)
         for node in reversed(self.nodes):
             if node.id in needed and node.op != "Input":
-                found.append((node, tuple(sorted(set(node.inputs) - kept))))
+                steps.append((node, tuple(sorted(set(node.inputs) - kept))))
                 kept |= set(node.inputs)
-        return tuple(reversed(found))
+        return tuple(reversed(steps))
 
     def expansion(self, node_id: int) -> Expansion:
         """Return shape and value of a node as terms of index notation.

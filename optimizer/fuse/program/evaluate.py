@@ -210,7 +210,7 @@ def _called(function: Callable[..., Any], node: Node, operands: Sequence[Any]) -
     """Return what a function returns, in memory that is lent where that is worth while."""
     if not memory_pool.is_lent(node.shape) or not isinstance(function, np.ufunc):
         return function(*operands)
-    if function is not np.matmul and not all(one.flags.c_contiguous for one in operands):
+    if function is not np.matmul and not all(operand.flags.c_contiguous for operand in operands):
         return function(*operands)  # whose result lies as they do
     return function(*operands, out=memory_pool.empty(node.shape, node.dtype))
 
@@ -235,7 +235,7 @@ def _reduce(node: Node, operand: Any) -> Any:
 
 def slices(node: Node, rank: int) -> tuple[slice, ...]:
     """Return a Slice's bounds as Python's, one for each of `rank` axes."""
-    found = [slice(None)] * rank
+    window = [slice(None)] * rank
     attributes = node.attributes
     for axis, start, end, step in zip(
         attributes["axes"],
@@ -244,8 +244,8 @@ def slices(node: Node, rank: int) -> tuple[slice, ...]:
         attributes["steps"],
         strict=True,
     ):
-        found[axis] = slice(start, None if end < 0 else end, step)
-    return tuple(found)
+        window[axis] = slice(start, None if end < 0 else end, step)
+    return tuple(window)
 
 
 def _special(op: str) -> Callable[[Any], Any]:
@@ -371,9 +371,12 @@ def bound(program: Program, node: Node) -> Callable[..., Any]:
 
     A number comes as NumPy's or as a 0-d array, and may be given as either.
     """
-    operands = [program.nodes[at] for at in node.inputs]
-    if all(one.layout == "dense" and one.size < _LARGE for one in (node, *operands)):
-        if all(not one.shape and one.dtype in _FLOATS for one in operands) and node.op in _NUMBERS:
+    operands = [program.nodes[number] for number in node.inputs]
+    if all(around.layout == "dense" and around.size < _LARGE for around in (node, *operands)):
+        if (
+            all(not operand.shape and operand.dtype in _FLOATS for operand in operands)
+            and node.op in _NUMBERS
+        ):
             return _NUMBERS[node.op]
         if len(operands) == 2 and node.op in BINARY:
             return BINARY[node.op]

@@ -35,7 +35,7 @@ from .trace import Family, Trace
 if TYPE_CHECKING:
     import duckdb
 
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
 
 # Imported within functions: what explains, and SciPy's objects, for who asks for them.
 
@@ -62,14 +62,14 @@ class Fused(FusedFunction, Generic[P, R]):
     """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
 
     def __init__(self, given: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
-        found = target(given)
+        checked = target(given)
         functools.update_wrapper(self, given, updated=())
-        self._function: Callable[..., R] = found.function
-        self._code = found.function.__code__
-        self._complete = found.complete
-        self._binding = found.binding
+        self._function: Callable[..., R] = checked.function
+        self._code = checked.function.__code__
+        self._complete = checked.complete
+        self._binding = checked.binding
         self._mode = mode
-        self._asks = asks(found.function)
+        self._asks = asks(checked.function)
         self._engine = Engine(options)
         self._last = threading.local()
         self._latest: Runner | None = None
@@ -101,10 +101,10 @@ class Fused(FusedFunction, Generic[P, R]):
         if self._replays and signature is not None and mode != "traced":
             given = (*args, *kwargs.values())
             alike = self._replays.get((signature, _numbers(given)))
-            found: Any = MISSED if alike is None else alike.call(given)
-            if alike is not None and found is not MISSED:
+            outcome: Any = MISSED if alike is None else alike.call(given)
+            if alike is not None and outcome is not MISSED:
                 self._last.runner = self._latest = alike.runner
-                return cast(R, found)
+                return cast(R, outcome)
         if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
             return self._function(*args, **kwargs)  # part of the function around it
         runner = Runner(self._engine)
@@ -119,13 +119,13 @@ class Fused(FusedFunction, Generic[P, R]):
                 and self._is_straight()
             )
             read = leaves_of((*wrapped[0], *wrapped[1].values())) if trace.keeps else {}
-            found = self._function(*wrapped[0], **wrapped[1])
+            outcome = self._function(*wrapped[0], **wrapped[1])
             sketch = (
-                result_sketch(found, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
+                result_sketch(outcome, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
             )
             wrapped.clear()
             trace.returned = True
-            found = result(found)
+            outcome = result(outcome)
             trace.close()
             if trace.has_living():
                 result([*args, *kwargs.values()])
@@ -149,10 +149,10 @@ class Fused(FusedFunction, Generic[P, R]):
         if sketch is None or runner.stopped:
             pass
         elif self._remembers(trace, signature, sketch, read, args, kwargs):
-            return cast(R, found)
+            return cast(R, outcome)
         if (runner.needless or runner.stopped) and len(self._direct) < _DIRECT:
             self._direct[signature or _likeness((args, kwargs))] = runner
-        return cast(R, found)
+        return cast(R, outcome)
 
     def _as_it_is(self, why: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
         """Call the function over real arrays, also where it stands in another fused one."""
@@ -179,27 +179,27 @@ class Fused(FusedFunction, Generic[P, R]):
     ) -> bool:
         """Keep what a call did for others like it; return whether that could be done."""
         given = (*args, *kwargs.values())
-        if len(self._replays) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
+        if len(self._replays) >= _AGAIN or any(isinstance(number, np.generic) for number in given):
             return False
-        found = (
+        replay = (
             None
             if self._dependencies is None
             else replay_of(trace, self._dependencies, given, sketch, read)
         )
-        if found is not None:
-            self._replays[signature, _numbers(given)] = found
+        if replay is not None:
+            self._replays[signature, _numbers(given)] = replay
             trace.runner.repeats = True
-        return found is not None
+        return replay is not None
 
     def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
         seen: dict[int, Any] = {}
-        found = (
-            tuple(_wrap(trace, one, seen) for one in args),
-            {name: _wrap(trace, one, seen) for name, one in kwargs.items()},
+        arguments_ = (
+            tuple(_wrap(trace, argument, seen) for argument in args),
+            {name: _wrap(trace, argument, seen) for name, argument in kwargs.items()},
         )
         if trace.blocks:
             _cut_alike(trace, seen)
-        return found
+        return arguments_
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if self._binding == "class":
@@ -228,17 +228,17 @@ class Fused(FusedFunction, Generic[P, R]):
     @property
     def kernels(self) -> int:
         """How many kernels the kept structures have."""
-        return sum(one.kernels for one in self._engine.known())
+        return sum(plan.kernels for plan in self._engine.known())
 
     @property
     def plans(self) -> tuple[FusionPlan, ...]:
         """The plans of the last call's regions, in order; one of each that could be planned."""
-        found: list[FusionPlan] = []
-        for one in self._runner().regions:
-            plan = one.prepared.plan
-            if plan is not None and plan not in found:
-                found.append(plan)
-        return tuple(found)
+        plans: list[FusionPlan] = []
+        for region in self._runner().regions:
+            plan = region.prepared.plan
+            if plan is not None and plan not in plans:
+                plans.append(plan)
+        return tuple(plans)
 
     @property
     def plan(self) -> FusionPlan:
@@ -272,10 +272,10 @@ class Fused(FusedFunction, Generic[P, R]):
         return answer(relations(self._engine.known()), query)
 
     def _runner(self) -> Runner:
-        found: Runner | None = getattr(self._last, "runner", None) or self._latest
-        if found is None:
+        runner: Runner | None = getattr(self._last, "runner", None) or self._latest
+        if runner is None:
             raise FuseError(f"{self._name} wasn't called yet: call it first")
-        return found
+        return runner
 
 
 class _Method(functools.partial[Any]):
@@ -290,21 +290,21 @@ class _Method(functools.partial[Any]):
 def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     """Return what calls that do the same have in common; None where values alone can't tell."""
     parts: list[Any] = [len(args), *kwargs]
-    for one in (*args, *kwargs.values()) if kwargs else args:
-        kind = type(one)
+    for argument in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(argument)
         if kind is _ARRAY:
-            parts.append(one.shape)
-            parts.append(one.dtype)
+            parts.append(argument.shape)
+            parts.append(argument.dtype)
         elif kind in _SPARSE:
-            entries = one.data
-            parts += (kind, one.shape, entries.dtype, entries.size.bit_length())
-        elif kind is float or isinstance(one, np.generic):
+            entries = argument.data
+            parts += (kind, argument.shape, entries.dtype, entries.size.bit_length())
+        elif kind is float or isinstance(argument, np.generic):
             parts.append(kind)
         elif kind is bool:
-            parts.append((kind, one))  # True equals 1, and means another type to NumPy
-        elif one is None or kind is int or kind is str:
-            parts.append(one)
-        elif kind.__module__.startswith("scipy.sparse") and one.format in _COUNTED:
+            parts.append((kind, argument))  # True equals 1, and means another type to NumPy
+        elif argument is None or kind is int or kind is str:
+            parts.append(argument)
+        elif kind.__module__.startswith("scipy.sparse") and argument.format in _COUNTED:
             _SPARSE.add(kind)
             return _signature(args, kwargs)
         else:
@@ -328,7 +328,7 @@ def _likeness(value: Any) -> Hashable:
 
 def _numbers(given: tuple[Any, ...]) -> Hashable:
     """Return the numbers that signatures tell by their types alone; 0.0 isn't -0.0."""
-    return tuple([one.hex() for one in given if type(one) is float])
+    return tuple([number.hex() for number in given if type(number) is float])
 
 
 def _is_traced(value: Any) -> bool:
@@ -341,7 +341,7 @@ def _is_traced(value: Any) -> bool:
 def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
     """Return an argument with a lazy array in place of an array that can be traced."""
     if type(value) is tuple:
-        return tuple(_wrap(trace, one, seen) for one in value)
+        return tuple(_wrap(trace, item, seen) for item in value)
     if type(value) is np.ndarray:
         return _wrap_array(trace, value, seen)
     if type(value) is np.memmap and value.nbytes > trace.runner.engine.most_bytes:
@@ -372,14 +372,14 @@ def _wrap_blocks(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
 
 def _in_blocks(trace: Trace, value: Partitioned) -> LazyArray:
     trace.blocks.append(value)
-    found = LazyArray(trace, leaf(value, trace.places))
-    found._join(Family(found._thunk))
-    return found
+    lazy = LazyArray(trace, leaf(value, trace.places))
+    lazy._join(Family(lazy._thunk))
+    return lazy
 
 
 def _cut_alike(trace: Trace, seen: dict[int, Any]) -> None:
     """Cut arrays of as many rows as the largest operand in blocks as this one, once for a call."""
-    largest = max(trace.blocks, key=lambda one: one.nbytes)
+    largest = max(trace.blocks, key=lambda value: value.nbytes)
     for lazy in seen.values():
         value = lazy._thunk.value
         if not isinstance(value, np.ndarray) or value.nbytes < _CUT_BYTES:
@@ -393,14 +393,14 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
     if not type_name(value.dtype):
         trace.runner.note(f"an argument of type {value.dtype} isn't traced")
         return value
-    found = seen.get(id(value))
-    if found is None and value.ndim and value.nbytes > trace.runner.engine.most_bytes:
+    lazy = seen.get(id(value))
+    if lazy is None and value.ndim and value.nbytes > trace.runner.engine.most_bytes:
         blocks = of_array(value, trace.runner.engine.most_bytes / SHARE)
-        found = seen[id(value)] = _in_blocks(trace, blocks)
-    elif found is None:
-        found = seen[id(value)] = LazyArray(trace, leaf(value, trace.places))
-        found._join(Family(found._thunk, value))
-    return found
+        lazy = seen[id(value)] = _in_blocks(trace, blocks)
+    elif lazy is None:
+        lazy = seen[id(value)] = LazyArray(trace, leaf(value, trace.places))
+        lazy._join(Family(lazy._thunk, value))
+    return lazy
 
 
 @overload

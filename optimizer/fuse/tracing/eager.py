@@ -22,14 +22,14 @@ _silent: Any = object()
 def raise_if_errors_are_asked_for() -> None:
     """Leave to NumPy what the user wants to hear of, such as a division by zero."""
     global _silent
-    found = None if ERROR_STATES is None else ERROR_STATES.get()
-    if found is _silent:
+    handler = None if ERROR_STATES is None else ERROR_STATES.get()
+    if handler is _silent:
         return
     asked = np.geterr().values()
     if "raise" in asked or "call" in asked:
         raise UnsupportedError("np.errstate asks for errors")
-    if found is not None:
-        _silent = found
+    if handler is not None:
+        _silent = handler
 
 
 def real(value: Any, why: str = "a function left to NumPy") -> Any:
@@ -66,9 +66,9 @@ def lazies(value: Any) -> list[Any]:
     if is_lazy(value):
         return [value]
     if isinstance(value, tuple | list):
-        return [found for item in value for found in lazies(item)]
+        return [lazy for item in value for lazy in lazies(item)]
     if type(value) is dict:
-        return [found for item in value.values() for found in lazies(item)]
+        return [lazy for item in value.values() for lazy in lazies(item)]
     return []
 
 
@@ -95,19 +95,19 @@ def call(
     trace.runner.note(f"{name}: by NumPy at once: {why}")
     # It may write into any of its arguments, as np.copyto does.
     trace.flush("a function left to NumPy")
-    for one in lazies(out):
-        if not one._scalar:
-            trace.memory(one, "an array is written")
+    for lazy in lazies(out):
+        if not lazy._scalar:
+            trace.memory(lazy, "an array is written")
     sources = [*lazies(tuple(arguments)), *lazies(options)]
     if out is not None:
         options["out"] = real(out)
     for source in sources:
         if source._family is not None and source._family.array is None:
             trace.memory(source, "may be viewed")
-    found = function(*real(tuple(arguments), name), **real(options, name))
+    result = function(*real(tuple(arguments), name), **real(options, name))
     if out is not None:
         return out[0] if type(out) is tuple and len(out) == 1 else out
-    return adopt(trace, found, sources)
+    return adopt(trace, result, sources)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -123,10 +123,10 @@ def _plainly(
     function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Call a function where nothing waits any more: all values are there, in their memory."""
-    found = function(*real(tuple(arguments)), **real(dict(options)))
+    result = function(*real(tuple(arguments)), **real(dict(options)))
     out = options.get("out")
     if out is None:
-        return found
+        return result
     return out[0] if type(out) is tuple and len(out) == 1 else out
 
 
@@ -151,18 +151,18 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
                 return source  # NumPy returned what it was given
         if not type_name(value.dtype) or trace.closed:
             return value
-        found = trace.kind(trace, leaf(value, trace.places))
+        lazy = trace.kind(trace, leaf(value, trace.places))
         for source in sources:
             array = source._thunk.value
             if isinstance(array, np.ndarray) and np.may_share_memory(value, array):
                 if source._joined().array is None:
                     trace.memory(source, "viewed")
                 shared = source._joined()
-                if found._family is None:
-                    found._join(Family(found._thunk, value))
-                found._joined().given_away |= shared.given_away
-                found._joined().lent += shared.lent
-        return found
+                if lazy._family is None:
+                    lazy._join(Family(lazy._thunk, value))
+                lazy._joined().given_away |= shared.given_away
+                lazy._joined().lent += shared.lent
+        return lazy
     if type(value) in (tuple, list):
         return type(value)(adopt(trace, item, sources) for item in value)
     if isinstance(value, tuple) and hasattr(value, "_make"):

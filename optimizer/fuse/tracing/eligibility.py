@@ -45,15 +45,15 @@ class Target:
 
 def target(given: Any) -> Target:
     """Return what is called in the end; raises FuseError for what isn't written in Python."""
-    found = _target(given, _DEPTH)
-    function = found.function
+    checked = _target(given, _DEPTH)
+    function = checked.function
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         raise FuseError(
             f"{function.__qualname__} is a generator or a coroutine: fuse what it calls"
         )
     if inspect.isasyncgenfunction(function):
         raise FuseError(f"{function.__qualname__} is an asynchronous generator: fuse what it calls")
-    return found
+    return checked
 
 
 def _target(given: Any, depth: int) -> Target:
@@ -92,8 +92,8 @@ def _arguments(*args: Any, **kwargs: Any) -> Arguments:
 def _twice(
     inner: Callable[..., Arguments], outer: Callable[..., Arguments], *args: Any, **kwargs: Any
 ) -> Arguments:
-    found, named = outer(*args, **kwargs)
-    return inner(*found, **named)
+    positional, named = outer(*args, **kwargs)
+    return inner(*positional, **named)
 
 
 # auto      fused, but for functions that a debugger, a tracer or a measurement of coverage watches
@@ -148,14 +148,16 @@ def watched() -> str:
 
 def asks(function: FunctionType) -> str:
     """Return what a function's own code asks that only real arrays answer; "" for nothing."""
-    found = _asked(function.__code__)
-    return f"it calls {found}" if found else ""
+    name = _asked(function.__code__)
+    return f"it calls {name}" if name else ""
 
 
 def _asked(code: CodeType) -> str:
-    for one in dis.get_instructions(code):
-        called = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") or one.argval in _METHODS
-        if called and one.argval in _ASKING and one.opname.startswith("LOAD_"):
-            return _ASKING[one.argval]
-    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    for instruction in dis.get_instructions(code):
+        called = (
+            instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") or instruction.argval in _METHODS
+        )
+        if called and instruction.argval in _ASKING and instruction.opname.startswith("LOAD_"):
+            return _ASKING[instruction.argval]
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return next(filter(None, map(_asked, inner)), "")

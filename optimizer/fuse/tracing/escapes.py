@@ -93,14 +93,14 @@ class _Leaving:
             return value
         self.seen[id(value)] = value, value
         if isinstance(value, tuple | frozenset):
-            found = self._tuple(value, depth)
-            self.seen[id(value)] = value, found
-            return found
+            replacement = self._tuple(value, depth)
+            self.seen[id(value)] = value, replacement
+            return replacement
         if isinstance(value, list | deque):
             for place, item in enumerate(value):
-                found = self.value(item, depth)
-                if found is not item:
-                    value[place] = found
+                replacement = self.value(item, depth)
+                if replacement is not item:
+                    value[place] = replacement
         elif isinstance(value, dict):
             self._dict(value, depth)
         elif isinstance(value, set):
@@ -145,9 +145,9 @@ class _Leaving:
         if value.dtype.kind != "O" or not value.flags.writeable:
             return
         for place, item in np.ndenumerate(value):
-            found = self.value(item, depth)
-            if found is not item:
-                value[place] = found
+            replacement = self.value(item, depth)
+            if replacement is not item:
+                value[place] = replacement
 
     def _function(self, value: FunctionType, depth: int) -> None:
         """Look through what a function keeps: variables of functions around it, and defaults."""
@@ -165,9 +165,9 @@ class _Leaving:
             content = cell.cell_contents
         except ValueError:
             return  # nothing in it yet
-        found = self.value(content, depth)
-        if found is not content:
-            cell.cell_contents = found
+        replacement = self.value(content, depth)
+        if replacement is not content:
+            cell.cell_contents = replacement
 
     def _object(self, value: Any, depth: int) -> None:
         """Look through the attributes that an object has of its own."""
@@ -180,16 +180,16 @@ class _Leaving:
         names = [*getattr(value, "__dict__", ())]
         if isinstance(value, BaseException):
             names += ["args", "__cause__", "__context__", *_OF_EXCEPTIONS]
-        for one in type(value).__mro__:
-            slots = one.__dict__.get("__slots__", ())
+        for class_ in type(value).__mro__:
+            slots = class_.__dict__.get("__slots__", ())
             for name in [slots] if isinstance(slots, str) else slots:
                 hidden = name.startswith("__") and not name.endswith("__")
-                names.append(f"_{one.__name__.lstrip('_')}{name}" if hidden else name)
+                names.append(f"_{class_.__name__.lstrip('_')}{name}" if hidden else name)
         for name in names:
             item = getattr(value, name, None)
-            found = self.value(item, depth)
-            if found is not item and name not in _FIXED:
-                object.__setattr__(value, name, found)
+            replacement = self.value(item, depth)
+            if replacement is not item and name not in _FIXED:
+                object.__setattr__(value, name, replacement)
 
 
 def _array(lazy: Any) -> Any:
@@ -262,15 +262,15 @@ class _Modules:
 
     def __init__(self) -> None:
         modules = [*sys.modules.values()]
-        self.spaces = [vars(one) for one in modules if isinstance(one, ModuleType)]
-        values = {id(one): one for space in self.spaces for one in [*space.values()]}.values()
-        self.classes = [one for one in values if isinstance(one, type)]
-        self.containers = [one for one in values if isinstance(one, dict | list)]
+        self.spaces = [vars(module) for module in modules if isinstance(module, ModuleType)]
+        values = {id(value): value for space in self.spaces for value in [*space.values()]}.values()
+        self.classes = [value for value in values if isinstance(value, type)]
+        self.containers = [value for value in values if isinstance(value, dict | list)]
 
 
 def _put(lazies: list[Any], modules: _Modules) -> None:
     """Put real arrays into what holds lazy ones, and into what holds that where it is a tuple."""
-    looking = {id(one) for one in lazies}
+    looking = {id(lazy) for lazy in lazies}
     skipped = {id(lazies)}
     holders = _referrers(lazies, modules)
     for _ in range(_HOLDER_DEPTH):
@@ -282,24 +282,24 @@ def _put(lazies: list[Any], modules: _Modules) -> None:
                     _put_in(holder, looking, tuples)
         if not tuples:
             break
-        looking |= {id(one) for one in tuples}
+        looking |= {id(tuple_) for tuple_ in tuples}
         holders = _referrers(tuples, modules)
 
 
 def _referrers(objects: list[Any], modules: _Modules) -> list[Any]:
     """Return what refers to objects; modules and their classes too, where those are frozen."""
-    found = gc.get_referrers(*objects)
+    referrers = gc.get_referrers(*objects)
     if gc.get_freeze_count():
-        looking = {id(one) for one in objects}
+        looking = {id(object_) for object_ in objects}
 
         def has(space: Any) -> bool:
-            return any(id(one) in looking for one in [*space.values()])
+            return any(id(value) in looking for value in [*space.values()])
 
-        found += filter(has, modules.spaces)
-        for one in modules.classes:
-            if has(vars(one)):
-                _put_in_class(one)
-    return found
+        referrers += filter(has, modules.spaces)
+        for class_ in modules.classes:
+            if has(vars(class_)):
+                _put_in_class(class_)
+    return referrers
 
 
 def _put_in(holder: Any, looking: set[int], tuples: list[Any]) -> None:
@@ -310,14 +310,14 @@ def _put_in(holder: Any, looking: set[int], tuples: list[Any]) -> None:
     elif isinstance(holder, FrameType):
         put_in_frame(holder, in_variable)
     elif kind is dict and not _is_of_class(holder):
-        for name in [name for name, one in holder.items() if id(one) in looking]:
+        for name in [name for name, value in holder.items() if id(value) in looking]:
             holder[name] = in_variable(holder[name])
         if any(id(name) in looking for name in holder):
             in_holder(holder)
     elif kind is list:
-        for place, one in enumerate(holder):
-            if id(one) in looking:
-                holder[place] = in_variable(one)
+        for place, value in enumerate(holder):
+            if id(value) in looking:
+                holder[place] = in_variable(value)
     elif kind is not dict:
         in_holder(holder)
 
@@ -329,17 +329,17 @@ def _is_of_class(space: dict[str, Any]) -> bool:
     """
     if "__module__" not in space:
         return False
-    classes = [one for one in gc.get_referrers(space) if isinstance(one, type)]
-    for one in classes:
-        _put_in_class(one)
+    classes = [referrer for referrer in gc.get_referrers(space) if isinstance(referrer, type)]
+    for class_ in classes:
+        _put_in_class(class_)
     return bool(classes)
 
 
-def _put_in_class(one: type) -> None:
-    for name, value in [*vars(one).items()]:
-        found = value if callable(value) else in_variable(value)
-        if found is not value:
-            setattr(one, name, found)
+def _put_in_class(class_: type) -> None:
+    for name, value in [*vars(class_).items()]:
+        replacement = value if callable(value) else in_variable(value)
+        if replacement is not value:
+            setattr(class_, name, replacement)
 
 
 def _put_in_arrays_of_objects(modules: _Modules) -> None:
@@ -347,8 +347,8 @@ def _put_in_arrays_of_objects(modules: _Modules) -> None:
 
     What is frozen is not among the collector's objects: what modules hold is looked for by name.
     """
-    classes = (dict(vars(one)) for one in modules.classes)
+    classes = (dict(vars(class_)) for class_ in modules.classes)
     for holder in [*gc.get_objects(), *modules.spaces, *modules.containers, *classes]:
-        for one in gc.get_referents(holder):
-            if type(one) is np.ndarray and one.dtype.hasobject:
-                in_variable(one)
+        for referent in gc.get_referents(holder):
+            if type(referent) is np.ndarray and referent.dtype.hasobject:
+                in_variable(referent)

@@ -31,21 +31,21 @@ TRACED = frozenset(
 
 def type_name(dtype: Any) -> str:
     """Return the name of a traced type; "" of one that isn't, or is in another byte order."""
-    found = _NAMES.get(dtype)
-    if found is None:
+    name = _NAMES.get(dtype)
+    if name is None:
         kind = np.dtype(dtype)
-        found = _NAMES[dtype] = kind.name if kind.name in TRACED and kind.isnative else ""
-    return found
+        name = _NAMES[dtype] = kind.name if kind.name in TRACED and kind.isnative else ""
+    return name
 
 
 _NAMES: dict[Any, str] = {}
 
 
 @lru_cache(maxsize=256)
-def common_type(one: str, other: str) -> str:
+def common_type(first: str, other: str) -> str:
     """Return the type in which NumPy computes with arrays of two types."""
-    found: str = np.result_type(np.dtype(one), np.dtype(other)).name
-    return found
+    name: str = np.result_type(np.dtype(first), np.dtype(other)).name
+    return name
 
 
 class Expression:
@@ -92,21 +92,21 @@ class Expression:
         self.places: tuple[int, ...] | None = None
         self.steady = False
         self.following: dict[Hashable, Expression] = {}
-        self.depth: int = 1 + max((one.depth for one in operands), default=-1)
+        self.depth: int = 1 + max((operand.depth for operand in operands), default=-1)
 
     def reads(self) -> tuple[int, ...]:
         """Return the places of the values that it is made of."""
         if self.places is None:
-            found, seen, waiting = set[int](), set[int](), [self]
+            places, seen, waiting = set[int](), set[int](), [self]
             while waiting:
-                one = waiting.pop()
-                if id(one) in seen:
+                expression = waiting.pop()
+                if id(expression) in seen:
                     continue
-                seen.add(id(one))
-                waiting += one.operands
-                if one.op == "Input":
-                    found.add(one.place)
-            self.places = tuple(sorted(found))
+                seen.add(id(expression))
+                waiting += expression.operands
+                if expression.op == "Input":
+                    places.add(expression.place)
+            self.places = tuple(sorted(places))
         return self.places
 
 
@@ -123,21 +123,21 @@ def remembered(
     The key must tell all that the result depends on; the `others` that it is built of stand in it
     as themselves.
     """
-    found = first.following.get(key)
-    if found is None:
-        found = build()
-        steady = first.steady and all(one.steady for one in others)
-        if steady and found is not first and len(first.following) < _FOLLOWING:
-            found = first.following.setdefault(key, found)
-            found.steady = True
-    return found
+    result = first.following.get(key)
+    if result is None:
+        result = build()
+        steady = first.steady and all(other.steady for other in others)
+        if steady and result is not first and len(first.following) < _FOLLOWING:
+            result = first.following.setdefault(key, result)
+            result.steady = True
+    return result
 
 
 def numbered(place: int, dtype: str) -> Expression:
     """Return the number at a place of those that the region reads, rounded to its type."""
-    found = Expression("Constant", (), (), dtype)
-    found.place = place
-    return found
+    expression = Expression("Constant", (), (), dtype)
+    expression.place = place
+    return expression
 
 
 def constant(value: float, dtype: str) -> Expression:
@@ -238,12 +238,12 @@ class Kind:
 
     def at(self, place: int) -> Expression:
         """Return the Input that stands for a value of this kind at a place."""
-        found = self.inputs.get(place)
-        if found is None:
+        expression = self.inputs.get(place)
+        if expression is None:
             made = Expression("Input", (), self.shape, self.dtype, (), self.layout, self.nnz)
             made.place, made.steady = place, True
-            found = self.inputs.setdefault(place, made)
-        return found
+            expression = self.inputs.setdefault(place, made)
+        return expression
 
 
 class Places:
@@ -284,19 +284,19 @@ class Places:
         layout: str = "dense",
         nnz: int | None = None,
     ) -> Kind:
-        found = self._kinds.get(key)
-        if found is None:
-            found = self._kinds.setdefault(key, Kind(shape, dtype, layout, nnz))
-        return found
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds.setdefault(key, Kind(shape, dtype, layout, nnz))
+        return kind
 
     def number(self, place: int, dtype: str) -> Expression:
         """Return the number at a place of those that a region reads, in a type."""
-        found = self._numbers.get((place, dtype))
-        if found is None:
+        expression = self._numbers.get((place, dtype))
+        if expression is None:
             made = numbered(place, dtype)
             made.steady = True
-            found = self._numbers.setdefault((place, dtype), made)
-        return found
+            expression = self._numbers.setdefault((place, dtype), made)
+        return expression
 
 
 class Record:
@@ -313,30 +313,30 @@ class Record:
 
     def place(self, value: Any, kind: Kind) -> Expression:
         """Return the Input of a value: the next one, where the region didn't read it before."""
-        found = self._placed.get(id(value))
-        if found is None:
-            found = self._placed[id(value)] = kind.at(len(self.leaves))
+        expression = self._placed.get(id(value))
+        if expression is None:
+            expression = self._placed[id(value)] = kind.at(len(self.leaves))
             assert isinstance(self.leaves, list)
             self.leaves.append(value)
-        return found
+        return expression
 
     def number(self, value: Any) -> int:
         """Return the place of a number of Python's or NumPy's.
 
         Equal ones are told apart unless they are one object: which are depends on the way alone.
         """
-        found = self._numbered.get(id(value))
-        if found is None:
-            found = self._numbered[id(value)] = len(self.numbers)
+        number = self._numbered.get(id(value))
+        if number is None:
+            number = self._numbered[id(value)] = len(self.numbers)
             self.numbers.append(value)
-        return found
+        return number
 
     def only(self, expression: Expression) -> Record:
         """Return a record that holds no more than an expression reads."""
-        found = Record(self.places)
-        found.numbers = self.numbers
-        found.leaves = {place: self.leaves[place] for place in expression.reads()}
-        return found
+        record = Record(self.places)
+        record.numbers = self.numbers
+        record.leaves = {place: self.leaves[place] for place in expression.reads()}
+        return record
 
 
 class Thunk:
@@ -366,7 +366,7 @@ class Thunk:
 
 def leaf(value: Any, places: Places) -> Thunk:
     """Return what holds a value that is there."""
-    found = Thunk.__new__(Thunk)
-    found.value, found.kind = value, places.kind(value)
-    found.expression, found.epoch, found.origin, found.owns_entries = None, -1, None, False
-    return found
+    thunk = Thunk.__new__(Thunk)
+    thunk.value, thunk.kind = value, places.kind(value)
+    thunk.expression, thunk.epoch, thunk.origin, thunk.owns_entries = None, -1, None, False
+    return thunk

@@ -33,22 +33,22 @@ def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
         frame = frame.f_back
     else:
         return {}
-    found: dict[int, int] = {}
-    for one in frames:
-        if not one.f_code.co_flags & CO_OPTIMIZED:
+    counts: dict[int, int] = {}
+    for frame_ in frames:
+        if not frame_.f_code.co_flags & CO_OPTIMIZED:
             continue
-        names = _dead_after(one.f_code, one.f_lasti)
+        names = _dead_after(frame_.f_code, frame_.f_lasti)
         if not names:
             continue
-        local_values = one.f_locals
+        local_values = frame_.f_locals
         for name in names:
             if name in local_values:
                 identity = id(local_values[name])
-                found[identity] = found.get(identity, 0) + 1
+                counts[identity] = counts.get(identity, 0) + 1
         if sys.version_info < (3, 13):
             # A snapshot that the frame keeps: it would hold every array until the function returns.
             local_values.clear()
-    return found
+    return counts
 
 
 def put_in_variables(
@@ -102,27 +102,27 @@ def live_after(code: CodeType) -> Mapping[int, frozenset[str]]:
     if code.co_exceptiontable or _REFLECTION & set(code.co_names):
         return {}
     instructions = list(dis.get_instructions(code))
-    position = {one.offset: at for at, one in enumerate(instructions)}
+    position = {instruction.offset: i for i, instruction in enumerate(instructions)}
     after = [frozenset[str]()] * len(instructions)
     before = [frozenset[str]()] * len(instructions)
     changed = True
     while changed:
         changed = False
-        for at in range(len(instructions) - 1, -1, -1):
-            one = instructions[at]
+        for i in range(len(instructions) - 1, -1, -1):
+            instruction = instructions[i]
             live: frozenset[str] = frozenset()
-            if at + 1 < len(instructions) and one.opname not in _ENDS:
-                live = before[at + 1]
-            if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
-                target = position.get(one.argval)
+            if i + 1 < len(instructions) and instruction.opname not in _ENDS:
+                live = before[i + 1]
+            if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+                target = position.get(instruction.argval)
                 live |= before[target] if target is not None else frozenset(code.co_varnames)
-            after[at] = live
-            read, written = _locals_of(one)
+            after[i] = live
+            read, written = _locals_of(instruction)
             entry = (live - written) | read
-            if entry != before[at]:
-                before[at] = entry
+            if entry != before[i]:
+                before[i] = entry
                 changed = True
-    return {one.offset: after[at] for at, one in enumerate(instructions)}
+    return {instruction.offset: after[i] for i, instruction in enumerate(instructions)}
 
 
 _ENDS = frozenset(["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"]) | frozenset(
@@ -130,12 +130,12 @@ _ENDS = frozenset(["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"]) 
 )
 
 
-def _locals_of(one: dis.Instruction) -> tuple[frozenset[str], frozenset[str]]:
+def _locals_of(instruction: dis.Instruction) -> tuple[frozenset[str], frozenset[str]]:
     """Return the local variables that an instruction reads and those that it overwrites."""
-    name = one.opname
+    name = instruction.opname
     if "_FAST" not in name:
         return frozenset(), frozenset()
-    names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
     touched = frozenset(str(each) for each in names)
     if name in ("STORE_FAST", "DELETE_FAST"):
         return frozenset(), touched

@@ -23,8 +23,8 @@ from .region_race import Race
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan
-    from ..planning.machine import Machine
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
+    from ..planning.machine_rates import Machine
 
 # Imported within functions: what plans and compiles, which calls too small to pay do without.
 
@@ -62,6 +62,7 @@ class Options:
     threads: int | None = None
     memory: float | None = None
     repeats: bool = False  # later calls may not be traced
+    tunes: bool = False  # calls choose how kernels' work is divided
 
     @property
     def budget(self) -> float:
@@ -100,7 +101,9 @@ class Prepared:
             try:
                 if self.race is not None:
                     return self._raced(self.race, inputs)
-                return self._checked(self.compiled.run(inputs, self.options.threads))
+                tunes = self.options.tunes
+                values = self.compiled.run(inputs, self.options.threads, tunes=tunes)
+                return self._checked(values)
             except TensologError as refusal:
                 self.compiled, self.refusal = None, str(refusal)
             except Exception as defect:
@@ -120,18 +123,18 @@ class Prepared:
 
         formats: list[str] = []
         seconds: dict[Any, float] = {}
-        found: list[Any] = []
+        arrays: list[Any] = []
         order = (by_kernel, by_scipy) if race.kernel_first else (by_scipy, by_kernel)
         for way in order:
             begun = perf_counter()
             values = way()
             seconds[way] = perf_counter() - begun
             if way is by_kernel:
-                found = values
+                arrays = values
             else:
-                formats = [getattr(one, "format", "dense") for one in values]
+                formats = [getattr(value, "format", "dense") for value in values]
             del values  # SciPy's take memory
-        race.add(seconds[by_kernel] + _conversion_s(found, formats), seconds[by_scipy])
+        race.add(seconds[by_kernel] + _conversion_s(arrays, formats), seconds[by_scipy])
         verdict = race.verdict
         if verdict != "open":
             self.race, self.raced = None, str(race)
@@ -139,7 +142,7 @@ class Prepared:
             scipy_s = median(race.scipy_s)
             self.compiled, self.refusal = None, f"SciPy is kept: {race}"
             self.seconds = (TRACING_S + scipy_s, scipy_s)
-        return found
+        return arrays
 
     def _checked(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs; raise ValueError for one that isn't what the program says."""
@@ -179,7 +182,7 @@ def prepare(program: Program, options: Options) -> Prepared:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan
         from ..codegen.launch import default_threads
-        from ..planning.machine import Machine
+        from ..planning.machine_rates import Machine
 
         machine = Machine.here(options.threads or default_threads())
         made.plan = _planned(made.program, machine, options)
@@ -232,14 +235,14 @@ def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan
 
     Where none does, NumPy wouldn't either, and the plan stays.
     """
-    from ..planning.machine import Limits
-    from ..planning.planner import FusionError, plan
+    from ..planning.fusion_planner import FusionError, plan
+    from ..planning.machine_rates import Limits
 
-    found = plan(program, machine, options.heuristic)
-    if any(step.read_bytes + step.write_bytes > options.budget for step in found.steps):
+    made_plan = plan(program, machine, options.heuristic)
+    if any(step.read_bytes + step.write_bytes > options.budget for step in made_plan.steps):
         with contextlib.suppress(FusionError):
             return plan(program, machine, options.heuristic, limits=Limits(options.budget))
-    return found
+    return made_plan
 
 
 def _is_sum_of_entries(program: Program, node: Node) -> bool:
@@ -252,18 +255,18 @@ def _is_sum_of_entries(program: Program, node: Node) -> bool:
 
 def needless(regions: Sequence[Prepared | None]) -> bool:
     """Whether NumPy alone would have been done as soon with all regions of a call."""
-    seconds = [None if one is None else one.seconds for one in regions]
-    known = [one for one in seconds if one is not None]
+    seconds = [None if region is None else region.seconds for region in regions]
+    known = [pair for pair in seconds if pair is not None]
     if len(known) < len(seconds):
         return False
-    return sum(one[0] for one in known) >= sum(one[1] for one in known)
+    return sum(pair[0] for pair in known) >= sum(pair[1] for pair in known)
 
 
 def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
     """Return a program rewritten, and the rules of the rule base that did so."""
     after = rewrite(program)
     try:
-        from ..program.rules import apply_rules
+        from ..program.rule_rewrites import apply_rules
 
         ruled, names = apply_rules(after)
     except Exception as defect:
@@ -283,8 +286,8 @@ def _expected_s(program: Program) -> tuple[float, float]:
     largest = max(entries, default=0)
     if largest * 1e-11 > tracing_s:
         return 0.0, 0.0  # a single pass over that array takes longer
-    from ..planning.machine import Machine
-    from ..planning.planner import unfused_s
+    from ..planning.fusion_planner import unfused_s
+    from ..planning.machine_rates import Machine
 
     tracing_s *= min(max(Machine.here(1).plain_s / _PLAIN_S, 1.0), _SLOWEST)
     calls = sum(not sparse.isdisjoint((node.id, *node.inputs)) for node in operators)

@@ -17,7 +17,7 @@ from .expressions import Expression, Places, Record
 from .prepare import Options, Prepared, needless, prepare
 
 if TYPE_CHECKING:
-    from ..blocks.plan import BlockPlan
+    from ..blocks.block_plan import BlockPlan
 
 # Imported within functions: blocks, for arrays that come in some.
 
@@ -49,13 +49,24 @@ class Region:
     def program(self, varying: frozenset[int]) -> Program:
         """Return the program, the constants `varying` being inputs."""
         nodes = []
-        for at, (one, operands) in enumerate(zip(self.expressions, self.operands, strict=True)):
-            attributes = dict(one.attributes)
-            if one.op == "Constant":
+        for at, (expression, operands) in enumerate(
+            zip(self.expressions, self.operands, strict=True)
+        ):
+            attributes = dict(expression.attributes)
+            if expression.op == "Constant":
                 attributes = {"value": self.constants[at]}
-            node = Node(at, one.op, operands, attributes, one.shape, one.dtype, one.nnz, one.layout)
+            node = Node(
+                at,
+                expression.op,
+                operands,
+                attributes,
+                expression.shape,
+                expression.dtype,
+                expression.nnz,
+                expression.layout,
+            )
             nodes.append(
-                Node(at, "Input", (), {}, (), one.dtype) if at in varying else node,
+                Node(at, "Input", (), {}, (), expression.dtype) if at in varying else node,
             )
         return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
 
@@ -86,11 +97,11 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
     place: dict[int, int] = {}  # by id: `wanted` keeps all of them alive
     stack = list(reversed(wanted))
     while stack:
-        one = stack[-1]
-        if id(one) in place:
+        expression = stack[-1]
+        if id(expression) in place:
             stack.pop()
             continue
-        below = one.operands
+        below = expression.operands
         if below:
             waiting = len(stack)
             for operand in reversed(below):
@@ -100,31 +111,41 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
                 continue
         stack.pop()
         operands = tuple([place[id(operand)] for operand in below])
-        facts: Hashable = one.attributes
+        facts: Hashable = expression.attributes
         name: Hashable = facts
         value: Any = None
-        if one.op == "Input":
-            value = record.leaves[one.place]
-            facts, name = _block_layout(value), one.place
-        elif one.op == "Constant":
-            value = number_at(record, one)
+        if expression.op == "Input":
+            value = record.leaves[expression.place]
+            facts, name = _block_layout(value), expression.place
+        elif expression.op == "Constant":
+            value = number_at(record, expression)
             # By its text: 0.0 isn't -0.0, and True isn't 1. Two that come from elsewhere may differ
             # in another call.
-            facts, name = (), one.place if one.place >= 0 else repr(value)
-        identity = (one.op, operands, name, one.shape, one.dtype)
-        found = known.get(identity)
-        if found is None:
-            found = known[identity] = len(expressions)
-            expressions.append(one)
+            facts, name = (), expression.place if expression.place >= 0 else repr(value)
+        identity = (expression.op, operands, name, expression.shape, expression.dtype)
+        number = known.get(identity)
+        if number is None:
+            number = known[identity] = len(expressions)
+            expressions.append(expression)
             places.append(operands)
-            if one.op == "Input":
-                leaves[found] = value
-            elif one.op == "Constant":
-                constants[found] = value
-            bucket = None if one.nnz is None else round(math.log2(one.nnz + 1))
-            parts.append((one.op, operands, facts, one.shape, one.dtype, one.layout, bucket))
-        place[id(one)] = found
-    outputs = tuple([place[id(one)] for one in wanted])
+            if expression.op == "Input":
+                leaves[number] = value
+            elif expression.op == "Constant":
+                constants[number] = value
+            bucket = None if expression.nnz is None else round(math.log2(expression.nnz + 1))
+            parts.append(
+                (
+                    expression.op,
+                    operands,
+                    facts,
+                    expression.shape,
+                    expression.dtype,
+                    expression.layout,
+                    bucket,
+                )
+            )
+        place[id(expression)] = number
+    outputs = tuple([place[id(expression)] for expression in wanted])
     key = (tuple(parts), outputs)
     return Region(tuple(expressions), tuple(places), leaves, outputs, constants, key)
 
@@ -164,7 +185,10 @@ class Runner:
     def needless(self) -> bool:
         """Whether tracing gained nothing: NumPy alone would have been done sooner."""
         return needless(
-            [one.prepared if isinstance(one.prepared, Prepared) else None for one in self.regions]
+            [
+                region.prepared if isinstance(region.prepared, Prepared) else None
+                for region in self.regions
+            ]
         )
 
     def _count(self, prepared: Prepared | BlockPlan) -> None:
@@ -188,7 +212,7 @@ class Runner:
         self._count(prepared)
         taken = list(inputs)
         if type(prepared) is not Prepared:  # of blocks: what runs otherwise reads none
-            taken += [one.source for one in inputs if isinstance(one, Partitioned)]
+            taken += [input_.source for input_ in inputs if isinstance(input_, Partitioned)]
         return prepared.run(inputs), taken
 
 
@@ -266,36 +290,37 @@ class Engine:
             inputs = way.inputs_of(record)
             if inputs is not None:
                 return way.prepared, inputs, True
-        found = region(wanted, record)
-        texts = {at: repr(value) for at, value in found.constants.items()}
+        region_ = region(wanted, record)
+        texts = {at: repr(value) for at, value in region_.constants.items()}
         with self._lock:
-            structure = self._structures.get(found.key)
+            structure = self._structures.get(region_.key)
             if structure is None:
-                structure = self._structures[found.key] = _Structure(texts, frozenset())
+                structure = self._structures[region_.key] = _Structure(texts, frozenset())
                 while len(self._structures) > _KEPT:
                     self._structures.popitem(last=False)
             else:
-                self._structures.move_to_end(found.key)
+                self._structures.move_to_end(region_.key)
             first = structure.first
             new = {at for at, text in texts.items() if first[at] != text or len(text) > _LITERAL}
             if not new <= structure.varying:
                 structure.varying |= new
             varying = structure.varying
             known = structure.prepared.get(varying)
-        inputs = found.inputs(varying)
+        inputs = region_.inputs(varying)
         cached = known is not None
         if known is None:
-            made = self._made(found.program(varying), inputs)
+            made = self._made(region_.program(varying), inputs)
             with self._lock:
                 known = structure.prepared.setdefault(varying, made)
-        if all(one.steady for one in wanted):
-            self._ways[wanted] = _way(found, structure, varying, known, record)
+        if all(expression.steady for expression in wanted):
+            self._ways[wanted] = _way(region_, structure, varying, known, record)
         return known, inputs, cached
 
     def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
-        if not any(isinstance(one, Partitioned) for one in inputs):
-            return prepare(program, replace(self.options, repeats=self.repeats))
-        from ..blocks.plan import prepare_blocks
+        if not any(isinstance(input_, Partitioned) for input_ in inputs):
+            tunes = self.options.heuristic == "cost"
+            return prepare(program, replace(self.options, repeats=self.repeats, tunes=tunes))
+        from ..blocks.block_plan import prepare_blocks
 
         return prepare_blocks(program, inputs, self.options)
 
@@ -303,11 +328,11 @@ class Engine:
         """Return the prepared structures, the least recently used first."""
         with self._lock:
             kept = list(self._structures.values())
-            return [prepared for one in kept for prepared in one.prepared.values()]
+            return [prepared for structure in kept for prepared in structure.prepared.values()]
 
 
 def _way(
-    found: Region,
+    region: Region,
     structure: _Structure,
     varying: frozenset[int],
     prepared: Prepared | BlockPlan,
@@ -316,11 +341,11 @@ def _way(
     """Return how a region is known again, in a call that went the same way."""
     numbers: list[tuple[int, Any]] = []
     inputs: list[tuple[int, str, Any]] = []
-    for at, one in enumerate(found.expressions):
-        if one.op == "Input":
-            inputs.append((one.place, "", None))
+    for at, expression in enumerate(region.expressions):
+        if expression.op == "Input":
+            inputs.append((expression.place, "", None))
         elif at in varying:
-            inputs.append((one.place, one.dtype, found.constants[at]))
-        elif one.op == "Constant" and one.place >= 0:
-            numbers.append((one.place, record.numbers[one.place]))
+            inputs.append((expression.place, expression.dtype, region.constants[at]))
+        elif expression.op == "Constant" and expression.place >= 0:
+            numbers.append((expression.place, record.numbers[expression.place]))
     return _Way(structure, varying, prepared, tuple(numbers), tuple(inputs))

@@ -10,16 +10,13 @@ entries, are others, and raced anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-Verdict = Literal["kernel", "SciPy", "open"]
+from ....profiles.races.statistics import LOOKS, interval_of
 
-# Turns after which the race is looked at, and how many ratios at either end are left out of the
-# interval then: by the binomial distribution it has the median with 96 %, each time.
-LOOKS: Mapping[int, int] = {6: 0, 12: 2, 20: 5}
+Verdict = Literal["kernel", "SciPy", "open"]
 
 
 @dataclass
@@ -51,7 +48,7 @@ class Race:
         """The kernel's time over SciPy's, ascending."""
         turns = self.turns
         pairs = zip(self.kernel_s[:turns], self.scipy_s[:turns], strict=False)
-        return sorted((one + self.overhead_s) / max(other, 1e-9) for one, other in pairs)
+        return sorted((kernel_s + self.overhead_s) / max(other, 1e-9) for kernel_s, other in pairs)
 
     @property
     def turns(self) -> int:
@@ -71,8 +68,7 @@ class Race:
     @property
     def interval(self) -> tuple[float, float]:
         """The interval of the ratios' median, at a turn of LOOKS."""
-        ratios, outside = self.ratios, LOOKS[self.turns]
-        return ratios[outside], ratios[-1 - outside]
+        return interval_of(self.ratios)
 
     def __str__(self) -> str:
         low, high = self.interval

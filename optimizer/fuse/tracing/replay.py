@@ -91,36 +91,38 @@ class Dependencies:
 
 def dependencies_of(function: FunctionType) -> Dependencies | None:
     """Return what a straight function depends on, None for a function that is none."""
-    found = Dependencies()
-    return found if _is_straight(function, found, _DEPTH) else None
+    dependencies = Dependencies()
+    return dependencies if _is_straight(function, dependencies, _DEPTH) else None
 
 
-def _is_straight(function: FunctionType, found: Dependencies, depth: int) -> bool:
+def _is_straight(function: FunctionType, dependencies: Dependencies, depth: int) -> bool:
     code = function.__code__
     flags = [name for flag, name in dis.COMPILER_FLAG_NAMES.items() if code.co_flags & flag]
     if not depth or not _FLAGS.issuperset(flags) or code.co_freevars or code.co_cellvars:
         return False
-    found.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
+    dependencies.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
     module: ModuleType | None = None  # that the last instruction gave
-    for one in dis.get_instructions(code):
-        if one.opname in _SKIPPED:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _SKIPPED:
             continue
-        if one.opname not in _PLAIN or (one.opname == "BINARY_OP" and one.argrepr.endswith("=")):
+        if instruction.opname not in _PLAIN or (
+            instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
+        ):
             return False
         meant: Any = None
-        if one.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            if not _is_pure(one.argval):
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if not _is_pure(instruction.argval):
                 return False
             if module is not None:
                 space = vars(module)
-                meant = space.get(one.argval)
-                found.names.append((space, one.argval, meant))
-                if one.argval not in space or not _is_numpys(meant):
+                meant = space.get(instruction.argval)
+                dependencies.names.append((space, instruction.argval, meant))
+                if instruction.argval not in space or not _is_numpys(meant):
                     return False
         elif module is not None:
             return False  # it may be asked for anything later
-        if one.opname == "LOAD_GLOBAL":
-            meant = _known(function, one.argval, found, depth)
+        if instruction.opname == "LOAD_GLOBAL":
+            meant = _known(function, instruction.argval, dependencies, depth)
             if meant is None:
                 return False
         module = meant if isinstance(meant, ModuleType) else None
@@ -142,24 +144,24 @@ def _is_numpys(meant: Any) -> bool:
     return is_traced(meant)
 
 
-def _known(function: FunctionType, name: str, found: Dependencies, depth: int) -> Any:
+def _known(function: FunctionType, name: str, dependencies: Dependencies, depth: int) -> Any:
     """Return what a global name means: a module, a function of this kind, a number; else None."""
     space: Mapping[str, Any] = function.__globals__
     if name not in space:
-        found.names.append((space, name, None))
+        dependencies.names.append((space, name, None))
         builtins = space.get("__builtins__", {})
         space = getattr(builtins, "__dict__", builtins)
         meant = space.get(name)
-        found.names.append((space, name, meant))
-        return meant if any(meant is one for one in _BUILTINS) else None
+        dependencies.names.append((space, name, meant))
+        return meant if any(meant is builtin for builtin in _BUILTINS) else None
     meant = space[name]
-    found.names.append((space, name, meant))
+    dependencies.names.append((space, name, meant))
     if isinstance(meant, ModuleType):
         return meant if meant.__name__ in _MODULES else None
     if isinstance(meant, np.ufunc) or type(meant) in (int, float):
         return meant
     inner = meant.__wrapped__ if isinstance(meant, FusedFunction) else meant
-    straight_too = isinstance(inner, FunctionType) and _is_straight(inner, found, depth - 1)
+    straight_too = isinstance(inner, FunctionType) and _is_straight(inner, dependencies, depth - 1)
     return meant if straight_too else None
 
 
@@ -212,8 +214,8 @@ class Replay:
         if self.prepared.compiled is None:
             return MISSED  # NumPy turned out to be sooner
         inputs = [value if place < 0 else given[place] for place, value in self.inputs]
-        for one, (place, dtype) in zip(inputs, self.inputs, strict=True):
-            if place >= 0 and one.dtype is not dtype:
+        for input_, (place, dtype) in zip(inputs, self.inputs, strict=True):
+            if place >= 0 and input_.dtype is not dtype:
                 return MISSED  # of another order of bytes, perhaps
         try:
             raise_if_errors_are_asked_for()
@@ -222,10 +224,10 @@ class Replay:
         if not self.dependencies.holds():
             return MISSED
         if self.sparse:
-            for at, (place, _) in enumerate(self.inputs):
+            for i, (place, _) in enumerate(self.inputs):
                 if place in self.sparse:
-                    inputs[at] = rows_at_once(inputs[at])
-                    if inputs[at] is None:
+                    inputs[i] = rows_at_once(inputs[i])
+                    if inputs[i] is None:
                         return MISSED  # entries twice, or in no order
         taken = list(inputs)
         for value in self.prepared.run(inputs):
@@ -244,7 +246,7 @@ def _built(result: Any, made: Sequence[Any], given: Sequence[Any], seen: dict[in
         case _Plain(value):
             return value
         case _:
-            return tuple([_built(one, made, given, seen) for one in result])
+            return tuple([_built(part, made, given, seen) for part in result])
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +264,12 @@ def result_sketch(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None 
     """
     seen = {} if seen is None else seen
     if type(raw) is tuple:
-        parts = tuple([result_sketch(one, wrapped, seen) for one in raw])
+        parts = tuple([result_sketch(part, wrapped, seen) for part in raw])
         return None if None in parts else parts
     if is_lazy(raw):
-        for at, one in enumerate(wrapped):
-            if one is raw:
-                return _Given(at)
+        for i, argument in enumerate(wrapped):
+            if argument is raw:
+                return _Given(i)
         if raw._family is not None or seen.setdefault(id(raw._thunk), raw) is not raw:
             return None
         return _Pending(raw._thunk, raw._scalar)
@@ -281,8 +283,8 @@ def may_repeat(value: Any) -> bool:
 
 def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
     """Return the places of arguments by the identity of what regions read of them."""
-    arrays = [(at, one) for at, one in enumerate(wrapped) if hasattr(one, "_thunk")]
-    return {id(one._thunk.value): at for at, one in arrays}
+    arrays = [(i, argument) for i, argument in enumerate(wrapped) if hasattr(argument, "_thunk")]
+    return {id(array._thunk.value): number for number, array in arrays}
 
 
 def replay_of(
@@ -302,34 +304,36 @@ def replay_of(
     prepared = runner.regions[0].prepared
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
-    sparse = frozenset(at for at, one in enumerate(given) if is_sparse(one))
+    sparse = frozenset(i for i, argument in enumerate(given) if is_sparse(argument))
     own_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
     if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
         return None
     record, wanted, inputs = ran
-    if len(read) < len(sparse) + sum(type(one) is np.ndarray for one in given):
+    if len(read) < len(sparse) + sum(type(argument) is np.ndarray for argument in given):
         return None  # one was given twice: other calls may give two
-    if any(id(one) not in read for one in record.leaves):
+    if any(id(leaf) not in read for leaf in record.leaves):
         return None
-    if any(not given[at].has_canonical_format for at in sparse) or _meet(prepared.traced):
+    if any(not given[number].has_canonical_format for number in sparse) or _meet(prepared.traced):
         return None
-    result = _placed(sketch, {id(one): at for at, one in enumerate(wanted)})
+    result = _placed(sketch, {id(expression): i for i, expression in enumerate(wanted)})
     if result is None:
         return None
-    placed = [(read.get(id(one), -1), one) for one in inputs]
-    kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in placed])
+    placed = [(read.get(id(input_), -1), input_) for input_ in inputs]
+    kept = tuple([(number, input_.dtype if number >= 0 else input_) for number, input_ in placed])
     return Replay(runner, dependencies, prepared, kept, sparse, result)
 
 
 def _meet(program: Program) -> bool:
     """Whether two sparse values meet: what is traced of that depends on their entries."""
-    layouts = [one.layout for one in program.nodes]
-    return any(sum(layouts[at] != "dense" for at in one.inputs) > 1 for one in program.nodes)
+    layouts = [node.layout for node in program.nodes]
+    return any(
+        sum(layouts[number] != "dense" for number in node.inputs) > 1 for node in program.nodes
+    )
 
 
 def _placed(sketch: Any, places: dict[int, int]) -> Any:
     if type(sketch) is tuple:
-        parts = tuple([_placed(one, places) for one in sketch])
+        parts = tuple([_placed(part, places) for part in sketch])
         return None if None in parts else parts
     if isinstance(sketch, _Pending):
         place = places.get(id(sketch.thunk))

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from importlib import resources
+from statistics import median
 from typing import TYPE_CHECKING
 
 from ....catalog.errors import TensologError
 from ...report.notebook import Text
-from ..blocks.passes import prepared as prepared_pass
-from ..blocks.plan import BlockPlan
+from ..blocks.block_passes import prepared as prepared_pass
+from ..blocks.block_plan import BlockPlan
 from ..planning.fusion_candidates import refusal
-from ..planning.plan import FusedOperator, FusionPlan
+from ..planning.fusion_plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from .prepare import Prepared
 from .region_engine import Computed, Runner
 
 if TYPE_CHECKING:
     import duckdb
+
+    from ..codegen.compiled import Step
 
 # Imported within functions: DuckDB, for questions in SQL.
 
@@ -33,6 +37,8 @@ Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 _MANY = 1 << 1023
 
 _VALUE = ("shape", "dtype", "layout", "nnz")
+KERNEL = "a generated kernel"
+_CONFIGURED = ("region_id", "operator_id", "calls", "block", "part", "run", "median_s", "chosen")
 
 
 def explain(name: str, runner: Runner) -> Text:
@@ -42,16 +48,16 @@ def explain(name: str, runner: Runner) -> Text:
     count = len(runner.regions)
     lines = [f"{name}: {count or 'no'} region{'' if count == 1 else 's'} in the last call"]
     groups: list[tuple[Computed, int]] = []
-    for one in runner.regions:
-        if groups and groups[-1][0].prepared is one.prepared:
+    for region in runner.regions:
+        if groups and groups[-1][0].prepared is region.prepared:
             groups[-1] = (groups[-1][0], groups[-1][1] + 1)
         else:
-            groups.append((one, 1))
-    for number, (one, times) in enumerate(groups, start=1):
+            groups.append((region, 1))
+    for number, (first, times) in enumerate(groups, start=1):
         again = f", {times} times in a row" if times > 1 else ""
-        known = "known before" if one.cached else "new"
-        lines += ["", f"Region {number}{again}: up to {one.why} ({known})"]
-        lines += [f"  {line}" for line in region_text(one.prepared)]
+        known = "known before" if first.cached else "new"
+        lines += ["", f"Region {number}{again}: up to {first.why} ({known})"]
+        lines += [f"  {line}" for line in region_text(first.prepared)]
     if runner.repeats:
         lines += ["", "Later calls like this one run the region at once: they can do nothing else."]
     elif runner.stopped:
@@ -79,11 +85,10 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         lines.append(f"all by NumPy: {prepared.refusal}")
     else:
         lines.append(prepared.plan.summary())
-        reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
+        ran = {step.outputs: step for step in prepared.compiled.steps}
         for step in prepared.plan.steps:
             if isinstance(step, FusedOperator):
-                reason = reasons.get(step.outputs, "")
-                kernel = f"by NumPy: {reason}" if reason else "a generated kernel"
+                kernel = _kernel_text(ran.get(step.outputs))
                 kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
                 lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
                 lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
@@ -97,6 +102,17 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     return lines
 
 
+def _kernel_text(step: Step | None) -> str:
+    """Return what computes an operator, and how its work is divided where calls chose that."""
+    if step is None or step.reason or step.tuning is None:
+        return f"by NumPy: {step.reason}" if step is not None and step.reason else KERNEL
+    if step.tuning.chosen is None or step.tuning.ratio is None:
+        return KERNEL
+    ratio, low, high = step.tuning.ratio
+    share = f"{ratio:.2f} of the default's time, {low:.2f} to {high:.2f}"
+    return f"{KERNEL}, {step.tuning.chosen.description}: {share}"
+
+
 def _block_lines(plan: BlockPlan) -> list[str]:
     """Return what is said of a region in blocks, after its inputs."""
     here = "too large for here" if math.isinf(plan.here_s) else f"{plan.here_s * 1e3:.1f} ms"
@@ -104,19 +120,19 @@ def _block_lines(plan: BlockPlan) -> list[str]:
     if plan.local is not None:
         return [*lines, "gathered, and computed here", *region_text(plan.local)]
     lines.append(f"{len(plan.rows)} blocks of up to {max(plan.rows)} rows")
-    for number, one in enumerate(plan.rounds):
-        lines += [f"%{at} = {plan.program.nodes[at].op}, here" for at in one.before]
-        if not one.nodes:
+    for number, round_ in enumerate(plan.rounds):
+        lines += [f"%{at} = {plan.program.nodes[at].op}, here" for at in round_.before]
+        if not round_.nodes:
             continue
-        sent = [f"%{at} cut" for at, _ in one.split] + [f"%{at}" for at in one.whole]
+        sent = [f"%{at} cut" for at, _ in round_.split] + [f"%{at}" for at in round_.whole]
         lines.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
         known = plan.passes.get((number, plan.rows[0]))
         if known is not None:
             lines += [f"  {line}" for line in region_text(prepared_pass(known))]
-        for made in one.aggregates:
+        for made in round_.aggregates:
             op = plan.program.nodes[made.node].op
             lines.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
-        for at in one.kept:
+        for at in round_.kept:
             gathered = plan.placement.gathered.get(at)
             end = f"gathered for {gathered}" if gathered else "stays in blocks"
             lines.append(f"%{at} = {plan.program.nodes[at].op}: {end}")
@@ -149,28 +165,30 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
     region: list[tuple[object, ...]] = []
     nodes: list[tuple[object, ...]] = []
     rules: list[tuple[object, ...]] = []
-    found: dict[str, Table] = {}
-    for number, one in enumerate(regions, start=1):
-        plan = one.plan
+    configured: list[tuple[object, ...]] = []
+    tables: dict[str, Table] = {}
+    for number, region_ in enumerate(regions, start=1):
+        plan = region_.plan
         region.append(
             (
                 number,
-                len(one.program.nodes),
-                one.kernels,
-                one.refusal,
+                len(region_.program.nodes),
+                region_.kernels,
+                region_.refusal,
                 None if plan is None else plan.cost_s,
                 None if plan is None else plan.planning_s,
                 *_counted(plan),
             )
         )
-        rules += [(number, position, name) for position, name in enumerate(one.rules)]
-        for node in one.program.nodes:
+        rules += [(number, position, name) for position, name in enumerate(region_.rules)]
+        configured += [(number, *row) for row in _configurations(region_)]
+        for node in region_.program.nodes:
             attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
             computed = (node.op, list(node.inputs), attributes)
             value = (list(node.shape), node.dtype, node.layout, node.nnz)
-            nodes.append((number, node.id, *computed, *value, node.id in one.program.outputs))
+            nodes.append((number, node.id, *computed, *value, node.id in region_.program.outputs))
         for name, (columns, rows) in ({} if plan is None else plan.tables()).items():
-            kept = found.setdefault(name, (("region_id", *columns), []))
+            kept = tables.setdefault(name, (("region_id", *columns), []))
             kept[1].extend((number, *row) for row in rows)
     return {
         "region": (
@@ -186,8 +204,27 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
             nodes,
         ),
         "region_rule": (("region_id", "position", "rule"), rules),
-        **found,
+        "kernel_configuration": (_CONFIGURED, configured),
+        **tables,
     }
+
+
+def _configurations(prepared: Prepared | BlockPlan) -> list[tuple[object, ...]]:
+    """Return what calls of a region's kernels took, by how the work was divided."""
+    plan = prepared.plan
+    if not isinstance(prepared, Prepared) or prepared.compiled is None or plan is None:
+        return []
+    rows: list[tuple[object, ...]] = []
+    steps = {step.outputs: step for step in prepared.compiled.steps}
+    for number, operator in enumerate(plan.steps):
+        step = steps.get(operator.outputs)
+        tuning = None if step is None else step.tuning
+        if tuning is not None:
+            rows += [
+                (number, len(seconds), *astuple(how), median(seconds), how == tuning.chosen)
+                for how, seconds in tuning.seconds.items()
+            ]
+    return rows
 
 
 def _counted(plan: FusionPlan | None) -> tuple[object, ...]:
@@ -195,7 +232,7 @@ def _counted(plan: FusionPlan | None) -> tuple[object, ...]:
         return (None,) * 7
     counts = plan.counts
     many = (counts.space, counts.skipped_by_cost, counts.skipped_by_structure)
-    space, *skipped = (float(min(one, _MANY)) for one in many)
+    space, *skipped = (float(min(count, _MANY)) for count in many)
     return (plan.heuristic, plan.bound_s, space, counts.costed, counts.bounds, *skipped)
 
 
@@ -216,13 +253,13 @@ def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
         connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM added')
         connection.unregister("added")
     try:
-        found = connection.sql(text)
+        relation = connection.sql(text)
     except duckdb.Error as error:
         reason = " ".join(str(error).split("\n\nLINE ")[0].split())
         raise QueryError(f"{reason} (the tables are {_names(connection)})") from error
-    if found is None:
+    if relation is None:
         raise QueryError(f"a query that returns no rows (the tables are {_names(connection)})")
-    return found
+    return relation
 
 
 def _names(connection: duckdb.DuckDBPyConnection) -> str:

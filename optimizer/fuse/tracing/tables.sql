@@ -1,11 +1,15 @@
 -- What `sql` of a fused function answers from: a kept region a row, its program, and its plan
--- (optimizer/fuse/planning/plan.py). Regions are numbered from 1, in the order in which they were planned.
+-- (optimizer/fuse/planning/fusion_plan.py). Regions are numbered from 1, in the order in which they were planned.
 
 CREATE TABLE region (
     region_id BIGINT, nodes BIGINT, kernels BIGINT, refusal VARCHAR, cost_s DOUBLE,
     planning_s DOUBLE, heuristic VARCHAR, bound_s DOUBLE, plans DOUBLE, costed BIGINT,
     bounds BIGINT, skipped_by_cost DOUBLE, skipped_by_structure DOUBLE);
 CREATE TABLE region_rule (region_id BIGINT, position BIGINT, rule VARCHAR);
+-- What calls of an operator's kernel took by how its work was divided (configurations.dl); the last race alone.
+CREATE TABLE kernel_configuration (
+    region_id BIGINT, operator_id BIGINT, calls BIGINT, block BIGINT, part BIGINT, run BIGINT,
+    median_s DOUBLE, chosen BOOLEAN);
 CREATE TABLE program_node (
     region_id BIGINT, node_id BIGINT, op VARCHAR, inputs BIGINT[], attributes VARCHAR,
     shape BIGINT[], dtype VARCHAR, layout VARCHAR, nnz BIGINT, is_output BOOLEAN);

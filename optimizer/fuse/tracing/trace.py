@@ -79,7 +79,7 @@ class Family:
     def exposed(self) -> bool:
         """Whether code outside may write the memory."""
         if self.lent:
-            self.lent = [one for one in self.lent if one() is not None]
+            self.lent = [reference for reference in self.lent if reference() is not None]
         return self.given_away or bool(self.lent)
 
     def join(self, member: weakref.ref[LazyArray]) -> None:
@@ -89,9 +89,9 @@ class Family:
 
     def living(self) -> list[LazyArray]:
         """Return the members that Python still holds."""
-        found = [(reference, reference()) for reference in self.members]
-        self.members = [reference for reference, member in found if member is not None]
-        return [member for _, member in found if member is not None]
+        pairs = [(reference, reference()) for reference in self.members]
+        self.members = [reference for reference, member in pairs if member is not None]
+        return [member for _, member in pairs if member is not None]
 
 
 class UnsupportedError(Exception):
@@ -134,14 +134,14 @@ class Trace:
 
     def living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
-        found = []
+        arrays = []
         for reference in self._arrays:
             lazy = reference()
             # Beside references that were lost: `lazy` here and the argument of getrefcount.
             if lazy is not None and sys.getrefcount(lazy) - 2 > self._leaked[id(lazy)]:
-                found.append(lazy)
-        self._arrays = [one for one in self._arrays if one() is not None]
-        return found
+                arrays.append(lazy)
+        self._arrays = [reference for reference in self._arrays if reference() is not None]
+        return arrays
 
     def leak(self, lazy: Any) -> None:
         """Know of a reference to a lazy array that NumPy lost: nobody has it, and it stays."""
@@ -153,7 +153,7 @@ class Trace:
         self._arrays.append(reference)
         self._pending.append(reference)
         if len(self._arrays) > self._crowded:
-            self._arrays = [one for one in self._arrays if one() is not None]
+            self._arrays = [reference for reference in self._arrays if reference() is not None]
             self._crowded = 2 * len(self._arrays) + 256
 
     def step(self) -> None:
@@ -172,15 +172,15 @@ class Trace:
         frame: FrameType | None = sys._getframe(3)
         code = self.code
         while frame is not None:
-            own = frame.f_code is code
-            if own or frame.f_code.co_flags & CO_GENERATOR:
-                place, at = 0 if own else id(frame), frame.f_lasti
-                if at < self._last_instructions.get(place, -1):
+            is_function = frame.f_code is code
+            if is_function or frame.f_code.co_flags & CO_GENERATOR:
+                place, offset = 0 if is_function else id(frame), frame.f_lasti
+                if offset < self._last_instructions.get(place, -1):
                     if not self._computed:
                         self.flush("the loop's next iteration")
                     self._computed = False
-                self._last_instructions[place] = at
-            if own:
+                self._last_instructions[place] = offset
+            if is_function:
                 break
             frame = frame.f_back
         if self.closed:
@@ -278,21 +278,21 @@ class Trace:
     def _compute(self, wanted: Sequence[Thunk], why: str) -> None:
         """Compute the region that is being traced, and begin another one."""
         waiting, unread = self._waiting()
-        found = [one for one in dict.fromkeys([*wanted, *waiting]) if one.value is None]
-        if found:
+        uncomputed = [thunk for thunk in dict.fromkeys([*wanted, *waiting]) if thunk.value is None]
+        if uncomputed:
             self._computed = True
-            self._run(self.record, found, why)
+            self._run(self.record, uncomputed, why)
         for thunk in unread:
             if thunk.value is None and thunk.origin is None:
                 assert thunk.expression is not None
                 thunk.origin, thunk.epoch = self.record.only(thunk.expression), -1
         self.record = Record(self.places)
         self.epoch = next(_epochs)
-        self._pending = [one for one in self._pending if _waits(one())]
+        self._pending = [reference for reference in self._pending if _waits(reference())]
         steps, self._steps = self._steps, 0
-        if found and not self.closed:
+        if uncomputed and not self.closed:
             self._look_at_the_cost(why)
-        elif not found:
+        elif not uncomputed:
             self.runner.lost_s += VIEW_S * steps  # they made views alone
 
     def _look_at_the_cost(self, why: str) -> None:
@@ -326,7 +326,7 @@ class Trace:
         self._run(thunk.origin, [thunk], "left out before")
 
     def _run(self, record: Record, wanted: Sequence[Thunk], why: str) -> None:
-        expressions = tuple([one.kind for one in wanted if type(one.kind) is Expression])
+        expressions = tuple([thunk.kind for thunk in wanted if type(thunk.kind) is Expression])
         values, taken = self.runner.run(record, expressions, why)
         if self.keeps:
             self.keeps, self.ran = False, (record, tuple(wanted), tuple(taken))
@@ -352,10 +352,10 @@ class Trace:
         Then that which waits in an array that only local variables hold which are never read again.
         """
         waiting = _waiting_of(self._pending)
-        found: list[Thunk] = []
-        left: list[Thunk] = []
+        thunks: list[Thunk] = []
+        others: list[Thunk] = []
         if not waiting:
-            return found, left
+            return thunks, others
         unread: dict[int, int] = {}
         if not self.returned:
             unread = unread_references(caller_outside(_is_own), self.code)
@@ -365,16 +365,16 @@ class Trace:
             holders = unread.get(id(lazy), 0)
             # Beside Python's variables: `lazy` here and the argument of getrefcount.
             if holders and sys.getrefcount(lazy) - 2 <= holders:
-                left += [thunk] if family is None else [thunk, family.root]
+                others += [thunk] if family is None else [thunk, family.root]
                 continue
             if family is not None and family.array is not None:
                 self.resolve(thunk, lazy._seen_in(family.array))
                 continue
             if family is not None:
                 _rebase(lazy, family)
-                found += self._of_this_region(family.root)
-            found += self._of_this_region(thunk)
-        return found, left
+                thunks += self._of_this_region(family.root)
+            thunks += self._of_this_region(thunk)
+        return thunks, others
 
     # -- memory ------------------------------------------------------------------------------
 
@@ -412,7 +412,9 @@ class Trace:
             self.closed = True
             return
         try:
-            for lazy in [one for one in self.living() if one._thunk.value is None]:
+            for lazy in [
+                lazy_array for lazy_array in self.living() if lazy_array._thunk.value is None
+            ]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
                     self.memory(lazy, why)
@@ -428,7 +430,7 @@ class Trace:
 
 
 def _has_lazy(value: list[Any] | tuple[Any, ...]) -> bool:
-    return any(is_lazy(one) or (type(one) in (list, tuple) and _has_lazy(one)) for one in value)
+    return any(is_lazy(item) or (type(item) in (list, tuple) and _has_lazy(item)) for item in value)
 
 
 def _waits(lazy: Any) -> bool:
@@ -449,7 +451,7 @@ def _rebase(lazy: Any, family: Family) -> None:
 
 def _waiting_of(pending: Sequence[weakref.ref[Any]]) -> list[Any]:
     # By their identity: arrays, and references to them, are compared by elements.
-    return list({id(lazy): lazy for one in pending if _waits(lazy := one())}.values())
+    return list({id(lazy): lazy for reference in pending if _waits(lazy := reference())}.values())
 
 
 def _is_memory(value: Any, memory: Any) -> bool:
@@ -471,7 +473,9 @@ def unshared(value: Any, taken: Sequence[Any]) -> Any:
     if is_sparse(value):
         entries = [other.data for other in taken if is_sparse(other)]
         return (
-            value.copy() if any(np.may_share_memory(value.data, one) for one in entries) else value
+            value.copy()
+            if any(np.may_share_memory(value.data, entry) for entry in entries)
+            else value
         )
     if not isinstance(value, np.ndarray):
         return value

@@ -17,11 +17,10 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..configurations.attention_configuration import ChosenAttention
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent, Map
+from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
 from ..regions.region_facts import MOVES
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
@@ -53,25 +52,27 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKerne
     if not whole.parts:
         return _matched(meanings, allowed)
     value_count = len(meanings.graph.names)
-    found: list[RegionKernel] = []
-    for one in _matched(Meanings(whole.graph), {*allowed, *whole.parts}):
-        nodes = whole.model_nodes(one.region.nodes)
-        if nodes is not None and all(value < value_count for value in one.kernel.inputs):
+    attention_kernels: list[RegionKernel] = []
+    for matched in _matched(Meanings(whole.graph), {*allowed, *whole.parts}):
+        nodes = whole.model_nodes(matched.region.nodes)
+        if nodes is not None and all(value < value_count for value in matched.kernel.inputs):
             read = read_by(meanings.graph, nodes)
-            found.append(RegionKernel(replace(one.region, nodes=nodes, inputs=read), one.kernel))
-    return found
+            attention_kernels.append(
+                RegionKernel(replace(matched.region, nodes=nodes, inputs=read), matched.kernel)
+            )
+    return attention_kernels
 
 
 def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    found: list[RegionKernel] = []
+    attention_kernels: list[RegionKernel] = []
     for number in meanings.graph.order():
         match = _match(meanings, number, allowed)
         if match is not None:
             try:
-                found.append(_lowered(meanings, match, allowed))
+                attention_kernels.append(_lowered(meanings, match, allowed))
             except LoweringError:
                 continue
-    return found
+    return attention_kernels
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -130,8 +131,8 @@ def _without_nan(meanings: Meanings, value: int) -> tuple[int, frozenset[int]]:
     asks, puts = users
     (told,), (made,) = graph.nodes[asks].outputs, graph.nodes[puts].outputs
     condition, then, otherwise = graph.nodes[puts].inputs
-    own = graph.users[told] == {puts} and not graph.is_pinned(told)
-    if not own or condition != told or otherwise != value or meanings.scalar(then) != 0:
+    is_read_here = graph.users[told] == {puts} and not graph.is_pinned(told)
+    if not is_read_here or condition != told or otherwise != value or meanings.scalar(then) != 0:
         return value, frozenset()
     return (
         (made, frozenset(users))
@@ -180,30 +181,24 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
     operands = [_operand(meanings, v, loops, extents, inner, allowed) for v, loops in places]
-    splits = {one.split for one in operands if one.split is not None}
-    ends = inner.union(*(one.nodes for one in operands))
+    splits = {operand.split for operand in operands if operand.split is not None}
+    ends = inner.union(*(operand.nodes for operand in operands))
     if any(_users(graph, number) - ends for number in splits):  # its other parts are needed
-        left = set(allowed) - splits
-        operands = [_operand(meanings, v, loops, extents, inner, left) for v, loops in places]
+        unsplit = set(allowed) - splits
+        operands = [_operand(meanings, v, loops, extents, inner, unsplit) for v, loops in places]
         splits = set()
     chain = tuple(n for n in graph.order() if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
-    accesses = [Access(one.value, one.place, "float32") for one in operands]
+    accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
     accesses += written.loads
-    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    inputs = tuple(dict.fromkeys(access.value for access in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
-    moved = splits.union(*(one.nodes for one in operands))
+    moved = splits.union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((meanings.shape(output), place),),
-    )
-    check(shapes)
+    outputs = ((meanings.shape(output), place),)
+    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     scale = math.prod(scales.values(), start=1.0)
     text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
     region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
@@ -224,14 +219,14 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     return RegionKernel(region, named(kernel))
 
 
-def configured(one: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
+def configured(attention: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
     """Return an attention that was found by default in another configuration."""
-    kernel, block = one.kernel, chosen.configuration.block
+    kernel, block = attention.kernel, chosen.configuration.block
     text = chosen.specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"))
     again = replace(kernel, name="", text=text, configuration=chosen)
     if block:
         again = replace(again, arrange="arrange_attention_by", columns=(block,))
-    return RegionKernel(one.region, named(again))
+    return RegionKernel(attention.region, named(again))
 
 
 def _unscaled(
@@ -242,24 +237,24 @@ def _unscaled(
     The kernel multiplies keys once, where they are packed.
     """
     graph = meanings.graph
-    found: dict[int, float] = {}
+    factors: dict[int, float] = {}
     while True:
         producer = graph.producer.get(value)
         if producer is None or producer not in allowed or graph.is_pinned(value):
-            return value, found
+            return value, factors
         node = graph.nodes[producer]
         if node.operator not in ("Mul", "Div") or graph.users[value] != {reader}:
-            return value, found
-        numbers = [meanings.scalar(one) for one in node.inputs]
+            return value, factors
+        numbers = [meanings.scalar(input_) for input_ in node.inputs]
         at = 0 if numbers[1] is not None else 1
         number = numbers[1 - at]
         if number is None or not LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
-            return value, found
+            return value, factors
         if (at == 1 and node.op_type == "Div") or graph.shape(node.inputs[at]) != graph.shape(
             value
         ):
-            return value, found
-        found[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
+            return value, factors
+        factors[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
         value, reader = node.inputs[at], producer
 
 
@@ -275,8 +270,8 @@ def _operand(
     graph = meanings.graph
     shape = meanings.shape(value)
     loops = loops[len(loops) - len(shape) :]
-    for axis, loop in enumerate(loops):
-        if shape[axis] not in (1, extents[loop]):
+    for axis, number in enumerate(loops):
+        if shape[axis] not in (1, extents[number]):
             raise LoweringError("operands of an attention that don't fit")
     best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
     nodes: list[int] = []
@@ -329,4 +324,4 @@ def _result(
 
 
 def _whole(loops: tuple[int, ...]) -> Map:
-    return tuple(Affine(((loop, 1),)) for loop in loops)
+    return tuple(map(loop, loops))

@@ -48,8 +48,8 @@ class Masks:
     def of_output(self) -> Mask | None:
         """Return the mask of the cells' only output, None where it isn't made in such a way."""
         (output,) = self.cells.outputs
-        found = self._of(Read(f"c{output}", ()))
-        return found if found is not None and found.text else None
+        mask = self._of(Read(f"c{output}", ()))
+        return mask if mask is not None and mask.text else None
 
     def _of(self, term: Term) -> Mask | None:
         match term:
@@ -58,31 +58,31 @@ class Masks:
                 if cell.access == self.scores:
                     return Mask("", 1.0)
                 return self._of(cell.term) if cell.access < 0 and cell.reduction < 0 else None
-            case Apply("+" | "-" as operator, (one, other)):
-                mask, text = self._of(one), self._free(other)
+            case Apply("+" | "-" as operator, (left, other)):
+                mask, text = self._of(left), self._free(other)
                 if mask is None and operator == "+":
-                    mask, text = self._of(other), self._free(one)
+                    mask, text = self._of(other), self._free(left)
                 return None if mask is None or text is None else mask.with_(operator, text)
-            case Apply("*", (one, int() | float() as number)):
-                return self._scaled(one, float(number))
-            case Apply("*", (int() | float() as number, one)):
-                return self._scaled(one, float(number))
-            case Apply("/", (one, int() | float() as number)) if number != 0:
-                return self._scaled(one, 1 / float(number))
-            case Apply(function, (one,)) if function in SHRINKING:
-                mask = self._of(one)
+            case Apply("*", (left, int() | float() as number)):
+                return self._scaled(left, float(number))
+            case Apply("*", (int() | float() as number, left)):
+                return self._scaled(left, float(number))
+            case Apply("/", (left, int() | float() as number)) if number != 0:
+                return self._scaled(left, 1 / float(number))
+            case Apply(function, (left,)) if function in SHRINKING:
+                mask = self._of(left)
                 return mask if mask is not None and not mask.text else None
-            case Select(condition, one, other):
-                return self._chosen(condition, one, other)
+            case Select(condition, left, other):
+                return self._chosen(condition, left, other)
         return None
 
     def _scaled(self, term: Term, number: float) -> Mask | None:
         mask = self._of(term)
         return None if mask is None else mask.scaled(number)
 
-    def _chosen(self, condition: Term, one: Term, other: Term) -> Mask | None:
-        chooses, mask = self._free(condition), self._of(one)
-        fill = self._free(other if mask is not None else one)
+    def _chosen(self, condition: Term, then: Term, other: Term) -> Mask | None:
+        chooses, mask = self._free(condition), self._of(then)
+        fill = self._free(other if mask is not None else then)
         if chooses is None or fill is None:
             return None
         if mask is not None:
@@ -109,11 +109,11 @@ class Masks:
 
     def _computed(self, term: Term) -> str | None:
         reads: dict[str, str | float | bool] = {}
-        for one in _reads(term):
-            text = self._free(one)
+        for read in _reads(term):
+            text = self._free(read)
             if text is None:
                 return None
-            reads[one.tensor] = text
+            reads[read.tensor] = text
         try:
             return f"({expression(term, 'float32', reads)})"
         except (LoweringError, KeyError):  # a size, say
@@ -138,8 +138,8 @@ def _reads(term: Term) -> list[Read]:
         case Read():
             return [term]
         case Apply(_, arguments):
-            return [one for argument in arguments for one in _reads(argument)]
-        case Select(condition, one, other):
-            return [*_reads(condition), *_reads(one), *_reads(other)]
+            return [read for argument in arguments for read in _reads(argument)]
+        case Select(condition, then, other):
+            return [*_reads(condition), *_reads(then), *_reads(other)]
         case _:
             return []

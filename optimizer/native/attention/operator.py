@@ -52,16 +52,16 @@ class Spelled:
 def spelled(meanings: Meanings, allowed: Collection[int]) -> Spelled:
     """Spell out the Attentions among some nodes; a mask becomes a constant of the graph itself."""
     graph = meanings.graph
-    found = [
+    choices = [
         (number, mask)
         for number in sorted(allowed)
         if graph.nodes[number].operator == "Attention"
         and (mask := _mask(meanings, number)) is not None
     ]
-    if not found:
+    if not choices:
         return Spelled(graph)
     made = Spelled(graph.copy())
-    for number, mask in found:
+    for number, mask in choices:
         before = made.graph.next_node
         _spell(made.graph, number, mask)
         made.parts |= dict.fromkeys(range(before, made.graph.next_node), number)
@@ -97,7 +97,7 @@ def _fits(mask: tuple[Extent, ...] | None, scores: tuple[Extent, ...]) -> bool:
     if mask is None or not 2 <= len(mask) <= 4 or mask[-2:] != scores[-2:]:
         return False
     behind = scores[4 - len(mask) :]
-    return all(size in (1, own) for size, own in zip(mask, behind, strict=True))
+    return all(size in (1, extent) for size, extent in zip(mask, behind, strict=True))
 
 
 def _causal(meanings: Meanings, sizes: tuple[Extent, Extent]) -> int | None:
@@ -124,7 +124,9 @@ def _spell(graph: Graph, number: int, mask: int) -> None:
         operator: str, inputs: tuple[int, ...], sizes: tuple[Extent, ...], **given: object
     ) -> int:
         made = graph.new_value("spelled", TensorType("float32", sizes))
-        attributes = {name: helper.make_attribute(name, one) for name, one in given.items()}
+        attributes = {
+            name: helper.make_attribute(name, attribute) for name, attribute in given.items()
+        }
         graph.add_node(Node(operator, "", inputs, (made,), attributes))
         return made
 

@@ -48,22 +48,22 @@ class Between:
         scores: int,
         result: int,
         shape: tuple[Extent, ...],
-        own: tuple[Extent, ...] | None = None,
+        score_shape: tuple[Extent, ...] | None = None,
     ) -> None:
-        """`shape` is that of the result, `own` that of the scores where it is another one."""
+        """`shape` is that of the result, `score_shape` that of the scores where they differ."""
         self.cells = moves(meanings, chain, result, shape)
         self.axes = self.cells.axes
         if not self.axes or self.axes[-1] != len(shape) - 1:
             raise LoweringError("attention to one key")
         loops = tuple(range(len(shape)))
         self.scores = next(
-            (at for at, one in enumerate(self.cells.accesses) if one.value == scores), -1
+            (i for i, access in enumerate(self.cells.accesses) if access.value == scores), -1
         )
         if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(
-            shape if own is None else own
+            shape if score_shape is None else score_shape
         ):
             raise LoweringError("scores that are moved before the softmax")
-        others = [one for one in self.cells.accesses if one.value != scores]
+        others = [access for access in self.cells.accesses if access.value != scores]
         if len(others) != len(self.cells.accesses) - 1:
             raise LoweringError("scores that are read in several places")
         self.loads = [Access(o.value, renamed(o.map, shape, loops), o.dtype) for o in others]
@@ -79,14 +79,14 @@ class Between:
 
     def steps(self) -> list[int]:
         """Return how far elements are apart along a row of each load."""
-        found = []
-        for one in self.loads:
-            sizes = self._meanings.shape(one.value)
-            using = [axis for axis, index in enumerate(one.map) if self._last in index.loops]
+        inner_steps = []
+        for load in self.loads:
+            sizes = self._meanings.shape(load.value)
+            using = [axis for axis, index in enumerate(load.map) if self._last in index.loops]
             if using and (len(using) > 1 or any(s != 1 for s in sizes[using[0] + 1 :])):
                 raise LoweringError("a mask whose rows don't lie side by side")
-            found.append(one.map[using[0]].coefficient(self._last) if using else 0)
-        return found
+            inner_steps.append(load.map[using[0]].coefficient(self._last) if using else 0)
+        return inner_steps
 
     def body(self, names: list[str], steps: list[int]) -> tuple[list[str], list[str], str]:
         """Return statements of a row, statements of an element, and the element's text.
@@ -95,12 +95,12 @@ class Between:
         """
         accesses = list(self.cells.accesses)
         order = [
-            names[0] if at == self.scores else names[1 + self._others.index(one)]
-            for at, one in enumerate(accesses)
+            names[0] if i == self.scores else names[1 + self._others.index(access)]
+            for i, access in enumerate(accesses)
         ]
-        apart = [
-            1 if at == self.scores else steps[self._others.index(one)]
-            for at, one in enumerate(accesses)
+        skips = [
+            1 if i == self.scores else steps[self._others.index(access)]
+            for i, access in enumerate(accesses)
         ]
         extents = self.cells.ranges.extents
         writer = _Named(
@@ -109,7 +109,7 @@ class Between:
             [(0, None)],
             accesses,
             [],
-            apart,
+            skips,
             Groups(tuple(range(len(extents)))),
             extents,
         )
@@ -135,8 +135,8 @@ class Between:
             index = "j" if steps[load] == 1 else f"{steps[load]} * j"
             return f"{names[1 + load]}[{index}]"
 
-        found = Masks(self.cells, self.scores, element).of_output()
-        return (found.text, literal(found.factor)) if found is not None and changing else None
+        mask = Masks(self.cells, self.scores, element).of_output()
+        return (mask.text, literal(mask.factor)) if mask is not None and changing else None
 
 
 class _Named(Writer):
@@ -145,10 +145,10 @@ class _Named(Writer):
     names: list[str]
 
     def cell(
-        self, cells: Cells, one: int, texts: dict[int, str], lines: list[str], rows: list[str]
+        self, cells: Cells, number: int, texts: dict[int, str], lines: list[str], rows: list[str]
     ) -> str:
         """Write a cell; see Writer."""
-        return self._cell(cells, one, texts, lines, rows, set(), set(), [])
+        return self._cell(cells, number, texts, lines, rows, set(), set(), [])
 
     def pointer(self, number: int) -> str:
         """Give the pointer to a row of an access."""
@@ -179,7 +179,7 @@ def attention_text(
     batch = len(extents) - 4
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
     steps = between.steps()
-    names = ["s", *(f"p{3 + at}" for at in range(len(between.loads)))]
+    names = ["s", *(f"p{3 + i}" for i in range(len(between.loads)))]
     rows, body, element = between.body(names, steps)
     mask = between.mask(names, steps)
 
@@ -242,7 +242,7 @@ def attention_text(
             "    if (sound) {",
             "      from = keys; to = 0;",
             "      for (i64 r = 0; r < count && (from > 0 || to < keys); r++) {",
-            *(pointer(3 + at, "        ") for at in range(len(between.loads))),
+            *(pointer(3 + i, "        ") for i in range(len(between.loads))),
             "        const float square = attention_square(q + (first + r) * qi, qd, depth);",
             f"        const float bound = {factor} * __builtin_sqrtf(longest * square);",
             "        float top = -INFINITY;",
@@ -274,7 +274,7 @@ def attention_text(
         "                        count, depth);",
         "    for (i64 r = 0; r < count; r++) {",
         "      float *s = S + r * padded;",
-        *(pointer(3 + at, "      ") for at in range(len(between.loads))),
+        *(pointer(3 + i, "      ") for i in range(len(between.loads))),
         *(f"  {line}" for line in rows),
         "      float top = -INFINITY, mass = 0;",
         "      int32_t none = 0;",

@@ -3,7 +3,9 @@
 product_configuration      what may be chosen of a product, and the constants of C that it gives
 convolution_configuration  what may be chosen of a convolution by minimal filtering
 attention_configuration    what may be chosen of an attention
-row_configuration          what may be chosen of a kernel that reduces along rows
+loop_configuration         what may be chosen of a kernel over rows, columns, or single cells
+fused_configuration        what may be chosen of a fused NumPy program's kernel
+pair_configuration         what may be chosen of a pair of convolutions
 processor                  registers and caches, which these depend on
 configurations.dl          which are legal, for a kernel's sizes and the processor
 legal                      the same as Python: from facts to configurations

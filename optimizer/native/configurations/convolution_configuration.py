@@ -1,7 +1,7 @@
 """The configuration of a convolution by minimal filtering: what may be chosen freely.
 
-Both fields are numbers of the kernel's own text (convolution/text.py); the sizes of tiles are forms
-of it, which round differently and race beside each other anyhow.
+Its fields are of the kernel's own text (convolution/text.py); the sizes of tiles are forms of it,
+which round differently and race beside each other anyhow.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ LEAST_TOGETHER = 28
 class ConvolutionConfiguration:
     """How the work of a convolution by minimal filtering is divided.
 
-    block     float32 numbers that the transformed tiles may take which are multiplied at once
-    prepared  1 where filters are transformed before the model runs, 0 where the kernel does it,
-              piece by piece; None: in advance where there are many tiles, or filters fit a cache
+    block       float32 numbers that the transformed tiles may take which are multiplied at once
+    prepared    1 where filters are transformed before the model runs, 0 where the kernel does it,
+                piece by piece; None: in advance where there are many tiles, or filters fit a cache
+    fetch_next  1 where the filters of the next product are fetched during one
+    run         parts that the tiles of an image are shared by, at least: threads transform the
+                tiles of a part each for themselves
+    loop_order  1 where all channels of a tile are transformed before the next tile, 0 where all
+                tiles of a block of channels are
     """
 
     block: int = 64 << 10
     prepared: int | None = None
+    fetch_next: int = 1
+    run: int = 1
+    loop_order: int = 0
 
     @property
     def description(self) -> str:
@@ -32,6 +40,9 @@ class ConvolutionConfiguration:
         told = [f"tiles of {self.block >> 10} Ki at once"]
         if self.prepared is not None:
             told.append("filters transformed " + ("in advance" if self.prepared else "as it runs"))
+        told += ["next filters not fetched"] * (not self.fetch_next)
+        told += [f"{self.run} parts at least"] * (self.run > 1)
+        told += ["tiles transformed one by one"] * bool(self.loop_order)
         return ", ".join(told)
 
 
@@ -66,10 +77,13 @@ class ConvolutionSizes:
         """The tiles of an image."""
         return -(-self.height // self.tile_high) * -(-self.across // self.tile_wide)
 
-    def together(self, block: int) -> int:
-        """Return how many tiles are multiplied at once where so many numbers may lie."""
+    def together(self, block: int, run: int = 1) -> int:
+        """Return how many tiles are multiplied at once where so many numbers may lie.
+
+        `run` is that of a configuration.
+        """
         most = max(LEAST_TOGETHER, block // (self.products * self.depth))
-        places = -(-self.tiles // most)
+        places = max(-(-self.tiles // most), min(run, self.tiles))
         return -(-self.tiles // places)
 
     @property

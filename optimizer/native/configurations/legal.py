@@ -11,9 +11,18 @@ from ....catalog.datalog.memory.program_cache import shipped
 from . import attention_configuration
 from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
+from .fused_configuration import FusedConfiguration, FusedSizes
+from .loop_configuration import (
+    CellConfiguration,
+    CellSizes,
+    ColumnConfiguration,
+    ColumnSizes,
+    RowConfiguration,
+    RowSizes,
+)
+from .pair_configuration import PairConfiguration, PairSizes
 from .processor import Processor
 from .product_configuration import DEFAULTS, ProductConfiguration
-from .row_configuration import RowConfiguration, RowSizes
 
 
 @dataclass(frozen=True, order=True)
@@ -35,15 +44,17 @@ def _program() -> Evaluator:
     return shipped(resources.files(__package__) / "configurations.dl")
 
 
+def _facts(here: Processor) -> tuple[tuple[int, ...], ...]:
+    return ((here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),)
+
+
 @cache
 def legal(sizes: ProductSizes, here: Processor) -> tuple[ProductConfiguration, ...]:
     """Return the legal configurations of a product on a processor, the default first."""
     default = DEFAULTS[here.level]
     derived = _program()(
         {
-            "processor": (
-                (here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),
-            ),
+            "processor": _facts(here),
             "product": ((sizes.rows, sizes.depth, sizes.columns, sizes.threads),),
             "default": (astuple(default),),
         }
@@ -63,19 +74,45 @@ def legal_convolutions(
     default = ConvolutionConfiguration()
     derived = _program()(
         {
-            "processor": (
-                (here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),
+            "processor": _facts(here),
+            "holds": tuple(
+                (block, run, sizes.together(block, run))
+                for block in BLOCKS
+                for run in {1, sizes.threads}
             ),
-            "holds": tuple((block, sizes.together(block)) for block in BLOCKS),
             "default_convolution": ((default.block, int(prepared)),),
-            "filters": ((sizes.filter_bytes, MOST_FILTERS),),
+            "filters": ((sizes.filter_bytes, MOST_FILTERS, sizes.threads),),
         }
     )
-    found = sorted(row for row in derived["legal_convolution"] if row != (default.block, prepared))
-    others = [
-        ConvolutionConfiguration(block, None if way == prepared else way) for block, way in found
+    found = [
+        ConvolutionConfiguration(block, None if way == prepared else way, *rest)
+        for block, way, *rest in sorted(derived["legal_convolution"])
     ]
-    return (default, *others)
+    return (default, *(one for one in found if one != default))
+
+
+# Numbers between two convolutions that are held, and units of work that there are at least.
+PAIR_BLOCKS, PAIR_RUNS = tuple(size << 10 for size in (8, 16, 32, 64, 128)), (1, 6, 12)
+
+
+@cache
+def legal_pairs(sizes: PairSizes, here: Processor) -> tuple[PairConfiguration, ...]:
+    """Return the legal configurations of a pair of convolutions, the default first."""
+    default = PairConfiguration()
+    derived = _program()(
+        {
+            "processor": _facts(here),
+            "divided": tuple(
+                (block, run, *sizes.divided(PairConfiguration(block, run)))
+                for block in PAIR_BLOCKS
+                for run in PAIR_RUNS
+            ),
+            "pair": ((sizes.lines, sizes.panels, sizes.threads),),
+            "default_pair": ((default.block, default.run),),
+        }
+    )
+    others = sorted(PairConfiguration(*row) for row in derived["legal_pair"])
+    return (default, *(one for one in others if one != default))
 
 
 @cache
@@ -85,9 +122,7 @@ def legal_attentions(sizes: AttentionSizes, here: Processor) -> tuple[AttentionC
     block = sizes.default_block
     derived = _program()(
         {
-            "processor": (
-                (here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),
-            ),
+            "processor": _facts(here),
             "attention": ((sizes.queries, sizes.keys),),
             "default_attention": ((default.tile_rows, block),),
         }
@@ -103,4 +138,51 @@ def legal_rows(sizes: RowSizes) -> tuple[RowConfiguration, ...]:
     default = RowConfiguration()
     derived = _program()({"row": ((sizes.length,),), "default_row": (astuple(default),)})
     others = sorted(RowConfiguration(*row) for row in derived["legal_row"])
+    return (default, *(one for one in others if one != default))
+
+
+@cache
+def legal_columns(sizes: ColumnSizes, here: Processor) -> tuple[ColumnConfiguration, ...]:
+    """Return the legal configurations of a kernel over columns, the default first."""
+    default = ColumnConfiguration()
+    derived = _program()(
+        {
+            "processor": _facts(here),
+            "folded": ((sizes.rows, sizes.columns),),
+            "default_column": (astuple(default),),
+        }
+    )
+    others = sorted(ColumnConfiguration(*row) for row in derived["legal_column"])
+    return (default, *(one for one in others if one != default))
+
+
+@cache
+def legal_cells(sizes: CellSizes) -> tuple[CellConfiguration, ...]:
+    """Return the legal configurations of a kernel of single cells, the default first."""
+    default = CellConfiguration()
+    derived = _program()(
+        {"cells": ((sizes.length, sizes.threads),), "default_cell": (astuple(default),)}
+    )
+    others = sorted(CellConfiguration(*row) for row in derived["legal_cell"])
+    return (default, *(one for one in others if one != default))
+
+
+# Numbers of a block of rows of a fused program.
+FUSED_BLOCKS = (128, 256, 1024, 2048, 4096)
+
+
+@cache
+def legal_fused(sizes: FusedSizes, default: FusedConfiguration) -> tuple[FusedConfiguration, ...]:
+    """Return the legal configurations of a fused program's kernel, the default first."""
+    derived = _program()(
+        {
+            "fused": (astuple(sizes),),
+            "default_fused": (astuple(default),),
+            "fours": tuple(
+                (block, block // max(1, sizes.width) // 4)
+                for block in (*FUSED_BLOCKS, default.block)
+            ),
+        }
+    )
+    others = sorted(FusedConfiguration(*row) for row in derived["legal_fused"])
     return (default, *(one for one in others if one != default))

@@ -12,27 +12,40 @@ from ....profiles.races.race import Lap
 from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
 from .legal import ProductSizes
+from .loop_configuration import (
+    CellSizes,
+    ColumnSizes,
+    LoopConfiguration,
+    LoopSizes,
+    RowSizes,
+)
+from .pair_configuration import PairConfiguration, PairSizes
 from .processor import Processor
 from .product_configuration import ProductConfiguration
-from .row_configuration import RowConfiguration, RowSizes
 
 if TYPE_CHECKING:
     from ....catalog import Catalog
 
-Sizes = TypeVar("Sizes", bound=ProductSizes | ConvolutionSizes | AttentionSizes | RowSizes)
+Sizes = TypeVar(
+    "Sizes", bound=ProductSizes | ConvolutionSizes | PairSizes | AttentionSizes | LoopSizes
+)
 Configuration = TypeVar(
     "Configuration",
     bound=ProductConfiguration
     | ConvolutionConfiguration
+    | PairConfiguration
     | AttentionConfiguration
-    | RowConfiguration,
+    | LoopConfiguration,
 )
 # Families of kernels by what their sizes are, whose last field is the number of threads.
 FAMILIES: dict[type, str] = {
     ProductSizes: "product",
     ConvolutionSizes: "convolution",
+    PairSizes: "pair",
     AttentionSizes: "attention",
     RowSizes: "row",
+    ColumnSizes: "column",
+    CellSizes: "cell",
 }
 
 

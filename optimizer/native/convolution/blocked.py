@@ -283,6 +283,7 @@ def _lowered(
     tiles = None  # nobody knows yet, where sizes are free: mostly there are many
     if all(isinstance(side, int) for side in sides):
         tiles = prod(ceil(int(side) / t) for side, t in zip(sides, tile, strict=True))
+    least = 1 if tiles is None else min(configuration.run, tiles)
     own = depth // one.groups
     panels = ceil(width // one.groups / PANEL) * one.groups
     laid_out = is_laid_out(4 * products * own * panels * PANEL, tiles)
@@ -291,8 +292,9 @@ def _lowered(
     plan = Plan(
         rows, columns, one.block, depth, width, one.groups, one.own, one.filled,
         (one.image[2], one.image[3]), (one.result[2], one.result[3]), one.pads,
-        together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most))),
-        piece=0 if laid_out else min(PIECE, own),
+        together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most), least)),
+        piece=0 if laid_out else min(PIECE, own), fetch_next=bool(configuration.fetch_next),
+        loop_order=configuration.loop_order,
     )  # fmt: skip
     filters = Filters(one.taps, tile, one.block, one.groups, one.before)
     transformed = ((filters, (panels, products, own, PANEL)),) if laid_out else ()

@@ -15,8 +15,8 @@ static void NAME(i64 *given) {
     const i64 place = unit / PANELS, panel = unit % PANELS, n = place / PLACES;
     const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
     const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
-    for (i64 b = 0; place != held && b < DEPTH / BLOCK; b++)
-      for (i64 tile = 0; tile < count; tile++) {
+    OUTER
+      INNER {
         const i64 top = (first + tile) / ACROSS * ROWS - TOP, left = (first + tile) % ACROSS * COLUMNS - LEFT;
         float border[PRODUCTS * BLOCK];
         i64 row = WIDTH_IN * BLOCK;
@@ -43,7 +43,7 @@ static void NAME(i64 *given) {
                        piece + k * MINIMAL_PANEL + j, U_APART);
         }
       for (i64 l = 0; l < PRODUCTS; l++) {
-        const int follows = PREPARED && (panel + 1 < PANELS || l + 1 < PRODUCTS);
+        const int follows = FETCHED && (panel + 1 < PANELS || l + 1 < PRODUCTS);
         minimal_product(BLOCK, V + l * V_APART + (base + d) * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
                         S + l * S_APART, depth / BLOCK, n_columns, d > 0,
                         follows ? (const char *)(U + (l + 1) * U_APART) : NULL);

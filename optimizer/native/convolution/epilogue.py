@@ -38,8 +38,8 @@ class End:
 def bounds_of(attributes: dict[str, object], end: End) -> tuple[float, float] | None:
     """Return the bounds that a convolution ends in; None where it ends in something else."""
     given: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
-    found = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
-    bounds = found.get(str(attributes.get("activation", "")))
+    bounds_by_activation = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
+    bounds = bounds_by_activation.get(str(attributes.get("activation", "")))
     return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
 
 
@@ -65,20 +65,22 @@ def end_of(
         inside = {number, *nodes}
         following = {user for made in names for user in graph.users.get(made, ())}
         for user in sorted(following - inside):
-            own = list(reads)
-            text = _text(meanings, user, names, own, value) if user in allowed else None
-            if text is not None and len(own) <= most_reads:
+            added_reads = list(reads)
+            text = _text(meanings, user, names, added_reads, value) if user in allowed else None
+            if text is not None and len(added_reads) <= most_reads:
                 break
         else:
             return best
-        reads = own
+        reads = added_reads
         nodes.append(user)
         (made,) = graph.nodes[user].outputs
         names[made] = f"t{len(nodes)}"
         lines.append(f"const float t{len(nodes)} = {text};")
         inside.add(user)
-        left = [v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside]
-        if left == [made]:
+        read_elsewhere = [
+            v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside
+        ]
+        if read_elsewhere == [made]:
             best = End(tuple(nodes), made, (*lines, f"t = {names[made]};"), tuple(reads))
     return best
 
@@ -93,8 +95,8 @@ def _text(
     graph, node = meanings.graph, meanings.graph.nodes[number]
     if node.operator == GATE and node.inputs[0] in names:
         alpha = graph.attributes(number).get("alpha", GATE_ALPHA)
-        own = names[node.inputs[0]]
-        return f"{own} * sigmoid_32({float(np.float32(alpha)).hex()}f * {own})"  # type: ignore[arg-type]
+        argument = names[node.inputs[0]]
+        return f"{argument} * sigmoid_32({float(np.float32(alpha)).hex()}f * {argument})"  # type: ignore[arg-type]
     if meanings.kind(number) != "elementwise" or len(node.outputs) != 1:
         return None
     if graph.dtype(node.outputs[0]) != "float32":

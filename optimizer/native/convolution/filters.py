@@ -29,11 +29,11 @@ class Merged:
         """
         m, c, h, w = array.shape
         count = ceil(self.groups / self.merged)
-        own = m // self.groups
-        parts = np.zeros((count * self.merged, own, c, h, w), array.dtype)
-        parts[: self.groups] = array.reshape(self.groups, own, c, h, w)
-        m = count * self.merged * own
-        parts = parts.reshape(count, self.merged, own, c, h, w)
+        group_width = m // self.groups
+        parts = np.zeros((count * self.merged, group_width, c, h, w), array.dtype)
+        parts[: self.groups] = array.reshape(self.groups, group_width, c, h, w)
+        m = count * self.merged * group_width
+        parts = parts.reshape(count, self.merged, group_width, c, h, w)
         whole = np.zeros((*parts.shape[:3], self.merged, c, h, w), array.dtype)
         for member in range(self.merged):
             whole[:, member, :, member] = parts[:, member]

@@ -177,7 +177,7 @@ def places_at_once(count: int, across: int, registers: int) -> int:
     """
     most = min(MOST_PLACES, registers - 2 - across)
     offered = range(max(1, min(count, most // 2)), min(count, most) + 1)
-    return min(offered, key=lambda own: (ceil(count / own) * own, -own))
+    return min(offered, key=lambda at_once: (ceil(count / at_once) * at_once, -at_once))
 
 
 def _tiles(
@@ -185,7 +185,7 @@ def _tiles(
 ) -> tuple[str, str]:
     """Return functions for the tiles of a row, and statements that call them."""
     count = p.result[1]
-    starts = [min(at, count - places) for at in range(0, count, places)]
+    starts = [min(start, count - places) for start in range(0, count, places)]
     span = (places - 1) * p.steps[1] + (p.taps[1] - 1) * p.dilations[1] + 1
     lefts = {start: start * p.steps[1] - p.pads[1] for start in starts}
     inner = [start for start, left in lefts.items() if 0 <= left <= p.image[1] - span]
@@ -220,13 +220,13 @@ def _tile(
     It reads the image from `at` elements behind its beginning on: the column of the first tap at
     the first place, which may lie before the row. `first` is the first channel that is read.
     """
-    across, step, apart = p.taps[1], p.steps[1], p.dilations[1]
+    across, step, spacing = p.taps[1], p.steps[1], p.dilations[1]
     # the places and taps that meet each column
     met: dict[int, list[tuple[int, int]]] = {}
     for j in range(places):
         for k in range(across):
-            if j * step + k * apart in seen:
-                met.setdefault(j * step + k * apart, []).append((j, k))
+            if j * step + k * spacing in seen:
+                met.setdefault(j * step + k * spacing, []).append((j, k))
     taps = sorted({k for pairs in met.values() for _, k in pairs})
     lines = [f"const float *filter = w + CHANNELS_FILTER + i * {across} * FILTER_TAP + lane;"]
     for k in taps:
@@ -277,10 +277,10 @@ def _read(p: Sliding, column: int) -> str:
         return f"SET_32(*({place}))"
     if p.own[0] == 1:
         return f"BLOCK_OF({place})"
-    own = p.own[0]
+    group_width = p.own[0]
     return (
-        f"LANES_32 > {own} ? SPREAD_32(BLOCK_OF({place}), {own}, k)"
-        f" : SET_32((({place}) - lane % {own})[k])"
+        f"LANES_32 > {group_width} ? SPREAD_32(BLOCK_OF({place}), {group_width}, k)"
+        f" : SET_32((({place}) - lane % {group_width})[k])"
     )
 
 

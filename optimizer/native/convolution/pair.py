@@ -9,7 +9,7 @@ numbers and others, but for the order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,6 +20,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
+from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
 from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
@@ -30,9 +31,11 @@ from .epilogue import End, bounds_of, end_of, literal
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
 from .text import told_more
 
-# Bytes of what lies between that are held at a time, and units of work that there are at least,
-# where an image has so many lines for each.
-HELD_BYTES, LEAST_UNITS, LEAST_LINES = 128 << 10, 6, 8
+# Which part of an image a unit is, and which panel of channels.
+ORDERS = (
+    "part = unit / PANELS % PARTS, panel = unit % PANELS",
+    "part = unit % PARTS, panel = unit / PARTS % PANELS",
+)
 # What changes the points of some pixels, where that is more than bounds, in the cache.
 FIRST = """for (i64 b = 0; b < channels / BLOCK; b++) {
             float *own = to + b * SHEET;
@@ -69,17 +72,54 @@ class Pair:
         """The channels between."""
         return int(self.made[1])
 
+    @property
+    def span(self) -> int:
+        """Places of a line between, with what lies beside the image."""
+        wide, across = _sides(self.given)[1], _sides(self.made)[1]
+        return max(self.pads[1] + wide, (across - 1) * self.steps[1] + self.taps[1])
 
-def pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    """Find the pairs of convolutions that one kernel can compute, no two with a common node."""
+    def sizes(self, kernel: int = 0) -> PairSizes:
+        """Return the sizes that configurations depend on, of a kernel of that digest."""
+        images = self.given[0] if isinstance(self.given[0], int) else 1
+        panels = ceil(self.width / (2 * self.block))
+        numbers, lines = 2 * self.block * self.span, int(self.made[2])
+        taps, step = self.taps[0], self.steps[0]
+        return PairSizes(kernel, images, int(self.given[1]), panels, lines, numbers, taps, step)
+
+
+# The configurations that a pair is tried in besides the default.
+Choose = Callable[[PairSizes], Sequence[PairConfiguration]]
+
+
+def no_others(sizes: PairSizes) -> Sequence[PairConfiguration]:
+    """Choose no configurations."""
+    del sizes
+    return ()
+
+
+def pairs(
+    meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
+) -> list[RegionKernel]:
+    """Find the pairs of convolutions that one kernel can compute.
+
+    No two have a common node, but for the configurations of a pair that `choose` names: they are
+    alternatives.
+    """
     found: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
             try:
-                found.append(_lowered(meanings, _pair(meanings, number, allowed)))
+                one = _pair(meanings, number, allowed)
+                default = _lowered(meanings, one)
             except LoweringError:
                 continue
+            made = {default.kernel.name: default}
+            sizes = one.sizes(default.kernel.digest)
+            for configuration in choose(sizes):
+                other = _lowered(meanings, one, ChosenPair(configuration, sizes))
+                made.setdefault(other.kernel.name, other)
+            found += made.values()
     return found
 
 
@@ -138,8 +178,9 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
 # ------------------------------------------------------------------------------------ lowering
 
 
-def _lowered(meanings: Meanings, one: Pair) -> RegionKernel:
+def _lowered(meanings: Meanings, one: Pair, chosen: ChosenPair | None = None) -> RegionKernel:
     graph = meanings.graph
+    how = PairConfiguration() if chosen is None else chosen.configuration
     nodes = [graph.nodes[number] for number in (one.first, one.second)]
     inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
     output = one.ends[1].output
@@ -150,7 +191,7 @@ def _lowered(meanings: Meanings, one: Pair) -> RegionKernel:
         inputs += [] if bias == ABSENT else [bias]
     if any(graph.dtype(value) != "float32" for value in (*inputs, output)):
         raise LoweringError("convolutions of another type")
-    numbers = _numbers(one, biases)
+    numbers = _numbers(one, biases, how)
     more = range(len(inputs), len(inputs) + len(one.ends[1].reads))
     inputs += one.ends[1].reads
     numbered = zip((one.first, one.second), one.ends, strict=True)
@@ -170,7 +211,7 @@ def _lowered(meanings: Meanings, one: Pair) -> RegionKernel:
     kernel = Kernel(
         "",
         f"ConvPointsThen{down}x{across}",
-        pair_text(numbers, _sliding(one, numbers), ends, bounds, more),
+        pair_text(numbers, _sliding(one, numbers), ends, bounds, more, ORDERS[how.loop_order]),
         shapes,
         tuple(inputs),
         (output,),
@@ -181,20 +222,17 @@ def _lowered(meanings: Meanings, one: Pair) -> RegionKernel:
         support="convolution_blocks.h convolution_pair.h",
         flushes=flushes(meanings, behind),
         form=f"points and {down}x{across} of each channel in one pass",
+        configuration=chosen,
     )
     every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
     region = Region(every, read_by(graph, every), (output,), one.made, 0)
     return RegionKernel(region, named(kernel))
 
 
-def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:
+def _numbers(one: Pair, biases: Sequence[int], how: PairConfiguration) -> dict[str, int]:
     (high, wide), (down, across) = map(_sides, (one.given, one.made))
-    span = max(one.pads[1] + wide, (across - 1) * one.steps[1] + one.taps[1])
-    panels = ceil(one.width / (2 * one.block))
-    parts = max(1, min(ceil(LEAST_UNITS / panels), down // LEAST_LINES))
-    rows = ceil(down / parts)
-    lines = HELD_BYTES // (4 * 2 * one.block * span)
-    band = max(1, min(rows, (lines - one.taps[0]) // one.steps[0] + 1))
+    sizes = one.sizes()
+    band, rows = sizes.divided(how)
     return {
         "BLOCK": one.block,
         "DEPTH": int(one.given[1]),
@@ -209,12 +247,12 @@ def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:
         "TAPS_ACROSS": one.taps[1],
         "STEP_DOWN": one.steps[0],
         "STEP_ACROSS": one.steps[1],
-        "PANELS": panels,
+        "PANELS": sizes.panels,
         "PARTS": ceil(down / rows),
         "PART_ROWS": rows,
         "BAND": band,
         "LINES": (band - 1) * one.steps[0] + one.taps[0],
-        "SPAN": span,
+        "SPAN": one.span,
         "OUTS_WIDE": places_at_once(across, one.taps[1], WIDE),
         "OUTS_NARROW": places_at_once(across, one.taps[1], NARROW),
         "SLIDING": 2,
@@ -242,17 +280,19 @@ def pair_text(
     ends: Sequence[Sequence[str]],
     bounds: tuple[float, float] | None,
     more: Sequence[int] = (),
+    order: str = ORDERS[0],
 ) -> str:
     """Return the functions of a pair, the second by `plan`.
 
     `ends` are statements that change t behind each of the two. Where the first does no more than
     put bounds on numbers, these are `bounds`. The latter may read elements of the inputs of the
     numbers `more`. Inputs are the image, the filters of points, those of each channel, and biases
-    by their numbers.
+    by their numbers. `order` says which part of the work a unit is.
     """
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     slid = [numbers[name] for name in ("OUTS_WIDE", "OUTS_NARROW")]
-    text = "\n".join([lines_text(plan, *slid), _loops().replace("NUMBERS", told)])
+    loops = _loops().replace("NUMBERS", told).replace("ORDER", order)
+    text = "\n".join([lines_text(plan, *slid), loops])
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
     text = text.replace("MORE", told_more(more, "place"))
     low, high = map(literal, bounds or (-np.inf, np.inf))

@@ -8,7 +8,7 @@ static void NAME(i64 *given) {
   i64 unit;
   int is_clean = 0;
   while ((unit = __atomic_fetch_add(&c->fresh, 1, __ATOMIC_RELAXED)) < c->units) {
-    const i64 n = unit / (PARTS * PANELS), part = unit / PANELS % PARTS, panel = unit % PANELS;
+    const i64 n = unit / (PARTS * PANELS), ORDER;
     const i64 first = part * PART_ROWS, end = LEAST(first + PART_ROWS, HEIGHT_OUT), m = 2 * panel * BLOCK;
     const i64 channels = LEAST(2 * BLOCK, WIDTH - m);
     const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;

@@ -39,15 +39,15 @@ def narrow_convolutions(
     meanings: Meanings, allowed: Collection[int], choose: Choose = no_others
 ) -> list[RegionKernel]:
     """Find the convolutions in narrow groups that kernels can compute, each in all its forms."""
-    found: list[RegionKernel] = []
+    convolutions: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.operator == f"{NCHWC}:ReorderInput":
             try:
-                found += forms(meanings, _matched(meanings, number, allowed), choose)
+                convolutions += forms(meanings, _matched(meanings, number, allowed), choose)
             except LoweringError:
                 continue
-    return found
+    return convolutions
 
 
 def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Convolution:
@@ -59,13 +59,13 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
         end = activation_text({"activation": graph.nodes[nodes[-1]].op_type})
         nodes.append(_maker(meanings, nodes[-1], allowed))
     nodes.append(_maker(meanings, nodes[-1], allowed))
-    leaving, convolving = nodes[-1], nodes[-2]
+    reorder_output, convolving = nodes[-1], nodes[-2]
     conv = graph.nodes[convolving]
-    if conv.operator != "Conv" or graph.nodes[leaving].operator != f"{NCHWC}:ReorderOutput":
+    if conv.operator != "Conv" or graph.nodes[reorder_output].operator != f"{NCHWC}:ReorderOutput":
         raise LoweringError("not between blocks")
-    if any(graph.attributes(n).get("channels_last") for n in (entering, leaving)):
+    if any(graph.attributes(n).get("channels_last") for n in (entering, reorder_output)):
         raise LoweringError("channels that come last")
-    image, (output,) = graph.nodes[leaving].inputs[0], graph.nodes[entering].outputs
+    image, (output,) = graph.nodes[reorder_output].inputs[0], graph.nodes[entering].outputs
     given, made, filters = (meanings.shape(v) for v in (image, output, conv.inputs[1]))
     attributes = graph.attributes(convolving)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
@@ -80,12 +80,12 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     if any(graph.dtype(value) != "float32" for value in (*conv.reads, image, output)):
         raise LoweringError("a convolution of another type")
     block = block_of(int(made[1]), int(given[1]))
-    own = m // groups
-    merged = lcm(lcm(c, block) // c, lcm(own, block) // own)
+    group_width = m // groups
+    merged = lcm(lcm(c, block) // c, lcm(group_width, block) // group_width)
     whole = ceil(groups / merged)
     if merged == 1:
         raise LoweringError("groups that fill blocks")
-    if (whole * merged * c, whole * merged * own) != (given[1], made[1]):
+    if (whole * merged * c, whole * merged * group_width) != (given[1], made[1]):
         raise LoweringError("groups that fill another number of blocks")
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ABSENT
     if bias != ABSENT and m < int(made[1]) and bias not in graph.constants:
@@ -95,7 +95,7 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     return Convolution(
         tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, made,
         (high, wide), pads_of(attributes, given, made, (high, wide), steps, dilations), whole,
-        (c, own), m, block, end, before=Merged(groups, merged, block),
+        (c, group_width), m, block, end, before=Merged(groups, merged, block),
         bounds=bounds_of({"activation": activation}, End((), output)), steps=steps,
         dilations=dilations,
     )  # fmt: skip

@@ -26,7 +26,7 @@ class Plan:
     read and made, both whole blocks. Sizes of `image` and `result` that are known when the model
     runs are names; the result is as large as the image there. `together` is how many tiles are
     multiplied at once at most, `piece` how many channels' filters are transformed at a time, 0
-    where that was done in advance.
+    where that was done in advance. `fetch_next` and `loop_order` are those of a configuration.
     """
 
     rows: Filtering
@@ -42,6 +42,8 @@ class Plan:
     pads: tuple[int, int]
     together: int
     piece: int
+    fetch_next: bool = True
+    loop_order: int = 0
 
     @property
     def products(self) -> int:
@@ -72,6 +74,13 @@ class Plan:
 
 # Channels that are made at a time, as convolution.h has them.
 PANEL = 32
+# The loops in which an image is transformed: over blocks of channels, and over tiles.
+OVER_BLOCKS = "for (i64 b = 0; place != held && b < DEPTH / BLOCK; b++)"
+OVER_TILES = "for (i64 tile = 0; tile < count; tile++)"
+TILES_FIRST = (
+    "for (i64 tile = 0; place != held && tile < count; tile++)",
+    "for (i64 b = 0; b < DEPTH / BLOCK; b++)",
+)
 # Elements of a line of the cache. As powers of two lines apart fall on the same places of the first
 # cache, odd numbers of them are.
 LINE = 16
@@ -113,6 +122,9 @@ def minimal_text(
     }
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(end))
+    outer, inner = TILES_FIRST if plan.loop_order else (OVER_BLOCKS, OVER_TILES)
+    loops = loops.replace("OUTER", outer).replace("INNER", inner)
+    loops = loops.replace("FETCHED", "PREPARED" if plan.fetch_next else "0")
     loops = loops.replace("MORE", told_more(more, "to"))
     loops = loops.replace("SIZES", ", ".join(_sizes(plan)))
     return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
@@ -128,14 +140,14 @@ def told_more(more: Sequence[int], place: str) -> str:
 
 def _sizes(plan: Plan) -> list[str]:
     """Return what tells the sizes of images: numbers, or extents of loops."""
-    found = []
+    definitions = []
     for size, name in (
         *zip(plan.image, ("HEIGHT_IN", "WIDTH_IN"), strict=True),
         *zip(plan.result, ("HEIGHT_OUT", "WIDTH_OUT"), strict=True),
     ):
         told = f"c->extent[{1 + plan.free.index(size)}]" if isinstance(size, str) else str(size)
-        found.append(f"{name} = {told}")
-    return found
+        definitions.append(f"{name} = {told}")
+    return definitions
 
 
 @cache
@@ -154,9 +166,9 @@ def _transform(which: str, p: Plan) -> str:
     added to `sound`, which is 0 as long as all is finite.
     """
     pick: dict[str, Callable[[Filtering], Matrix]] = {
-        "filters": lambda one: one.filters,
-        "image": lambda one: one.image,
-        "back": lambda one: one.back,
+        "filters": lambda filtering: filtering.filters,
+        "image": lambda filtering: filtering.image,
+        "back": lambda filtering: filtering.back,
     }
     left, right = pick[which](p.rows), pick[which](p.columns)
     down, across = len(left[0]), len(right[0])
@@ -199,21 +211,21 @@ def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list
     lines: list[str] = []
     columns = [tuple(row[at] for row in matrix) for at in range(len(matrix[0]))]
     named: list[tuple[str, tuple[Fraction, ...]]] = []
-    left = list(range(len(columns)))
-    while left:
-        at = left.pop(0)
-        other = next((b for b in left if _are_opposite(columns[at], columns[b])), None)
+    untaken = list(range(len(columns)))
+    while untaken:
+        at = untaken.pop(0)
+        other = next((b for b in untaken if _are_opposite(columns[at], columns[b])), None)
         if other is None:
             named.append((f"{name}{at}", columns[at]))
             continue
-        left.remove(other)
+        untaken.remove(other)
         for plus, word in ((True, "s"), (False, "d")):
-            own = tuple(
+            terms = tuple(
                 a if (a == b) == plus else Fraction(0)
                 for a, b in zip(columns[at], columns[other], strict=True)
             )
             lines.append(f"const VEC_32 {name}{word}{at} = {name}{at} {'-+'[plus]} {name}{other};")
-            named.append((f"{name}{word}{at}", own))
+            named.append((f"{name}{word}{at}", terms))
     rows = [[(text, column[i]) for text, column in named] for i in range(len(matrix))]
     done: set[int] = set()
     for i, row in enumerate(rows):
@@ -268,13 +280,13 @@ def _sum(terms: Sequence[tuple[str, Fraction]]) -> str:
     kept.sort(key=lambda term: (abs(term[1]) != 1, term[1] < 0))
     assert kept
     text, factor = kept[0]
-    found = text if factor == 1 else f"SET_32({_literal(factor)}) * {text}"
+    sum_text = text if factor == 1 else f"SET_32({_literal(factor)}) * {text}"
     for text, factor in kept[1:]:
         if abs(factor) == 1:
-            found = f"{found} {'+' if factor > 0 else '-'} {text}"
+            sum_text = f"{sum_text} {'+' if factor > 0 else '-'} {text}"
         else:
-            found = f"FMA_VEC_32(SET_32({_literal(factor)}), {text}, {found})"
-    return found
+            sum_text = f"FMA_VEC_32(SET_32({_literal(factor)}), {text}, {sum_text})"
+    return sum_text
 
 
 def _literal(number: Fraction) -> str:

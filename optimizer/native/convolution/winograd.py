@@ -59,45 +59,50 @@ def filtering(outputs: int, taps: int) -> Filtering:
     """
     count = outputs + taps - 2
     if min(outputs, taps) == 1:
-        found = _plain(outputs, taps)
+        result = _plain(outputs, taps)
     elif count in POINTS:
-        found = _interpolated(outputs, taps, POINTS[count])
+        result = _interpolated(outputs, taps, POINTS[count])
     else:
         raise ValueError(f"no {count} points to filter by")
-    prove(found)
-    return found
+    prove(result)
+    return result
 
 
-def prove(found: Filtering) -> None:
+def prove(filtering: Filtering) -> None:
     """Raise ValueError unless sum_l back[i, l] filters[l, j] image[l, m] is m == i + j, exactly."""
-    span = range(found.products)
-    for i in range(found.outputs):
-        for j in range(found.taps):
+    span = range(filtering.products)
+    for i in range(filtering.outputs):
+        for j in range(filtering.taps):
             for m in span:
                 terms = (
-                    found.back[i][at] * found.filters[at][j] * found.image[at][m] for at in span
+                    filtering.back[i][k] * filtering.filters[k][j] * filtering.image[k][m]
+                    for k in span
                 )
                 if sum(terms) != (m == i + j):
-                    raise ValueError(f"F({found.outputs}, {found.taps}) filters something else")
+                    raise ValueError(
+                        f"F({filtering.outputs}, {filtering.taps}) filters something else"
+                    )
 
 
 def transformed(weights: np.ndarray, rows: Filtering, columns: Filtering) -> np.ndarray:
     """Transform filters [..., rows.taps, columns.taps]; float64 [..., products, products]."""
     left, right = (
-        np.array([[float(number) for number in row] for row in one.filters])
-        for one in (rows, columns)
+        np.array([[float(number) for number in row] for row in filtering.filters])
+        for filtering in (rows, columns)
     )
     made: np.ndarray = left @ weights.astype(np.float64) @ right.T
     return made
 
 
 def _interpolated(outputs: int, taps: int, points: Sequence[Fraction]) -> Filtering:
-    one, nothing = Fraction(1), Fraction(0)
+    unity, nothing = Fraction(1), Fraction(0)
     count = len(points) + 1
-    apart = [_product(p - q for q in points if q != p) for p in points]
-    back = [[p**i for p in points] + [one if i == outputs - 1 else nothing] for i in range(outputs)]
-    filters = [[p**j / d for j in range(taps)] for p, d in zip(points, apart, strict=True)]
-    filters.append([nothing] * (taps - 1) + [one])
+    differences = [_product(p - q for q in points if q != p) for p in points]
+    back = [
+        [p**i for p in points] + [unity if i == outputs - 1 else nothing] for i in range(outputs)
+    ]
+    filters = [[p**j / d for j in range(taps)] for p, d in zip(points, differences, strict=True)]
+    filters.append([nothing] * (taps - 1) + [unity])
     image = [_polynomial([q for q in points if q != p], count) for p in points]
     image.append(_polynomial(points, count))
     return Filtering(outputs, taps, *map(_frozen, (back, filters, image)))
@@ -105,28 +110,30 @@ def _interpolated(outputs: int, taps: int, points: Sequence[Fraction]) -> Filter
 
 def _plain(outputs: int, taps: int) -> Filtering:
     """F(1, k) and F(r, 1), which save nothing: an axis that is left as it is."""
-    one, nothing = Fraction(1), Fraction(0)
+    unity, nothing = Fraction(1), Fraction(0)
     count = outputs + taps - 1
-    unit = [[one if i == j else nothing for j in range(count)] for i in range(count)]
-    ones = [[one] for _ in range(count)]
-    back = unit if taps == 1 else [[one] * count]
+    unit = [[unity if i == j else nothing for j in range(count)] for i in range(count)]
+    ones = [[unity] for _ in range(count)]
+    back = unit if taps == 1 else [[unity] * count]
     return Filtering(outputs, taps, *map(_frozen, (back, ones if taps == 1 else unit, unit)))
 
 
 def _polynomial(roots: Sequence[Fraction], size: int) -> list[Fraction]:
     """Return the coefficients of the product of (x - root), ascending, filled up with zeros."""
-    found = [Fraction(1)]
+    coefficients = [Fraction(1)]
     for root in roots:
-        shifted = [Fraction(0), *found]
-        found = [a - root * b for a, b in zip(shifted, [*found, Fraction(0)], strict=True)]
-    return [*found, *([Fraction(0)] * (size - len(found)))]
+        shifted = [Fraction(0), *coefficients]
+        coefficients = [
+            a - root * b for a, b in zip(shifted, [*coefficients, Fraction(0)], strict=True)
+        ]
+    return [*coefficients, *([Fraction(0)] * (size - len(coefficients)))]
 
 
 def _product(factors: object) -> Fraction:
-    found = Fraction(1)
+    product = Fraction(1)
     for factor in factors:  # type: ignore[attr-defined]
-        found *= factor
-    return found
+        product *= factor
+    return product
 
 
 def _frozen(rows: Sequence[Sequence[Fraction]]) -> Matrix:

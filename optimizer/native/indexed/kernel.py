@@ -22,11 +22,10 @@ from ..loops.lower import (
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from .rows import Gather, Scatter, gather_of, scatter_of
 from .text import ScatterText
@@ -40,21 +39,21 @@ VIEWS = frozenset({"Unsqueeze", "Expand", "Identity"})
 def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find scatters of rows with what is computed for them alone, no two with a common node."""
     graph = meanings.graph
-    left = set(allowed)
-    found: list[RegionKernel] = []
+    free = set(allowed)
+    scatters: list[RegionKernel] = []
     for number in reversed(graph.order()):
-        if number not in left:
+        if number not in free:
             continue
         try:
             scatter = scatter_of(meanings, number)
-            if not left.issuperset(scatter.nodes):
+            if not free.issuperset(scatter.nodes):
                 continue
-            grown = _grown(meanings, scatter, left)
+            grown = _grown(meanings, scatter, free)
         except LoweringError:
             continue
-        left -= set(grown.region.nodes)
-        found.append(grown)
-    return found[::-1]
+        free -= set(grown.region.nodes)
+        scatters.append(grown)
+    return scatters[::-1]
 
 
 def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKernel:
@@ -65,7 +64,7 @@ def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKer
     gathers: list[Gather] = []
     refused: set[int] = set()
     while len(computed) + len(gathers) < MOST_NODES:
-        inside = {*scatter.nodes, *computed, *(one.node for one in gathers)}
+        inside = {*scatter.nodes, *computed, *(gather.node for gather in gathers)}
         read = {v for n in computed for v in graph.nodes[n].inputs} | {scatter.updates}
         makers = {graph.producer[value] for value in read if value in graph.producer}
         open_ = sorted((makers & allowed) - inside - refused)
@@ -110,7 +109,7 @@ def _lowered(
 ) -> RegionKernel:
     graph = meanings.graph
     order = {number: at for at, number in enumerate(graph.order())}
-    gathered = {graph.nodes[one.node].outputs[0]: one for one in gathers}
+    gathered = {graph.nodes[gather.node].outputs[0]: gather for gather in gathers}
     computed = tuple(sorted(computed, key=order.__getitem__))
     moved = meanings.shape(scatter.updates)
     axes = tuple(axis for axis, size in enumerate(moved) if size != 1)
@@ -128,7 +127,7 @@ def _lowered(
         if access.value in gathered and access.map[scatter.axis].single != updating:
             raise LoweringError("a row that is gathered for several updates")
 
-    sizes = [(one.map, meanings.shape(one.value)) for one in cells.accesses]
+    sizes = [(access.map, meanings.shape(access.value)) for access in cells.accesses]
     groups = merged(extents, {updating}, [*sizes, (places, moved)])
     target = meanings.shape(scatter.target)
     ends = scatter.axis + scatter.parts
@@ -140,9 +139,9 @@ def _lowered(
         *places[scatter.axis + 1 :],
     )
     tables = {}
-    for value, one in gathered.items():
+    for value, gather in gathered.items():
         tables[value] = len(extents)
-        extents.append(meanings.shape(one.table)[scatter.axis])
+        extents.append(meanings.shape(gather.table)[scatter.axis])
     groups = Groups((*groups.of, *range(groups.count, groups.count + len(extents) - len(axes))))
     if len(extents) > MOST_LOOPS or max(len(target), len(moved)) > MOST_AXES:
         raise LoweringError("too many loops")
@@ -155,16 +154,16 @@ def _lowered(
         for axis in range(len(named_rows))
     )
     indices = [Access(scatter.indices, named_by, graph.dtype(scatter.indices) or "")]
-    for one in gathered.values():
-        indices.append(Access(one.indices, (loop(updating),), graph.dtype(one.indices) or ""))
+    for lookup in gathered.values():
+        indices.append(Access(lookup.indices, (loop(updating),), graph.dtype(lookup.indices) or ""))
     read = []
     for access in cells.accesses:
-        own = gathered.get(access.value)
-        table = access.value if own is None else own.table
+        gather_of_table = gathered.get(access.value)
+        table = access.value if gather_of_table is None else gather_of_table.table
         read.append(Access(table, access.map, access.dtype))
     fill = meanings.uniform(scatter.target)
     accesses = (*read, *indices)
-    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    inputs = tuple(dict.fromkeys(access.value for access in accesses))
     if fill is None:
         inputs = tuple(dict.fromkeys((*inputs, scatter.target)))
     if len(inputs) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
@@ -179,24 +178,19 @@ def _lowered(
         tuple(gathered.values()),
         tuple(tables.values()),
         tuple(gathered),
-        tuple(inputs.index(one.value) for one in accesses),
-        tuple(one.dtype for one in indices),
+        tuple(inputs.index(access.value) for access in accesses),
+        tuple(index.dtype for index in indices),
         None if fill is not None else inputs.index(scatter.target),
         0.0 if fill is None else fill,
     )
-    shapes = Shapes(
-        tuple((graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        tuple(extents),
-        groups,
-        ((target, made),),
+    shapes = shapes_of(
+        meanings, inputs, tuple(extents), ((target, made),), accesses=accesses, groups=groups
     )
-    check(shapes)
-    nodes = {*scatter.nodes, *computed, *(one.node for one in gathered.values())}
+    nodes = {*scatter.nodes, *computed, *(gather.node for gather in gathered.values())}
     ordered = tuple(sorted(nodes, key=order.__getitem__))
     outputs = graph.nodes[scatter.nodes[-1]].outputs
     drawn = [(scatter.indices, scatter.target, axis) for axis in range(scatter.axis, ends)]
-    drawn += [(one.indices, one.table, one.axis) for one in gathered.values()]
+    drawn += [(gather.indices, gather.table, gather.axis) for gather in gathered.values()]
     kernel = Kernel(
         "",
         label([graph.nodes[number].op_type for number in ordered]),

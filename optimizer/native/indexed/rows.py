@@ -64,10 +64,10 @@ def scatter_of(meanings: Meanings, number: int) -> Scatter:
     if any(graph.dtype(value) != "float32" for value in (target, updates, made)):
         raise LoweringError("a scatter of other numbers than float32")
     rows = _by_elements if node.op_type == "ScatterElements" else _by_places
-    found = rows(meanings, number, Scatter((number,), target, indices, updates, 0, reduction))
-    if graph.dtype(found.indices) not in INDICES:
+    scatter = rows(meanings, number, Scatter((number,), target, indices, updates, 0, reduction))
+    if graph.dtype(scatter.indices) not in INDICES:
         raise LoweringError("indices of another type")
-    return found
+    return scatter
 
 
 def gather_of(meanings: Meanings, number: int, rank: int, axis: int) -> Gather:
@@ -100,28 +100,28 @@ def separate_indices(graph: Graph) -> None:
             user
             for user in readers
             if graph.nodes[user].operator in SCATTERS
-            and [at for at, one in enumerate(graph.nodes[user].inputs) if one == value] == [1]
+            and [at for at, input_ in enumerate(graph.nodes[user].inputs) if input_ == value] == [1]
         ]
         for user in scattering[0 if len(scattering) < len(readers) else 1 :]:
             reader = graph.nodes[user]
             copied = graph.new_value(graph.names[value], graph.types.get(value))
             graph.add_node(replace(node, outputs=(copied,), name="", proto=None))
             graph.remove_node(user)
-            inputs = tuple(copied if one == value else one for one in reader.inputs)
+            inputs = tuple(copied if input_ == value else input_ for input_ in reader.inputs)
             graph.put_node(user, replace(reader, inputs=inputs, proto=None))
 
 
-def _by_elements(meanings: Meanings, number: int, found: Scatter) -> Scatter:
+def _by_elements(meanings: Meanings, number: int, scatter: Scatter) -> Scatter:
     graph = meanings.graph
-    shape, moved = meanings.shape(found.target), meanings.shape(found.updates)
+    shape, moved = meanings.shape(scatter.target), meanings.shape(scatter.updates)
     axis = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
     axis %= max(1, len(shape))
-    told = meanings.shape(found.indices)
+    told = meanings.shape(scatter.indices)
     if told != moved or len(moved) != len(shape):
         raise LoweringError("indices of another shape than what they place")
     if _without(shape, axis) != _without(moved, axis):
         raise LoweringError("updates of parts of rows")
-    nodes, indices = found.nodes, found.indices
+    nodes, indices = scatter.nodes, scatter.indices
     maker = graph.producer.get(indices)
     if maker is not None and graph.nodes[maker].operator == "Expand":
         source = graph.nodes[maker].inputs[0]
@@ -134,17 +134,17 @@ def _by_elements(meanings: Meanings, number: int, found: Scatter) -> Scatter:
     shared = all(size == 1 for size in told[:axis])
     if not shared and told[:axis] != moved[:axis]:
         raise LoweringError("indices of some of the tables")
-    return replace(found, nodes=nodes, indices=indices, axis=axis, is_shared=shared)
+    return replace(scatter, nodes=nodes, indices=indices, axis=axis, is_shared=shared)
 
 
-def _by_places(meanings: Meanings, number: int, found: Scatter) -> Scatter:
-    shape, moved = meanings.shape(found.target), meanings.shape(found.updates)
-    told = meanings.shape(found.indices)
+def _by_places(meanings: Meanings, number: int, scatter: Scatter) -> Scatter:
+    shape, moved = meanings.shape(scatter.target), meanings.shape(scatter.updates)
+    told = meanings.shape(scatter.indices)
     if len(told) != 2 or not isinstance(told[1], int) or not 0 < told[1] <= len(shape):
         raise LoweringError("indices that aren't one list")
     if moved != (told[0], *shape[told[1] :]):
         raise LoweringError("updates of parts of rows")
-    return replace(found, parts=told[1])
+    return replace(scatter, parts=told[1])
 
 
 def _without(shape: tuple[Extent, ...], axis: int) -> tuple[Extent, ...]:

@@ -78,8 +78,8 @@ class ScatterText:
         count = len(self.cells.accesses)
         for number, access in enumerate(self.cells.accesses):
             lines.append(self._base(number, C_TYPES[access.dtype]))
-        for at, dtype in enumerate(self.index_types):
-            lines.append(self._base(count + at, f"{dtype}_t"))
+        for i, dtype in enumerate(self.index_types):
+            lines.append(self._base(count + i, f"{dtype}_t"))
         lines += [
             "  for (i64 unit = own->first; unit < own->end; unit++) {",
             "    const i64 table = unit / c->blocks, from = unit % c->blocks * c->block;",
@@ -120,13 +120,13 @@ class ScatterText:
                 f"      const i64 at{part} = indexed_row({index}{step} + {part}], {size});",
                 f"      worst |= at{part}; row = row * {size} + at{part};",
             ]
-        for at, number in enumerate(self.tables):
-            access = first + 1 + at
+        for i, number in enumerate(self.tables):
+            access = first + 1 + i
             place = f"x{access}[e * c->stride[{access}][{self.middle}]]"
             size = self._extent(self.groups.of[number])
             lines += [
-                f"      const i64 table{at} = indexed_row({place}, {size});",
-                f"      worst |= table{at};",
+                f"      const i64 table{i} = indexed_row({place}, {size});",
+                f"      worst |= table{i};",
             ]
         lines.append("      if (worst < 0) { indexed_outside(c); return; }")
         return lines
@@ -166,21 +166,21 @@ class ScatterText:
         lines += simd_loop("j", "from", "to", body, [], indent)
         return [
             *lines,
-            *("      " + "  " * at + "}" for at in reversed(range(len(self.along) - 1))),
+            *("      " + "  " * depth + "}" for depth in reversed(range(len(self.along) - 1))),
         ]
 
     def _cell(
         self,
-        one: int,
+        number: int,
         steps: Sequence[int],
         texts: dict[int, str],
         before: list[str],
         body: list[str],
     ) -> str:
         """Write what a cell needs; return how it is read."""
-        if one in texts:
-            return texts[one]
-        cell = self.cells.cells[one]
+        if number in texts:
+            return texts[number]
+        cell = self.cells.cells[number]
         if cell.access >= 0:
             step = "" if cell.row else f" + {steps[cell.access]} * j"
             text = f"*(p{cell.access}{step})"
@@ -191,9 +191,9 @@ class ScatterText:
             }
             text = expression(cell.term, "float32", reads)
         lines = before if cell.row else body
-        lines.append(f"const {local_type(cell.boolean)} c{one} = {text};")
-        texts[one] = f"c{one}"
-        return texts[one]
+        lines.append(f"const {local_type(cell.boolean)} c{number} = {text};")
+        texts[number] = f"c{number}"
+        return texts[number]
 
     def _base(self, access: int, kind: str) -> str:
         base = f"(const {kind} *)c->in[{self.operands[access]}] + c->offset[{access}]"

@@ -72,6 +72,11 @@ def loop(number: int) -> Affine:
     return Affine(((number, 1),))
 
 
+def axis_by_axis(rank: int) -> Map:
+    """Return the place that is read where the loop of each axis has its number."""
+    return tuple(map(loop, range(rank)))
+
+
 @dataclass(frozen=True)
 class Ranges:
     """The loops' extents, and the part [first, end) of the last loop that text is made for."""

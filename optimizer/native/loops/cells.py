@@ -138,14 +138,14 @@ class Cells:
         kept = [number for number in range(len(self.axes)) if number not in self.sequential]
         if sum(size != 1 for size in shape) != len(kept):
             kept = [number for number in kept if number not in self.inner]
-        left = iter(kept)
-        found: list[Affine] = []
+        loop_numbers = iter(kept)
+        place: list[Affine] = []
         for size in shape:
-            number = None if size == 1 else next(left, -1)
+            number = None if size == 1 else next(loop_numbers, -1)
             if number is not None and (number < 0 or self.ranges.extents[number] != size):
                 raise LoweringError("an output of another shape than the kernel's loops")
-            found.append(Affine() if number is None else loop(number))
-        return tuple(found)
+            place.append(Affine() if number is None else loop(number))
+        return tuple(place)
 
     def _output(self, value: int) -> int:
         place = self.natural(value)
@@ -215,21 +215,24 @@ class Cells:
             case Symbol(name):
                 return Read(f"size {name}", ())
             case Read(tensor, indices):
-                place = tuple(index_of(one, frame.known, self.ranges) for one in indices)
+                place = tuple(index_of(index, frame.known, self.ranges) for index in indices)
                 return self._read(tensor, place, frame)
             case Reduce():
                 return self._reduce(term, frame)
             case Apply(function, (left, right)) if (
                 function in _COMPARISONS and is_integer(left) and is_integer(right)
             ):
-                one, other = (index_of(t, frame.known, self.ranges) for t in (left, right))
-                return self.ranges.compare(function, one, other)
+                first, other = (index_of(t, frame.known, self.ranges) for t in (left, right))
+                return self.ranges.compare(function, first, other)
             case Apply(function, arguments):
-                found = self._quicker(
-                    Apply(function, tuple(self._resolve(one, frame) for one in arguments)), frame
+                body = self._quicker(
+                    Apply(
+                        function, tuple(self._resolve(argument, frame) for argument in arguments)
+                    ),
+                    frame,
                 )
-                shared = self._bodies.get(found)
-                return found if shared is None else Read(f"c{shared}", ())
+                shared = self._bodies.get(body)
+                return body if shared is None else Read(f"c{shared}", ())
             case Select(condition, then, otherwise):
                 chosen = self._resolve(condition, frame)
                 if isinstance(chosen, bool):
@@ -276,7 +279,7 @@ class Cells:
     def _row_of(self, term: Term) -> int | None:
         """Return the cell that a resolved term is, if it is the same all along the row."""
         operands = _operands(term)
-        if not operands or not all(self.cells[one].row for one in operands):
+        if not operands or not all(self.cells[operand].row for operand in operands):
             return None
         return self._numbered(term, boolean=False)
 
@@ -302,16 +305,16 @@ class Cells:
         if (self.ranges.first, self.ranges.end) != (0, None):
             raise LoweringError("a reduction over a row of several parts")
         known = dict(frame.known)
-        left = sorted(self.inner)
+        unbound = sorted(self.inner)
         for variable, extent in zip(term.variables, term.extents, strict=True):
             size = extent.name if isinstance(extent, Symbol) else extent
             if size == 1:
                 known[variable] = Affine()
-            elif left and self.ranges.extents[left[0]] == size:
-                known[variable] = loop(left.pop(0))
+            elif unbound and self.ranges.extents[unbound[0]] == size:
+                known[variable] = loop(unbound.pop(0))
             else:
                 raise LoweringError("a reduction over something else than the row")
-        if left or not self.region.reduced:
+        if unbound or not self.region.reduced:
             raise LoweringError("a reduction over a part of the row")
         body = self._resolve(term.body, _Frame(frame.node, frame.expansion, known))
         cell = self._numbered(body, boolean=False)
@@ -339,7 +342,7 @@ class Cells:
         if isinstance(term, Read) and term.tensor.startswith("c"):
             return int(term.tensor[1:])
         operands = tuple(sorted(set(_operands(term))))
-        cells = [self.cells[one] for one in operands]
+        cells = [self.cells[operand] for operand in operands]
         read = self._add(
             Cell(
                 term,
@@ -358,9 +361,9 @@ def _operands(term: Term) -> list[int]:
         case Read(tensor, _):
             return [int(tensor[1:])] if tensor.startswith("c") else []
         case Apply(_, arguments):
-            return [one for argument in arguments for one in _operands(argument)]
+            return [operand for argument in arguments for operand in _operands(argument)]
         case Select(condition, then, otherwise):
-            return [one for part in (condition, then, otherwise) for one in _operands(part)]
+            return [operand for part in (condition, then, otherwise) for operand in _operands(part)]
         case _:
             return []
 
@@ -368,8 +371,8 @@ def _operands(term: Term) -> list[int]:
 def _cost(term: Term) -> float:
     match term:
         case Apply(function, arguments):
-            own = SLOW_COST if function in SLOW else QUICK_COST
-            return own + sum(map(_cost, arguments))
+            operator_cost = SLOW_COST if function in SLOW else QUICK_COST
+            return operator_cost + sum(map(_cost, arguments))
         case Select(condition, then, otherwise):
             return QUICK_COST + _cost(condition) + _cost(then) + _cost(otherwise)
         case _:

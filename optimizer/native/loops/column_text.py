@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ...codegen.expressions import expression
 from ...codegen.vector_loops import IDENTITY, combine, simd_loop
+from ..configurations.loop_configuration import ColumnConfiguration
 from .cells import SLOW_COST, Cells
 from .elements import C_TYPES, stored
 from .row_text import Writer, local_type
@@ -20,12 +21,10 @@ from .row_text import Writer, local_type
 FEW_ROWS, FEW_CELLS = 8, 160
 # Columns whose number is known and that are never divided: their loops have known ends.
 SHORT = 256
-# Columns of a unit at most.
-MOST_COLUMNS, MOST_COLUMNS_OF_FEW = 1024, 4096
+# Columns of a unit at most where their rows are few.
+MOST_COLUMNS_OF_FEW = 4096
 # Rows that are added up in float32.
 ROWS_OF_TILE = 64
-# Rows that are added up side by side.
-ROWS_AT_ONCE = 4
 _ADDED = frozenset({"sum", "prod"})
 
 
@@ -34,6 +33,7 @@ class ColumnWriter(Writer):
     """Writes such a function; `reduced` is the merged loop that is reduced, and not the last."""
 
     reduced: int = -1
+    column_configuration: ColumnConfiguration = field(default_factory=ColumnConfiguration)
     _texts: dict[tuple[int, int], str] = field(default_factory=dict)
     _body: list[str] = field(default_factory=list)
     _stored: list[int] = field(default_factory=list)
@@ -53,6 +53,11 @@ class ColumnWriter(Writer):
         return count if count is not None and 0 < count <= most else None
 
     @property
+    def least_kept(self) -> int:
+        """What a cell costs at least that is kept."""
+        return self.column_configuration.kept
+
+    @property
     def arranges(self) -> tuple[int, int, int, int, int]:
         """What arrange_columns of operators.h asks: the reduced loop, arrays, kept rows, sizes."""
         if self.rows is not None:
@@ -62,7 +67,7 @@ class ColumnWriter(Writer):
             self.reduced,
             self._arrays,
             len(self.kept),
-            MOST_COLUMNS * (-1 if passes else 1),
+            self.column_configuration.block * (-1 if passes else 1),
             int(self._is_short),
         )
 
@@ -219,9 +224,10 @@ class ColumnWriter(Writer):
             first, end, indent = "tile", "stop", "      "
             lines.append(f"      const i64 stop = LEAST(tile + {ROWS_OF_TILE}, {rows});")
         lines.append(f"{indent}i64 r = {first};")
-        if quick and folded:
-            lines.append(f"{indent}for (; r + {ROWS_AT_ONCE} <= {end}; r += {ROWS_AT_ONCE}) {{")
-            body = self._rows_of(stage, roots, folded, ROWS_AT_ONCE)
+        at_once = self.column_configuration.unroll
+        if quick and folded and at_once > 1:
+            lines.append(f"{indent}for (; r + {at_once} <= {end}; r += {at_once}) {{")
+            body = self._rows_of(stage, roots, folded, at_once)
             lines += [*self._loop_over_columns(body, f"{indent}  "), f"{indent}}}"]
         lines.append(f"{indent}for (; r < {end}; r++) {{")
         body = self._rows_of(stage, roots, folded, 1)

@@ -76,7 +76,9 @@ def _integer(term: Term, dtype: str, named: Mapping[str, str | None]) -> Term:
                 condition, _integer(then, dtype, named), _integer(otherwise, dtype, named)
             )
         case Apply("max" | "min" as function, arguments):
-            return Apply(function, tuple(_integer(one, dtype, named) for one in arguments))
+            return Apply(
+                function, tuple(_integer(argument, dtype, named) for argument in arguments)
+            )
         case Read(tensor, _) if named.get(tensor) in (dtype, "bool"):
             return term
         case bool() | int():

@@ -96,10 +96,10 @@ class Meanings:
                 self._expanded[number] = self._expand(number)
             except (LoweringError, ShapeError) as error:
                 self._expanded[number] = str(error)
-        found = self._expanded[number]
-        if isinstance(found, str):
-            raise LoweringError(found)
-        return found
+        expanded = self._expanded[number]
+        if isinstance(expanded, str):
+            raise LoweringError(expanded)
+        return expanded
 
     def has(self, number: int) -> bool:
         """Tell whether a kernel may contain a node."""

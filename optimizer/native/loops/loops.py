@@ -22,7 +22,7 @@ class Groups:
 
     def loops(self, group: int) -> tuple[int, ...]:
         """Give the loops that one is merged of."""
-        return tuple(number for number, own in enumerate(self.of) if own == group)
+        return tuple(number for number, loop_group in enumerate(self.of) if loop_group == group)
 
 
 def merged(
@@ -39,8 +39,8 @@ def merged(
     of = [0]
     for number in range(1, len(extents)):
         as_one = all(_as_one(place, sizes, number, extents[number]) for place, sizes in known)
-        apart = (number in reduced) != (number - 1 in reduced) or not as_one
-        of.append(of[-1] + (1 if apart else 0))
+        divides = (number in reduced) != (number - 1 in reduced) or not as_one
+        of.append(of[-1] + (1 if divides else 0))
     if len({of[number] for number in reduced}) > 1:
         raise LoweringError("a row that doesn't lie side by side")
     return Groups(tuple(of))
@@ -52,15 +52,15 @@ def _as_one(place: Map, sizes: Sequence[Extent], second: int, extent: Extent) ->
     The second one must run along its whole axis: a slice from 0 on leaves a gap behind each row.
     """
     first = second - 1
-    at = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
-    if not at:
+    axes = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
+    if not axes:
         return True
     return (
-        len(at) == 2
-        and all(size == 1 for size in sizes[at[0] + 1 : at[1]])
-        and place[at[0]].single == first
-        and place[at[1]].single == second
-        and sizes[at[1]] == extent
+        len(axes) == 2
+        and all(size == 1 for size in sizes[axes[0] + 1 : axes[1]])
+        and place[axes[0]].single == first
+        and place[axes[1]].single == second
+        and sizes[axes[1]] == extent
     )
 
 

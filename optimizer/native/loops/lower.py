@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,8 +14,15 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import TensorType
 from ..configurations.attention_configuration import ChosenAttention
 from ..configurations.convolution_configuration import ChosenConvolution
+from ..configurations.loop_configuration import (
+    CellConfiguration,
+    ChosenLoops,
+    ColumnConfiguration,
+    LoopConfiguration,
+    RowConfiguration,
+)
+from ..configurations.pair_configuration import ChosenPair
 from ..configurations.product_configuration import Chosen
-from ..configurations.row_configuration import ChosenRows, RowConfiguration
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
@@ -55,7 +62,7 @@ _CONVERSION = re.compile(r"\b(rounded_b?float16|saturated)_32\(")
 _BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
 
 
-ChosenConfiguration = Chosen | ChosenConvolution | ChosenAttention | ChosenRows
+ChosenConfiguration = Chosen | ChosenConvolution | ChosenAttention | ChosenLoops | ChosenPair
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,11 @@ class Kernel:
     drawn: tuple[tuple[int, int, int], ...] = ()
     is_exact: bool = False
 
+    @property
+    def digest(self) -> int:
+        """What tells it from others, as its name does."""
+        return int(self.name.rsplit("_", 1)[1], 16)
+
 
 def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int, ...] | None:
     """Return the extents of a kernel's loops where its operands have types; None if not known."""
@@ -134,11 +146,12 @@ def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int,
 
 
 def lower_region(
-    meanings: Meanings, region: Region, configuration: RowConfiguration | None = None
+    meanings: Meanings, region: Region, configuration: LoopConfiguration | None = None
 ) -> Kernel:
     """Return the kernel of a region; raise LoweringError with why there is none.
 
-    A `configuration` is for one that reduces along rows.
+    A `configuration` is for one that reduces along rows, over columns, or nothing; of another it
+    makes no difference.
     """
     axes = tuple(axis for axis, size in enumerate(region.space) if size != 1)
     if not axes or len(axes) > MOST_LOOPS or len(region.space) > MOST_AXES:
@@ -161,24 +174,26 @@ def lower_region(
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
     made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
-    configuration = configuration or RowConfiguration()
-    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made, configuration)
+    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    row, column, cell = RowConfiguration(), ColumnConfiguration(), CellConfiguration()
+    match configuration:
+        case RowConfiguration():
+            row = configuration
+        case ColumnConfiguration():
+            column = configuration
+        case CellConfiguration():
+            cell = configuration
     columns = None
     if reduced and len(extents) - 1 not in reduced:
         if HALVES.intersection((*made, *(one.dtype for one in accesses))):
             raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
-    writer = columns or Writer(*what)
+        columns.column_configuration = column
+    writer = columns or Writer(*what, row_configuration=row, cell_configuration=cell)
     text = writer.text()
-    shapes = Shapes(
-        tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        extents,
-        groups,
-        outputs,
-        made,
+    shapes = shapes_of(
+        meanings, inputs, extents, outputs, accesses=accesses, groups=groups, made=made
     )
-    check(shapes)
     cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
     operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
     return named(
@@ -200,8 +215,8 @@ def lower_region(
     )
 
 
-def reconfigured(meanings: Meanings, region: Region, chosen: ChosenRows) -> Kernel:
-    """Return the kernel of a region that reduces along rows in another configuration."""
+def reconfigured(meanings: Meanings, region: Region, chosen: ChosenLoops) -> Kernel:
+    """Return the kernel of a region of loops in another configuration."""
     kernel = lower_region(meanings, region, chosen.configuration)
     return replace(kernel, configuration=chosen)
 
@@ -260,6 +275,32 @@ def _renamed(shapes: Shapes) -> Shapes:
         extents=tuple(map(new, shapes.extents)),
         outputs=tuple((tuple(map(new, shape)), place) for shape, place in shapes.outputs),
     )
+
+
+def shapes_of(
+    meanings: Meanings,
+    inputs: Sequence[int],
+    extents: tuple[Extent, ...],
+    outputs: tuple[tuple[tuple[Extent, ...], Map], ...],
+    *,
+    accesses: Iterable[Access] = (),
+    groups: Groups | None = None,
+    made: tuple[str, ...] = (),
+) -> Shapes:
+    """Return how operands are checked and read; `groups` are loops one by one unless given.
+
+    `accesses` are to operands among `inputs`. Raises LoweringError as `check` does.
+    """
+    shapes = Shapes(
+        tuple((meanings.graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
+        tuple((inputs.index(access.value), access.map) for access in accesses),
+        extents,
+        Groups(tuple(range(len(extents)))) if groups is None else groups,
+        outputs,
+        made,
+    )
+    check(shapes)
+    return shapes
 
 
 def check(shapes: Shapes) -> None:

@@ -35,8 +35,8 @@ def folded_axes(expansion: Expansion) -> set[int]:
     given = expansion.inputs[0]
     reductions = [
         reduction
-        for one in (*expansion.locals, *expansion.outputs)
-        for reduction in parts_of(one.value)
+        for definition in (*expansion.locals, *expansion.outputs)
+        for reduction in parts_of(definition.value)
         if isinstance(reduction, Reduce)
     ]
     return {
@@ -61,25 +61,5 @@ def parts_of(term: Term) -> Iterator[Term]:
             inside = (term.body,)
         case _:
             return
-    for one in inside:
-        yield from parts_of(one)
-
-
-def ones_in(shape: tuple[Extent, ...], space: tuple[Extent, ...]) -> Rows:
-    """Return the axes of a space that a row has one element in; none for no such shape."""
-    if len(shape) != len(space):
-        return NO_ROWS
-    missing = [axis for axis, size in enumerate(space) if size != 1 and shape[axis] == 1]
-    if not missing:
-        return NO_ROWS
-    first, last = missing[0], missing[-1]
-    if all(size == 1 for size in space[last + 1 :]):
-        last = len(space) - 1
-    rows = Rows(last + 1 - first, len(space) - 1 - last)
-    return rows if is_row(shape, space, rows) else NO_ROWS
-
-
-def is_row(shape: tuple[Extent, ...], space: tuple[Extent, ...], rows: Rows) -> bool:
-    """Tell whether a shape has one element for each row of a space."""
-    end = len(space) - rows.behind
-    return shape == (*space[: end - rows.reduced], *([1] * rows.reduced), *space[end:])
+    for part in inside:
+        yield from parts_of(part)

@@ -27,12 +27,13 @@ def expanded_reshape(
     if kept == 0 or any(isinstance(size, str) for size in rest):
         return None
     values: dict[int, object] = {1: list(target[kept:])}
-    found = spec.expand([rest, (len(target) - kept,)], attributes, values=values, outputs=1)
-    (definition,) = found.outputs
-    free = tuple(Variable("kept", at) for at in range(kept))
+    expansion = spec.expand([rest, (len(target) - kept,)], attributes, values=values, outputs=1)
+    (definition,) = expansion.outputs
+    free = tuple(Variable("kept", i) for i in range(kept))
     sizes = tuple(Symbol(size) if isinstance(size, str) else size for size in shape[:kept])
     inputs = tuple(
-        None if one is None else replace(one, shape=(*sizes, *one.shape)) for one in found.inputs
+        None if input_ is None else replace(input_, shape=(*sizes, *input_.shape))
+        for input_ in expansion.inputs
     )
     changed = Definition(
         definition.name,
@@ -42,7 +43,7 @@ def expanded_reshape(
         definition.type,
         definition.like,
     )
-    return replace(found, inputs=inputs, outputs=(changed,))
+    return replace(expansion, inputs=inputs, outputs=(changed,))
 
 
 def _kept(shape: Sequence[Extent], target: Sequence[int], takes_zero: bool) -> int:
@@ -61,8 +62,8 @@ def _behind(term: Term, free: tuple[Variable, ...]) -> Term:
         case Read(tensor, indices):
             return Read(tensor, (*free, *indices))
         case Apply(function, arguments):
-            return Apply(function, tuple(_behind(one, free) for one in arguments))
-        case Select(condition, one, other):
-            return Select(_behind(condition, free), _behind(one, free), _behind(other, free))
+            return Apply(function, tuple(_behind(argument, free) for argument in arguments))
+        case Select(condition, then, other):
+            return Select(_behind(condition, free), _behind(then, free), _behind(other, free))
         case _:
             return term

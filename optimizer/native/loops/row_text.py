@@ -15,16 +15,18 @@ from dataclasses import dataclass, field, replace
 from ....catalog.operators.terms import Read
 from ...codegen.expressions import LoweringError, Reduction, expression
 from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
-from ..configurations.row_configuration import RowConfiguration
+from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
 from .affine import Extent
 from .cells import SLOW_COST, Access, Cells
 from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
 
-# Cells of a row that are computed at a time, where nothing is reduced along it; fewer where they
-# are converted before and after, and lie in the first cache meanwhile.
-BLOCK, CONVERTED_BLOCK = 4096, 1024
+# Cells of a row that are computed at a time where they are converted before and after, and lie in
+# the first cache meanwhile.
+CONVERTED_BLOCK = 1024
 MOST_FOLDS = 1000
+# Numbers of a vector, the widest there is.
+LANES = 16
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Writer:
     groups: Groups
     extents: tuple[Extent, ...]
     made: Sequence[str] = ()
-    configuration: RowConfiguration = field(default_factory=RowConfiguration)
+    row_configuration: RowConfiguration = field(default_factory=RowConfiguration)
+    cell_configuration: CellConfiguration = field(default_factory=CellConfiguration)
     kept: list[int] = field(default_factory=list)
     # the outputs that kept cells lie in until these are written
     lent: dict[int, int] = field(default_factory=dict)
@@ -71,7 +74,7 @@ class Writer:
         """How many cells of a row are computed at a time, 0 where it is needed as a whole."""
         if self.reduces:
             return 0
-        return CONVERTED_BLOCK if self._converted else BLOCK
+        return CONVERTED_BLOCK if self._converted else self.cell_configuration.block
 
     @property
     def _converted(self) -> list[str]:
@@ -86,6 +89,11 @@ class Writer:
     def _is_widened(self, number: int) -> bool:
         """Tell whether an access reads numbers along a row that are converted first."""
         return self.accesses[number].dtype in HALVES and self.steps[number] != 0
+
+    @property
+    def least_kept(self) -> int:
+        """What a cell costs at least that is kept."""
+        return self.row_configuration.kept
 
     @property
     def reduces(self) -> bool:
@@ -108,8 +116,8 @@ class Writer:
             ]
         else:
             lines += [
-                f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {BLOCK};",
-                f"    const i64 to = c->blocks > 1 ? LEAST(from + {BLOCK}, inner) : inner;",
+                f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {self.block};",
+                f"    const i64 to = c->blocks > 1 ? LEAST(from + {self.block}, inner) : inner;",
             ]
         lines += ["    i64 rest = row;"] if outer > 1 else []
         for group in reversed(range(outer)):
@@ -222,7 +230,7 @@ class Writer:
             cell = cells.cells[one]
             if cell.row:
                 return
-            if one in earlier and (cell.cost >= self.configuration.kept or one in cells.outputs):
+            if one in earlier and (cell.cost >= self.least_kept or one in cells.outputs):
                 if one not in kept and not (one in cells.outputs and cell.level < stage):
                     kept.append(one)
                 last[one] = stage
@@ -301,7 +309,7 @@ class Writer:
         if not body and not folds:
             return []
         if not folds:
-            return simd_loop("j", "from", "to", body, [], "    ")
+            return self._over_cells("from", "to", body)
         lines = []
         for fold in folds:
             kind = "double" if fold.reduction.kind in ("sum", "prod") else "float"
@@ -310,9 +318,15 @@ class Writer:
             "    for (i64 start = from; start < to; start += TILE) {",
             "      const i64 stop = LEAST(start + TILE, to);",
         ]
-        apart = cost < SLOW_COST and self.configuration.streams > 1
+        apart = cost < SLOW_COST and self.row_configuration.streams > 1
         lines += self._streams(body, folds) if apart else self._stream(body, folds)
         return [*lines, "    }"]
+
+    def _over_cells(self, first: str, end: str, body: Sequence[str]) -> list[str]:
+        """Return a loop over cells that nothing is reduced of."""
+        vectors = 1 if self.reduces else self.cell_configuration.unroll
+        lanes = LANES * vectors if vectors > 1 else 0
+        return simd_loop("j", first, end, body, [], "    ", lanes)
 
     def _stream(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
         lines = [f"      {fold.declare()}" for fold in folds]
@@ -321,7 +335,7 @@ class Writer:
 
     def _streams(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
         """Return a loop over several parts of a tile at once: sums don't wait for each other."""
-        streams = self.configuration.streams
+        streams = self.row_configuration.streams
         lines = [f"      const i64 part = (stop - start) / {16 * streams} * 16;"]
         all_folds = [[_of_part(fold, part) for fold in folds] for part in range(streams)]
         every = [fold for part in all_folds for fold in part]
@@ -361,7 +375,7 @@ class Writer:
         lines += [f"    const i64 stop = {stop};"]
         used = [self.accesses.index(access) for access in cells.accesses]
         lines += self._widened(used, "start", "stop")
-        return [*lines, *simd_loop("j", "start", "stop", body, [], "    "), "    }"]
+        return [*lines, *self._over_cells("start", "stop", body), "    }"]
 
     # ---------------------------------------------------------------------------------- cells
 

@@ -17,19 +17,17 @@ from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..configurations.product_configuration import Chosen, ProductConfiguration
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent
+from ..loops.affine import Extent, axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
 from ..loops.lower import (
     MOST_AXES,
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from .panels import PANEL, Likeness, Panels, fits_half, pairs_of
 from .text import EACH, HALVES, SEVEN, TILES, product_text
@@ -73,7 +71,7 @@ class Matrix:
 
 def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find products that one kernel computes with what follows, no two with a common node."""
-    found: list[RegionKernel] = []
+    product_kernels: list[RegionKernel] = []
     taken: set[int] = set()
     position = {number: at for at, number in enumerate(meanings.graph.order())}
     for number in position:
@@ -84,26 +82,26 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]
             continue
         for behind in growths(meanings, number, set(allowed) - taken, position):
             try:
-                one = _lowered(meanings, number, matrix, behind, position)
+                lowered = _lowered(meanings, number, matrix, behind, position)
             except LoweringError:
                 continue
-            taken |= set(one.region.nodes)
-            found.append(one)
+            taken |= set(lowered.region.nodes)
+            product_kernels.append(lowered)
             break
-    return found
+    return product_kernels
 
 
 def formed(
-    meanings: Meanings, found: Iterable[RegionKernel], forms: Iterable[str]
+    meanings: Meanings, region_kernels: Iterable[RegionKernel], forms: Iterable[str]
 ) -> list[RegionKernel]:
     """Return kernels of other forms, of those in RANKS, for products that were found."""
     graph, forms = meanings.graph, tuple(forms)
     position = {number: at for at, number in enumerate(graph.order())}
     made: list[RegionKernel] = []
-    for one in found:
-        if one.kernel.form != EACH:
+    for region in region_kernels:
+        if region.kernel.form != EACH:
             continue
-        product, matrix, behind = _product_of(graph, one)
+        product, matrix, behind = _product_of(graph, region)
         for form in forms:
             try:
                 made.append(_lowered(meanings, product, matrix, behind, position, form))
@@ -114,7 +112,7 @@ def formed(
 
 def configured(
     meanings: Meanings,
-    one: RegionKernel,
+    region: RegionKernel,
     configurations: Iterable[ProductConfiguration],
     level: str,
 ) -> list[RegionKernel]:
@@ -122,9 +120,9 @@ def configured(
 
     Only products that are computed product by product have any.
     """
-    if one.kernel.form != EACH:
+    if region.kernel.form != EACH:
         return []
-    product, matrix, behind = _product_of(meanings.graph, one)
+    product, matrix, behind = _product_of(meanings.graph, region)
     position = {number: at for at, number in enumerate(meanings.graph.order())}
     return [
         _lowered(meanings, product, matrix, behind, position, chosen=Chosen(each, level))
@@ -132,14 +130,14 @@ def configured(
     ]
 
 
-def _product_of(graph: Graph, one: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
+def _product_of(graph: Graph, region: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
     """Return the product in a region, its matrix, and the nodes behind it."""
     product, matrix = next(
         (number, matrix)
-        for number in one.region.nodes
+        for number in region.region.nodes
         if (matrix := _matrix(graph, number)) is not None
     )
-    return product, matrix, frozenset(one.region.nodes) - matrix.nodes - {product}
+    return product, matrix, frozenset(region.region.nodes) - matrix.nodes - {product}
 
 
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
@@ -164,14 +162,14 @@ def _matrix(graph: Graph, number: int) -> Matrix | None:
             return None
     elif node.operator != "MatMul":
         return None
-    found = _constant(graph, node.inputs[1], number)
-    if found is None:
+    matrix = _constant(graph, node.inputs[1], number)
+    if matrix is None:
         return None
     if node.op_type == "Gemm" and graph.attribute(number, "transB"):
-        found = Matrix(found.value, not found.transposed, found.nodes)
-    rows, columns = graph.shape(found.value) or (0, 0)
-    depth, width = (columns, rows) if found.transposed else (rows, columns)
-    return found if int(depth) >= LEAST_DEPTH and int(width) >= LEAST_COLUMNS else None
+        matrix = Matrix(matrix.value, not matrix.transposed, matrix.nodes)
+    rows, columns = graph.shape(matrix.value) or (0, 0)
+    depth, width = (columns, rows) if matrix.transposed else (rows, columns)
+    return matrix if int(depth) >= LEAST_DEPTH and int(width) >= LEAST_COLUMNS else None
 
 
 def _constant(graph: Graph, value: int, reader: int) -> Matrix | None:
@@ -185,9 +183,11 @@ def _constant(graph: Graph, value: int, reader: int) -> Matrix | None:
     if producer is None or graph.nodes[producer].operator != "Transpose":
         return None
     (source,) = graph.nodes[producer].inputs
-    own = graph.users[value] == {reader} and not graph.is_pinned(value)
+    is_read_here = graph.users[value] == {reader} and not graph.is_pinned(value)
     return (
-        Matrix(source, True, frozenset({producer})) if own and _is_matrix(graph, source) else None
+        Matrix(source, True, frozenset({producer}))
+        if is_read_here and _is_matrix(graph, source)
+        else None
     )
 
 
@@ -208,7 +208,7 @@ def growths(
     graph = meanings.graph
     behind: set[int] = set()
     refused: set[int] = set()
-    found: list[frozenset[int]] = [frozenset()]
+    chains: list[frozenset[int]] = [frozenset()]
     shape = meanings.graph.shape(graph.nodes[product].outputs[0])
     while shape is not None and len(behind) < MOST_BEHIND:
         inside = behind | {product}
@@ -225,8 +225,8 @@ def growths(
         shape = joined
         behind.add(number)
         if len(needed(graph, behind | {product})) == 1:
-            found.append(frozenset(behind))
-    return found[::-1]
+            chains.append(frozenset(behind))
+    return chains[::-1]
 
 
 def _joined(
@@ -237,13 +237,13 @@ def _joined(
     node = graph.nodes[number]
     if len(node.outputs) != 1 or not meanings.has(number) or not meanings.is_full(number):
         return None
-    own = graph.shape(node.outputs[0])
+    own_shape = graph.shape(node.outputs[0])
     if meanings.kind(number) == "elementwise":
-        return shape if own == shape else None
-    if node.op_type not in VIEWS or own is None or len(needed(graph, inside)) != 1:
+        return shape if own_shape == shape else None
+    if node.op_type not in VIEWS or own_shape is None or len(needed(graph, inside)) != 1:
         return None
-    several = [tuple(size for size in one if size != 1) for one in (own, shape)]
-    return own if several[0] == several[1] and own[-1:] == shape[-1:] else None
+    several = [tuple(size for size in extents if size != 1) for extents in (own_shape, shape)]
+    return own_shape if several[0] == several[1] and own_shape[-1:] == shape[-1:] else None
 
 
 def needed(graph: Graph, inside: set[int]) -> list[int]:
@@ -258,7 +258,7 @@ def needed(graph: Graph, inside: set[int]) -> list[int]:
 
 def _needs(graph: Graph, number: int, inside: set[int], position: dict[int, int]) -> bool:
     """Tell whether a node reads something that is computed outside of what is inside."""
-    first = min(position[one] for one in inside)
+    first = min(position[number] for number in inside)
     stack = [
         graph.producer[value]
         for value in graph.nodes[number].reads
@@ -266,8 +266,8 @@ def _needs(graph: Graph, number: int, inside: set[int], position: dict[int, int]
     ]
     seen = set(stack)
     while stack:
-        one = stack.pop()
-        for value in graph.nodes[one].reads:
+        reader = stack.pop()
+        for value in graph.nodes[reader].reads:
             producer = graph.producer.get(value)
             if producer in inside:
                 return True
@@ -292,12 +292,12 @@ def _lowered(
     graph = meanings.graph
     node = graph.nodes[product]
     rows, out = node.inputs[0], node.outputs[0]
-    given, own = meanings.shape(rows), meanings.shape(out)
+    given, result_shape = meanings.shape(rows), meanings.shape(out)
     stored = meanings.shape(matrix.value)
     depth, width = stored[::-1] if matrix.transposed else stored
     if graph.dtype(rows) != "float32" or len(given) < 2 or given[-1] != depth:
         raise LoweringError("no rows to multiply")
-    if given[:-1] != own[:-1] or own[-1] != width or 0 in own:
+    if given[:-1] != result_shape[:-1] or result_shape[-1] != width or 0 in result_shape:
         raise LoweringError("rows whose sizes aren't known")
     inside = {product, *behind}
     (output,) = needed(graph, inside)
@@ -309,7 +309,7 @@ def _lowered(
     extents: tuple[Extent, ...] = (*shape[:-1], width, depth)
     if len(extents) > MOST_LOOPS or max(len(shape), len(given)) > MOST_AXES:
         raise LoweringError("too many axes")
-    after = Between(meanings, chain, out, output, shape, own) if chain else None
+    after = Between(meanings, chain, out, output, shape, result_shape) if chain else None
     accesses = [] if after is None else after.loads
     panel = PANEL if chosen is None else chosen.configuration.panel
     ways: list[Panels | Likeness] = [Panels(matrix.transposed, width=panel)]
@@ -323,17 +323,11 @@ def _lowered(
     if form == TILES:
         _check_tiles(given, int(depth))
     laid = [_laid_out(meanings, matrix, how) for how in ways]
-    inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(one.value for one in accesses)]))
+    inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(access.value for access in accesses)]))
     if len(inputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-    )
-    check(shapes)
+    outputs = ((shape, axis_by_axis(len(shape))),)
+    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
     added = inputs.index(bias[0]) if bias else None
     text = product_text(extents, accesses, inputs, added, after, form)

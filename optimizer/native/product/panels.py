@@ -71,13 +71,15 @@ def alike(matrix: np.ndarray) -> np.ndarray:
     pairs, half = pairs_of(columns), depth // 2
     pieces = max(1, -(-half // DEEP))
     most = -(-half // pieces)
-    starts = [at for k in range(0, 2 * half, 2 * most) for at in (k, k + min(most, half - k // 2))]
-    found = np.zeros((len(starts), 2 * PANEL * pairs), np.float32)
-    found[:, :columns] = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
+    starts = [
+        start for k in range(0, 2 * half, 2 * most) for start in (k, k + min(most, half - k // 2))
+    ]
+    greatest = np.zeros((len(starts), 2 * PANEL * pairs), np.float32)
+    greatest[:, :columns] = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
     filled = max(columns, (2 * pairs - 1) * PANEL)
     # what lies beyond the last column is like what it is added to
-    found[:, filled:] = found[:, filled - PANEL : 2 * pairs * PANEL - PANEL]
-    quarters = found.reshape(-1, 2, pairs, 2, PANEL)
+    greatest[:, filled:] = greatest[:, filled - PANEL : 2 * pairs * PANEL - PANEL]
+    quarters = greatest.reshape(-1, 2, pairs, 2, PANEL)
     largest, least = quarters.max(axis=(1, 3)), quarters.min(axis=(1, 3))
     close = (largest <= APART * least) & (largest <= LARGEST)
     result: np.ndarray = close.all(axis=(0, 2)).astype(np.float32)

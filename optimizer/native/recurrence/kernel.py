@@ -24,11 +24,10 @@ from ..loops.lower import (
     MOST_LOOPS,
     MOST_OPERANDS,
     Kernel,
-    Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from ..regions.region_facts import MOVES, is_slow
 from .operators import LOOPS, of_operator, short_loop
@@ -43,28 +42,28 @@ MOST_ROW, MOST_HELD = 4096, 24576
 def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find loops, written out or not, with what is computed for them alone; no two overlap."""
     graph = meanings.graph
-    left = set(allowed)
-    found: list[RegionKernel] = []
+    free = set(allowed)
+    recurrence_kernels: list[RegionKernel] = []
     for number in graph.order():
-        if number in left and graph.nodes[number].operator in LOOPS:
+        if number in free and graph.nodes[number].operator in LOOPS:
             try:
                 short = short_loop(graph, number)
-                grown = of_operator(_grown(short.meanings, short.steps, left), short, graph)
+                grown = of_operator(_grown(short.meanings, short.steps, free), short, graph)
             except LoweringError:
                 continue
-            left -= set(grown.region.nodes)
-            found.append(grown)
+            free -= set(grown.region.nodes)
+            recurrence_kernels.append(grown)
     for number in graph.order():
-        if number not in left or graph.nodes[number].operator != "Concat":
+        if number not in free or graph.nodes[number].operator != "Concat":
             continue
         try:
-            steps = written_out(graph, [number], left)
-            grown = _grown(meanings, steps, left)
+            steps = written_out(graph, [number], free)
+            grown = _grown(meanings, steps, free)
         except LoweringError:
             continue
-        left -= set(grown.region.nodes)
-        found.append(grown)
-    return found
+        free -= set(grown.region.nodes)
+        recurrence_kernels.append(grown)
+    return recurrence_kernels
 
 
 def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
@@ -76,7 +75,7 @@ def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
     refused: set[int] = set()
     while len(before) < MOST_NODES:
         inside = steps.nodes | before
-        read = {one.source for one in steps.moving.values()}
+        read = {moving.source for moving in steps.moving.values()}
         read |= {value for number in before for value in graph.nodes[number].inputs}
         makers = {graph.producer[value] for value in read if value in graph.producer}
         open_ = sorted((makers & allowed) - inside - refused)
@@ -132,21 +131,23 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
         raise LoweringError("no loops, or too many")
     if reduced and not set(axes) & set(range(len(space) - reduced, len(space))):
         raise LoweringError("a reduction over one element")
-    step_outputs = tuple(dict.fromkeys((*made_states, *(one.made for one in steps.stacked))))
+    step_outputs = tuple(
+        dict.fromkeys((*made_states, *(stacked.made for stacked in steps.stacked)))
+    )
     inside = tuple(sorted(steps.body | set(before)))
     region = Region(inside, read_by(graph, inside), step_outputs, space, reduced)
     extents: tuple[Extent, ...] = (steps.count, *(space[axis] for axis in axes))
     cells = StepCells(meanings, region, axes, extents, steps.moving, steps.states)
 
-    accesses = [one for one in cells.accesses if one.value not in steps.states]
-    accesses += [one for one in cells.accesses if one.value in steps.states]
+    accesses = [access for access in cells.accesses if access.value not in steps.states]
+    accesses += [access for access in cells.accesses if access.value in steps.states]
     results = list(dict.fromkeys(steps.last))
-    given = [*step_outputs, *results, *(one.result for one in steps.stacked)]
+    given = [*step_outputs, *results, *(stacked.result for stacked in steps.stacked)]
     if any(
         dtype != "float32" for dtype in (*map(graph.dtype, given), *(a.dtype for a in accesses))
     ):
         raise LoweringError("numbers of other types")
-    if {one.value for one in accesses if one.value in steps.states} != set(steps.states):
+    if {access.value for access in accesses if access.value in steps.states} != set(steps.states):
         raise LoweringError("a state that isn't read")
     first_state = len(accesses) - len(steps.states)
     read = accesses[:first_state]
@@ -188,7 +189,7 @@ def _found(
 ) -> RegionKernel:
     graph = meanings.graph
     extents = cells.ranges.extents
-    outputs = (*(one.result for one in steps.stacked), *results)
+    outputs = (*(row.result for row in steps.stacked), *results)
     places: list[Map] = []
     for row in steps.stacked:
         natural = list(cells.natural(row.made))
@@ -200,15 +201,15 @@ def _found(
     reduced = cells.inner if cells.region.reduced else frozenset()
     groups = _apart(merged(extents, reduced, known))
     inner = groups.loops(groups.count - 1)
-    inputs = tuple(dict.fromkeys(one.value for one in read))
+    inputs = tuple(dict.fromkeys(access.value for access in read))
     if len(inputs) > MOST_OPERANDS or len(read) > MOST_ACCESSES or len(outputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
     if any(len(meanings.shape(value)) > MOST_AXES for value in (*inputs, *outputs)):
         raise LoweringError("too many axes")
-    strides = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
-    for one in read[len(accesses) - len(states) :]:
-        inner_step(one.map, meanings.shape(one.value), inner)
-    stacked = [cells.region.outputs.index(one.made) for one in steps.stacked]
+    strides = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
+    for access in read[len(accesses) - len(states) :]:
+        inner_step(access.map, meanings.shape(access.value), inner)
+    stacked = [cells.region.outputs.index(row.made) for row in steps.stacked]
     writer = StepWriter(
         "NAME",
         [cells],
@@ -231,17 +232,11 @@ def _found(
     text = writer.text()
     if writer.whole * (2 * len(states) + len(writer.kept)) > MOST_HELD:
         raise LoweringError("states that don't stay in the cache")
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in read),
-        extents,
-        groups,
-        tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True)),
-    )
-    check(shapes)
+    placed = tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True))
+    shapes = shapes_of(meanings, inputs, extents, placed, accesses=read, groups=groups)
     nodes = tuple(number for number in graph.order() if number in steps.nodes | set(before))
     body = sorted(steps.body | set(before))
-    cost = sum(cells.cells[one].cost for one in cells.outputs)
+    cost = sum(cells.cells[output].cost for output in cells.outputs)
     kernel = Kernel(
         "",
         "Steps" + label([graph.nodes[number].op_type for number in body]),

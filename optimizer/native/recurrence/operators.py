@@ -88,19 +88,19 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
     return ShortLoop(number, meanings, steps, outputs)
 
 
-def of_operator(found: RegionKernel, loop: ShortLoop, graph: Graph) -> RegionKernel:
+def of_operator(of_steps: RegionKernel, loop: ShortLoop, graph: Graph) -> RegionKernel:
     """Return the region of a loop's steps as one of the operator itself."""
-    if any(value >= len(graph.names) for value in found.kernel.inputs):
+    if any(value >= len(graph.names) for value in of_steps.kernel.inputs):
         raise LoweringError("constants of a body")
-    outputs = tuple(loop.outputs[value] for value in found.kernel.outputs)
-    before = [number for number in found.region.nodes if number not in loop.steps.nodes]
+    outputs = tuple(loop.outputs[value] for value in of_steps.kernel.outputs)
+    before = [number for number in of_steps.region.nodes if number not in loop.steps.nodes]
     nodes = (*before, loop.number)
     made = {value for number in nodes for value in graph.nodes[number].outputs}
     read = dict.fromkeys(value for number in nodes for value in graph.nodes[number].reads)
     region = Region(
-        nodes, tuple(value for value in read if value not in made), outputs, found.region.space
+        nodes, tuple(value for value in read if value not in made), outputs, of_steps.region.space
     )
-    return RegionKernel(region, replace(found.kernel, outputs=outputs))
+    return RegionKernel(region, replace(of_steps.kernel, outputs=outputs))
 
 
 def _count(graph: Graph, number: int) -> Extent:

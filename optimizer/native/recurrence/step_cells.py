@@ -39,9 +39,9 @@ class StepCells(Cells):
     def _value(self, value: int, place: Map) -> Term:
         moving = self.moving.get(value)
         if moving is not None:
-            at = Affine(((TIME, moving.step),), moving.first)
+            step_index = Affine(((TIME, moving.step),), moving.first)
             behind = moving.axis + moving.keeps
-            return self._value(moving.source, (*place[: moving.axis], at, *place[behind:]))
+            return self._value(moving.source, (*place[: moving.axis], step_index, *place[behind:]))
         if value in self.states:
             if place != self.natural(value):
                 raise LoweringError("a state that is read elsewhere than where it is made")

@@ -70,16 +70,16 @@ def written_out(graph: Graph, concats: Collection[int], allowed: Collection[int]
     """Return the loop whose results nodes put side by side; LoweringError where it is none."""
     rows = [graph.nodes[number].inputs for number in concats]
     stacked = tuple(_stacked(graph, number) for number in concats)
-    found = Steps(len(rows[0]), stacked, set(concats))
-    follower = _Follower(graph, allowed, found)
+    steps = Steps(len(rows[0]), stacked, set(concats))
+    follower = _Follower(graph, allowed, steps)
     for values in rows:
         if len(values) != len(rows[0]):
             raise LoweringError("loops of several lengths")
         follower.follow(tuple(values))
-    if not found.states:
+    if not steps.states:
         raise LoweringError("steps that don't depend on each other")
-    _refuse_others(graph, found)
-    return found
+    _refuse_others(graph, steps)
+    return steps
 
 
 def _stacked(graph: Graph, number: int) -> Stacked:
@@ -170,10 +170,10 @@ class _Follower:
             return Moving(node.inputs[0], axis, 0, 1, True)
         if node.operator not in ("Gather", "Slice"):
             return None
-        sources = {graph.nodes[one].inputs[0] for one in nodes}
+        sources = {graph.nodes[node].inputs[0] for node in nodes}
         if len(sources) > 1:
             return None
-        places = [_place(graph, one) for one in nodes]
+        places = [_place(graph, node) for node in nodes]
         axis, first, keeps = places[0]
         step = places[1][1] - first
         if step == 0 or places != [(axis, first + step * t, keeps) for t in range(len(nodes))]:
@@ -185,12 +185,14 @@ def _are_equal(graph: Graph, values: Values) -> bool:
     """Tell whether all steps read equal small constants."""
     known = [graph.constants.get(value) for value in values]
     first = known[0]
-    if first is None or any(one is None or one.type != first.type for one in known):
+    if first is None or any(constant is None or constant.type != first.type for constant in known):
         return False
     if (first.type.size_bytes or 0) > MOST_COMPARED_BYTES:
         return False
     array = first.array()
-    return all(one is not None and np.array_equal(one.array(), array) for one in known[1:])
+    return all(
+        constant is not None and np.array_equal(constant.array(), array) for constant in known[1:]
+    )
 
 
 def _told(node: Node, value: int) -> tuple[object, ...]:
@@ -212,9 +214,9 @@ def _place(graph: Graph, number: int) -> tuple[int, int, bool]:
     node = graph.nodes[number]
     shape = graph.shape(node.inputs[0])
     given = [graph.constant(value) for value in node.inputs[1:] if value != ABSENT]
-    if shape is None or any(one is None or one.size != 1 for one in given):
+    if shape is None or any(constant is None or constant.size != 1 for constant in given):
         raise LoweringError("a place that isn't known")
-    numbers = [int(one.reshape(())) for one in given if one is not None]
+    numbers = [int(constant.reshape(())) for constant in given if constant is not None]
     if node.operator == "Gather":
         axis, place = _axis(graph, number), numbers[0]
         keeps = given[0] is not None and given[0].ndim == 1
@@ -242,7 +244,7 @@ def _refuse_others(graph: Graph, steps: Steps) -> None:
     Of the states, `last` keeps those that are read.
     """
     read = {}
-    results = {one.result for one in steps.stacked}
+    results = {stacked.result for stacked in steps.stacked}
     for number in steps.nodes:
         for value in graph.nodes[number].outputs:
             outside = graph.users.get(value, set()) - steps.nodes

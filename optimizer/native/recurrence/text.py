@@ -47,7 +47,7 @@ class StepWriter(Writer):
         """Return the definition of the function."""
         (cells,) = self.parts
         self.kept = self._kept(cells) if self.reduces else []
-        held = {state.read for state in self.states}
+        state_cells = {state.read for state in self.states}
         lines = [
             f"static void {self.name}(i64 *given) {{",
             "  const task *own = (const task *)given;",
@@ -55,33 +55,33 @@ class StepWriter(Writer):
             f"  const i64 steps = {self._extent(TIME)}, inner = {self._extent(self._last)};",
         ]
         for number, access in enumerate(self.accesses):
-            if number not in held:
+            if number not in state_cells:
                 lines.append(self._base(number, number, self.inputs.index(access.value)))
-        for at, state in enumerate(self.states):
+        for i, state in enumerate(self.states):
             if state.access is not None:
-                lines.append(self._base(f"_{at}", state.access, state.operand))
+                lines.append(self._base(f"_{i}", state.access, state.operand))
         lines += [
             "  for (i64 unit = own->first; unit < own->end; unit++) {",
             *self._unit(),
         ]
-        for at, state in enumerate(self.states):
-            lines += self._begun(at, state)
-        own = (one for one in self.kept if one not in self.lent)
+        for position, state in enumerate(self.states):
+            lines += self._begun(position, state)
+        stored = (cell for cell in self.kept if cell not in self.lent)
         room = f"[{self.whole}] __attribute__((aligned(64)))"
-        lines += [f"    float x{one}{room};" for one in own]
+        lines += [f"    float x{cell}{room};" for cell in stored]
         lines.append("    for (i64 t = 0; t < steps; t++) {")
-        lines += self._step_pointers(held)
+        lines += self._step_pointers(state_cells)
         lines += [f"  {line}" for line in self._stages(cells)]
-        for at, output in enumerate(self.stacked):
-            if not self._is_direct(at):
+        for k, output in enumerate(self.stacked):
+            if not self._is_direct(k):
                 is_row = cells.cells[cells.outputs[output]].row
-                lines += _copied(f"result{at}", f"q{output}", is_row, "      ")
+                lines += _copied(f"result{k}", f"q{output}", is_row, "      ")
         lines.append("    }")
-        for at, state in enumerate(self.states):
+        for k, state in enumerate(self.states):
             if state.result is not None:
                 place = self._placed(state.result, state.is_row, timed=False)
-                lines.append(f"    float *last{at} = {place};")
-                lines += _copied(f"last{at}", f"s{at}[steps & 1]", state.is_row, "    ")
+                lines.append(f"    float *last{k} = {place};")
+                lines += _copied(f"last{k}", f"s{k}[steps & 1]", state.is_row, "    ")
         return "\n".join([*lines, "  }", "}"])
 
     @property
@@ -104,10 +104,10 @@ class StepWriter(Writer):
             lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
         return [*lines, "    (void)rest; (void)base;"]
 
-    def _begun(self, at: int, state: State) -> list[str]:
+    def _begun(self, i: int, state: State) -> list[str]:
         """Declare a state, and let it begin."""
         size = 1 if state.is_row else self.whole
-        lines = [f"    float s{at}[2][{size}] __attribute__((aligned(64)));"]
+        lines = [f"    float s{i}[2][{size}] __attribute__((aligned(64)));"]
         if state.access is None:
             source = literal(state.fill)
         else:
@@ -115,36 +115,38 @@ class StepWriter(Writer):
             along = (
                 "" if state.is_row else f" + (base + j) * c->stride[{state.access}][{self._last}]"
             )
-            source = f"a_{at}[0{steps}{along}]"
+            source = f"a_{i}[0{steps}{along}]"
         end = "1" if state.is_row else "to"
-        return [*lines, f"    for (i64 j = 0; j < {end}; j++) s{at}[0][j] = {source};"]
+        return [*lines, f"    for (i64 j = 0; j < {end}; j++) s{i}[0][j] = {source};"]
 
-    def _step_pointers(self, held: set[int]) -> list[str]:
+    def _step_pointers(self, state_cells: set[int]) -> list[str]:
         """Point to what a step reads and writes."""
         lines = []
         for number in range(len(self.accesses)):
-            if number not in held:
+            if number not in state_cells:
                 moved = f"{self._steps(number)} + t * c->stride[{number}][{TIME}]"
                 if self.steps[number]:
                     moved += f" + {self.steps[number]} * base"
                 lines.append(f"      const float *restrict p{number} = a{number}{moved};")
-        for at, state in enumerate(self.states):
+        for i, state in enumerate(self.states):
             lines += [
-                f"      const float *restrict p{state.read} = s{at}[t & 1];",
-                f"      float *restrict q{state.made} = s{at}[~t & 1];",
+                f"      const float *restrict p{state.read} = s{i}[t & 1];",
+                f"      float *restrict q{state.made} = s{i}[~t & 1];",
             ]
         (cells,) = self.parts
-        for at, output in enumerate(self.stacked):
-            name = f"q{output}" if self._is_direct(at) else f"result{at}"
+        for position, output in enumerate(self.stacked):
+            name = f"q{output}" if self._is_direct(position) else f"result{position}"
             is_row = cells.cells[cells.outputs[output]].row
-            lines.append(f"      float *restrict {name} = {self._placed(at, is_row, timed=True)};")
+            lines.append(
+                f"      float *restrict {name} = {self._placed(position, is_row, timed=True)};"
+            )
         return lines
 
-    def _is_direct(self, at: int) -> bool:
+    def _is_direct(self, i: int) -> bool:
         """Tell whether a step writes an output of the kernel where it belongs, once."""
-        output = self.stacked[at]
+        output = self.stacked[i]
         is_state = any(state.made == output for state in self.states)
-        return not is_state and output not in self.stacked[:at]
+        return not is_state and output not in self.stacked[:i]
 
     def _steps(self, access: int) -> str:
         """Return how far the row's part of an access lies from its beginning."""

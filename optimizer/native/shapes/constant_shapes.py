@@ -70,7 +70,7 @@ def _resolved(graph: Graph) -> list[Step]:
                 changed += 1
             continue
         numbers = followed.elements.get(node.outputs[0]) if node.outputs else None
-        if numbers is not None and all(isinstance(one, int) for one in numbers):
+        if numbers is not None and all(isinstance(number, int) for number in numbers):
             changed += _fix(graph, number, numbers)
     if not changed:
         return []
@@ -109,9 +109,9 @@ def _target(graph: Graph, followed: Followed, number: int) -> list[int] | None:
         return told
     # one of them is what remains, where nothing else does already
     open_ = [
-        at
-        for at, size in enumerate(sizes)
-        if not isinstance(size, int) and (at >= len(given) or given[at] != size)
+        i
+        for i, size in enumerate(sizes)
+        if not isinstance(size, int) and (i >= len(given) or given[i] != size)
     ]
     if len(open_) != 1 or -1 in sizes:
         return None
@@ -124,10 +124,10 @@ def _target(graph: Graph, followed: Followed, number: int) -> list[int] | None:
 def _each_size(wanted: Sequence[Element], given: Sequence[Extent], same: int) -> list[int] | None:
     """Return numbers for sizes: `same` where the operand has that size in this place."""
     told: list[int] = []
-    for at, size in enumerate(wanted):
+    for i, size in enumerate(wanted):
         if isinstance(size, int) and not isinstance(size, bool):
             told.append(size)
-        elif size is not None and at < len(given) and given[at] == size:
+        elif size is not None and i < len(given) and given[i] == size:
             told.append(same)
         else:
             return None

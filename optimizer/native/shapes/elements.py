@@ -32,7 +32,7 @@ def combined(graph: Graph, number: int, read: list[Elements], sizes: Sizes) -> E
             shape = graph.shape(node.outputs[0])
             return read[0] if shape is None or len(shape) <= 1 else None
         case "Concat":
-            return tuple(element for one in read for element in one)
+            return tuple(element for elements in read for element in elements)
         case "Gather":
             return _gathered(read[0], read[1])
         case "Slice":
@@ -86,19 +86,19 @@ def _filled(graph: Graph, number: int, shape: Elements) -> Elements | None:
 def _each(function: Callable[..., Element], read: list[Elements]) -> Elements | None:
     """Apply a function along the elements; single ones go with each."""
     count = max(map(len, read))
-    if any(len(one) not in (1, count) for one in read):
+    if any(len(elements) not in (1, count) for elements in read):
         return None
-    spread = [one * count if len(one) == 1 else one for one in read]
+    spread = [elements * count if len(elements) == 1 else elements for elements in read]
     return tuple(function(*several) for several in zip(*spread, strict=True))
 
 
 def _gathered(read: Elements, indices: Elements) -> Elements | None:
-    found = []
+    gathered = []
     for index in indices:
         if not isinstance(index, int) or not -len(read) <= index < len(read):
             return None
-        found.append(read[index])
-    return tuple(found)
+        gathered.append(read[index])
+    return tuple(gathered)
 
 
 def _sliced(read: list[Elements]) -> Elements | None:

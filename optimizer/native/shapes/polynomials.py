@@ -24,11 +24,11 @@ class Sizes:
     _least: dict[str, tuple[int, str]] = field(default_factory=dict)
     _same: dict[str, Extent] = field(default_factory=dict)
 
-    def add(self, one: Extent | None, other: Extent | None, factor: int = 1) -> Extent | None:
+    def add(self, first: Extent | None, other: Extent | None, factor: int = 1) -> Extent | None:
         """Return one + factor * other."""
-        if one is None or other is None:
+        if first is None or other is None:
             return None
-        total = dict(self._polynomial(one))
+        total = dict(self._polynomial(first))
         for monomial, count in self._polynomial(other).items():
             total[monomial] = total.get(monomial, 0) + factor * count
         return self._named(total)
@@ -47,24 +47,24 @@ class Sizes:
             total = product
         return self._named(total)
 
-    def divide(self, one: Extent | None, other: Extent | None) -> Extent | None:
+    def divide(self, dividend: Extent | None, other: Extent | None) -> Extent | None:
         """Return the quotient of sizes where nothing is left over whatever the dimensions are."""
-        if one is None or other is None:
+        if dividend is None or other is None:
             return None
         divisor = self._polynomial(other)
         if len(divisor) != 1:
             return None
         ((below, count),) = divisor.items()
         quotient: Polynomial = {}
-        for monomial, times in self._polynomial(one).items():
-            left = list(monomial)
+        for monomial, times in self._polynomial(dividend).items():
+            factors = list(monomial)
             for name in below:
-                if name not in left:
+                if name not in factors:
                     return None
-                left.remove(name)
+                factors.remove(name)
             if times % count:
                 return None
-            quotient[tuple(left)] = times // count
+            quotient[tuple(factors)] = times // count
         return self._named(quotient)
 
     def steps(self, size: Extent | None, stride: int) -> Extent | None:
@@ -75,18 +75,18 @@ class Sizes:
         rest: Polynomial = {}
         for monomial, count in self._polynomial(size).items():
             whole[monomial], rest[monomial] = divmod(count, stride)
-        left = self._named(rest)
-        if isinstance(left, int):
+        dividend = self._named(rest)
+        if isinstance(dividend, int):
             return self._named(whole)  # less than a stride is left
-        return self.add(self._named(whole), f"floor(({left})/{stride})")
+        return self.add(self._named(whole), f"floor(({dividend})/{stride})")
 
-    def least(self, one: Extent, other: Extent) -> Extent | None:
+    def least(self, first: Extent, other: Extent) -> Extent | None:
         """Return the lesser of two sizes."""
-        if one == other:
-            return one
-        if isinstance(one, int) and isinstance(other, int):
-            return min(one, other)
-        number, name = (one, other) if isinstance(one, int) else (other, one)
+        if first == other:
+            return first
+        if isinstance(first, int) and isinstance(other, int):
+            return min(first, other)
+        number, name = (first, other) if isinstance(first, int) else (other, first)
         if not isinstance(number, int) or not isinstance(name, str):
             return None
         text = f"min({number}, {name})"
@@ -103,22 +103,22 @@ class Sizes:
         Where a least of a number and a size fits that size, the two are the same from there on: the
         number is none of 1, and a model that runs has no other case.
         """
-        found: Extent | None = 1
+        extent: Extent | None = 1
         for size in sizes:
-            if size == 1 or size == found:
+            if size == 1 or size == extent:
                 continue
             if size is None:
                 return None
-            if found == 1:
-                found = size
-            elif isinstance(found, int) or isinstance(size, int):
-                found = found if isinstance(found, int) else size
+            if extent == 1:
+                extent = size
+            elif isinstance(extent, int) or isinstance(size, int):
+                extent = extent if isinstance(extent, int) else size
             else:
-                together = self._together(str(found), str(size))
+                together = self._together(str(extent), str(size))
                 if together is None:
                     return None
-                found = together
-        return found
+                extent = together
+        return extent
 
     def resolved(self, size: Extent) -> Extent:
         """Return the name that a size goes by: another one where it is the same as that."""
@@ -126,8 +126,8 @@ class Sizes:
             size = self._same[size]
         return size
 
-    def _together(self, one: str, other: str) -> str | None:
-        for small, whole in ((one, other), (other, one)):
+    def _together(self, first: str, other: str) -> str | None:
+        for small, whole in ((first, other), (other, first)):
             number, size = self._least.get(small, (1, ""))
             if number > 1 and size == whole:
                 self._same[small] = whole

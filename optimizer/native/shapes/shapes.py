@@ -64,23 +64,23 @@ class Followed:
                 self.elements[node.outputs[0]] = made
         shapes = [self.graph.shape(value) for value in node.outputs if value != ABSENT]
         is_open = any(shape is None or any(map(_is_open, shape)) for shape in shapes)
-        own = SHAPES.get(node.op_type) if node.domain == "" else None
+        rule = SHAPES.get(node.op_type) if node.domain == "" else None
         is_free = any(isinstance(size, str) for shape in shapes for size in shape or ())
         # What an exporter named is named anew where it is cut or put together here.
         slides = is_window(self.graph, number)
-        is_own = own is not None or slides
+        is_own = rule is not None or slides
         if not is_open and not self._changed & set(node.reads) and not (is_own and is_free):
             return
-        found = own(self, number) if own is not None else None
+        shape = rule(self, number) if rule is not None else None
         if slides:
             given = self.shape(node.inputs[0])
             known = given and window_shape(self.graph, self.sizes, number, given)
             if known:
                 self._sharpen(node.outputs[0], known)
-        if found is None and self._is_elementwise(number):
-            found = self._broadcast([self.shape(v) for v in node.inputs if v != ABSENT])
-        if found is not None:
-            self._sharpen(node.outputs[0], tuple(found))
+        if shape is None and self._is_elementwise(number):
+            shape = self._broadcast([self.shape(v) for v in node.inputs if v != ABSENT])
+        if shape is not None:
+            self._sharpen(node.outputs[0], tuple(shape))
             return
         try:
             inferred = infer_node(self.graph, number)
@@ -95,7 +95,9 @@ class Followed:
         old = self.graph.types.get(value)
         if old is None:
             return
-        before = old.shape or tuple(f"?{self.graph.names[value]}.{at}" for at in range(len(shape)))
+        before = old.shape or tuple(
+            f"?{self.graph.names[value]}.{axis}" for axis in range(len(shape))
+        )
         if len(before) != len(shape):
             return
         new = tuple(
@@ -138,9 +140,9 @@ class Followed:
             shape = self.shape(node.inputs[0])
             return None if shape is None else (self.sizes.times(shape),)
         read = [() if value == ABSENT else self.of(value) for value in node.inputs]
-        if any(one is None for one in read) or graph.dtype(node.outputs[0]) not in KEPT:
+        if any(elements is None for elements in read) or graph.dtype(node.outputs[0]) not in KEPT:
             return None
-        known = [one for one in read if one is not None]
+        known = [elements for elements in read if elements is not None]
         return combined(graph, number, known, self.sizes)
 
     # --------------------------------------------------------------------------------- shapes
@@ -152,13 +154,13 @@ class Followed:
             return None
         copies = not self.graph.attribute(number, "allowzero")
         sizes: list[Extent | None] = [
-            given[at] if size == 0 and copies and at < len(given) else as_size(size)
-            for at, size in enumerate(target)
+            given[i] if size == 0 and copies and i < len(given) else as_size(size)
+            for i, size in enumerate(target)
         ]
         if -1 in sizes:
             rest = self.sizes.times(size for size in sizes if size != -1)
-            left = None if rest == 0 else self.sizes.divide(self.sizes.times(given), rest)
-            sizes[sizes.index(-1)] = left
+            inferred = None if rest == 0 else self.sizes.divide(self.sizes.times(given), rest)
+            sizes[sizes.index(-1)] = inferred
         return [size if self.sizes.is_size(size) else None for size in sizes]
 
     def _expanded(self, number: int) -> list[Extent | None] | None:
@@ -178,9 +180,9 @@ class Followed:
 
     def _counted(self, number: int) -> list[Extent | None] | None:
         read = [self.of(value) for value in self.graph.nodes[number].inputs]
-        if any(one is None or len(one) != 1 for one in read):
+        if any(elements is None or len(elements) != 1 for elements in read):
             return None
-        start, limit, delta = (as_size(one[0]) for one in read if one)
+        start, limit, delta = (as_size(elements[0]) for elements in read if elements)
         count = self.sizes.add(limit, start, -1)
         return [count] if delta == 1 and self.sizes.is_size(count) else [None]
 
@@ -189,15 +191,15 @@ class Followed:
         inputs = self.graph.nodes[number].inputs
         given = self.shape(inputs[0])
         read = [() if value == ABSENT else self.of(value) for value in inputs[1:]]
-        if given is None or len(read) < 2 or any(one is None for one in read):
+        if given is None or len(read) < 2 or any(elements is None for elements in read):
             return None
-        starts, ends, axes, steps = (*(one or () for one in read), (), ())[:4]
+        starts, ends, axes, steps = (*(elements or () for elements in read), (), ())[:4]
         sizes: list[Extent | None] = list(given)
-        for at, (start, end) in enumerate(zip(starts, ends, strict=False)):
-            axis = axes[at] if axes else at
+        for i, (start, end) in enumerate(zip(starts, ends, strict=False)):
+            axis = axes[i] if axes else i
             if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
                 return None
-            step = steps[at] if steps else 1
+            step = steps[i] if steps else 1
             size = given[axis]
             sizes[axis] = self._part(size, as_size(start), as_size(end)) if step == 1 else None
         return sizes

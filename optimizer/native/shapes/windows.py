@@ -53,35 +53,35 @@ def _slid(graph: Graph, sizes: Sizes, number: int, sides: Sequence[Extent]) -> S
     filters = graph.shape(node.inputs[1]) if node.op_type == "Conv" else None
     taps = _given(graph, number, "kernel_shape", 0, rank) if filters is None else filters[2:]
     strides = _given(graph, number, "strides", 1, rank)
-    apart = _given(graph, number, "dilations", 1, rank)
+    dilations = _given(graph, number, "dilations", 1, rank)
     pads = _given(graph, number, "pads", 0, 2 * rank)
     auto = graph.attribute(number, "auto_pad") or "NOTSET"
-    if any(len(one) != rank for one in (taps, strides, apart)) or len(pads) != 2 * rank:
+    if any(len(sizes_) != rank for sizes_ in (taps, strides, dilations)) or len(pads) != 2 * rank:
         return [None] * rank
-    if not all(isinstance(one, int) and one > 0 for one in taps):
+    if not all(isinstance(tap, int) and tap > 0 for tap in taps):
         return [None] * rank
-    found: Sides = []
-    for at, side in enumerate(sides):
-        reach, stride = (int(taps[at]) - 1) * apart[at] + 1, strides[at]
+    result_sides: Sides = []
+    for i, side in enumerate(sides):
+        reach, stride = (int(taps[i]) - 1) * dilations[i] + 1, strides[i]
         if auto in ("SAME_UPPER", "SAME_LOWER"):
-            found.append(sizes.steps(sizes.add(side, stride - 1), stride))
+            result_sides.append(sizes.steps(sizes.add(side, stride - 1), stride))
             continue
-        around = 0 if auto == "VALID" else pads[at] + pads[at + rank]
+        around = 0 if auto == "VALID" else pads[i] + pads[i + rank]
         whole = sizes.add(side, around - reach + stride)
         if not graph.attribute(number, "ceil_mode") or stride == 1:
-            found.append(sizes.steps(whole, stride))
+            result_sides.append(sizes.steps(whole, stride))
         elif isinstance(whole, int) and isinstance(side, int):  # none begins behind the image
             count = (whole + stride - 1) // stride
-            found.append(count - ((count - 1) * stride >= side + pads[at]))
+            result_sides.append(count - ((count - 1) * stride >= side + pads[i]))
         else:
-            found.append(None)
-    return found
+            result_sides.append(None)
+    return result_sides
 
 
 def _given(graph: Graph, number: int, name: str, default: int, count: int) -> tuple[int, ...]:
-    found = graph.attribute(number, name)
-    if isinstance(found, tuple) and found:
-        return tuple(map(int, found))
+    attribute = graph.attribute(number, name)
+    if isinstance(attribute, tuple) and attribute:
+        return tuple(map(int, attribute))
     return (default,) * count
 
 

@@ -99,9 +99,9 @@ def differences(
         yield Difference("undefined", assignment, "", text=str(error))
         return
     for equation in statement.equations:
-        found = _first(statement, equation, assignment, tensors, arithmetic)
-        if found is not None:
-            yield found
+        difference = _first(statement, equation, assignment, tensors, arithmetic)
+        if difference is not None:
+            yield difference
 
 
 def _first(
@@ -116,9 +116,9 @@ def _first(
 
     def difference(where: Array, kind: DifferenceKind) -> Difference:
         index = tuple(int(i) for i in np.argwhere(where)[0])
-        one = left.values[index] if left.defined[index] else None
+        first = left.values[index] if left.defined[index] else None
         other = right.values[index] if right.defined[index] else None
-        return Difference(kind, assignment, equation.output, index, one, other)
+        return Difference(kind, assignment, equation.output, index, first, other)
 
     lost = counted & left.defined & ~right.defined
     if lost.any():

@@ -75,9 +75,9 @@ def fuzz(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
             continue  # drawn with an element type that the operators don't take
         if any(o.dtype in _ROUGH for o in sides.operands):
             continue
-        found = _examined(rule, sides, seed, until)
-        if found is not None:
-            return found
+        counterexample = _examined(rule, sides, seed, until)
+        if counterexample is not None:
+            return counterexample
     return None
 
 
@@ -85,15 +85,15 @@ def drawn(rule: Rule, seed: int, until: float) -> Iterator[Instance]:
     """Instances in small batches: both element types, with and without empty dimensions."""
     batch = 0
     while time.thread_time() < until and batch < 64:
-        found = 0
+        matched = 0
         for dtype in ("float64", "int64", "float32"):
             for empty in (False, True):
                 if time.thread_time() > until:
                     return
                 for instance in instances(rule, 1, seed + 97 * batch, dtype, empty=empty):
-                    found += 1
+                    matched += 1
                     yield instance
-        if not found:
+        if not matched:
             return
         batch += 1
 
@@ -260,7 +260,7 @@ def ends_the_process(sides: SideModels) -> bool:
     integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
     integers = integers or bool(nodes & {"Cast", "CastLike", "Shape", "Size"})
     view = sides.instance.view
-    empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
+    empty = any(0 in (view.shape(value) or ()) for value in range(len(view.names)))
     divides = nodes & ({"Div", "Mod", "ReduceMean"} if empty else {"Div", "Mod"})
     sized = nodes & {"Reshape", *FATAL_WHEN_EMPTY} or any("Pool" in name for name in nodes)
     return bool((integers and divides) or (empty and sized))
@@ -343,12 +343,12 @@ def summarize(difference: Difference, symbols: Mapping[str, Number] | None = Non
     named = difference.assignment.symbols if symbols is None else symbols
     operands = frozenset(difference.assignment.arrays)
     sizes = ", ".join(f"{symbol_worded(n, operands)} = {v}" for n, v in sorted(named.items()))
-    at = f" at {sizes}" if sizes else ""
+    at_sizes = f" at {sizes}" if sizes else ""
     if difference.kind == "shape" or not difference.output:
-        return f"{difference.text}{at}"
+        return f"{difference.text}{at_sizes}"
     places = ", ".join(map(str, difference.index))
     left, right = _value(difference.source), _value(difference.target)
-    return f"{difference.output}[{places}] is {left} on the left, {right} on the right{at}"
+    return f"{difference.output}[{places}] is {left} on the left, {right} on the right{at_sizes}"
 
 
 def _value(value: Any) -> str:

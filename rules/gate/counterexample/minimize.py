@@ -68,9 +68,9 @@ class _Shrinker:
         ):
             return False
         try:
-            for found in differences(self.statement, assignment, self.arithmetic):
-                if found.kind == self.best.kind and self.counts(self.statement, assignment):
-                    self.best = found
+            for difference in differences(self.statement, assignment, self.arithmetic):
+                if difference.kind == self.best.kind and self.counts(self.statement, assignment):
+                    self.best = difference
                     return True
         except (NoValueError, TooLargeError):
             pass
@@ -154,8 +154,8 @@ class _Shrinker:
 
     def _elementwise(self, name: str) -> None:
         """Small integers in the place of what is left."""
-        left = np.argwhere(self.best.assignment.arrays[name] != 0)
-        for place in map(tuple, left[:_ELEMENTWISE].tolist()):
+        nonzero = np.argwhere(self.best.assignment.arrays[name] != 0)
+        for place in map(tuple, nonzero[:_ELEMENTWISE].tolist()):
             for value in _rounder(self.best.assignment.arrays[name][place].item()):
                 if self.late():
                     return
@@ -194,7 +194,7 @@ def _smaller(value: Number, kind: str) -> list[Number]:
 
 def _fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
     """The corner of an array that has another shape; None where it lacks elements."""
-    if any(size > own for size, own in zip(shape, array.shape, strict=True)):
+    if any(size > extent for size, extent in zip(shape, array.shape, strict=True)):
         return None
     return array[tuple(slice(size) for size in shape)]
 

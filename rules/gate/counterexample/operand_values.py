@@ -71,20 +71,20 @@ def draw(
         return np.asarray((drawn & kind.type(_MOST) if kind == np.uint64 else drawn), np.int64)
     match family:
         case "small":
-            found = rng.integers(-3, 4, shape).astype(np.float64)
+            values = rng.integers(-3, 4, shape).astype(np.float64)
         case "positive":
-            found = rng.integers(1, 24, shape) / 4
+            values = rng.integers(1, 24, shape) / 4
         case "zeros":
-            found = rng.choice([0.0, 0.0, 1.0, -1.0, 2.0], shape)
+            values = rng.choice([0.0, 0.0, 1.0, -1.0, 2.0], shape)
         case "shifted":
-            found = 100 + rng.integers(-8, 9, shape) / 8
+            values = 100 + rng.integers(-8, 9, shape) / 8
         case "unit":
-            found = rng.integers(-15, 16, shape) / 16
+            values = rng.integers(-15, 16, shape) / 16
         case "wide":
-            found = rng.integers(-40, 41, shape) * 2.0 ** rng.integers(-2, 3, shape)
+            values = rng.integers(-40, 41, shape) * 2.0 ** rng.integers(-2, 3, shape)
         case _:
-            found = np.round(rng.standard_normal(shape) * 16) / 8
-    return np.asarray(found, np.float64)
+            values = np.round(rng.standard_normal(shape) * 16) / 8
+    return np.asarray(values, np.float64)
 
 
 def _integers(
@@ -92,18 +92,18 @@ def _integers(
 ) -> Array:
     match family:
         case "positive" | "unit":
-            found = rng.integers(0, 3, shape)
+            values = rng.integers(0, 3, shape)
         case "zeros":
-            found = rng.integers(0, 2, shape)
+            values = rng.integers(0, 2, shape)
         case "wide":
             # Where a type ends, sums wrap around; cut to fewer bits, random ones stay random.
             limits = np.iinfo(kind)
             most = min(int(limits.max), _MOST)
             ends = np.asarray([limits.min, most, most - 1, 0, 1], np.int64)
             anywhere = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, shape)
-            found = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
+            values = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
         case "shifted":
-            found = 100 + rng.integers(-8, 9, shape)
+            values = 100 + rng.integers(-8, 9, shape)
         case _:
-            found = rng.integers(-5, 6, shape)
-    return np.asarray(found, np.int64)
+            values = rng.integers(-5, 6, shape)
+    return np.asarray(values, np.int64)

@@ -172,8 +172,10 @@ def statement_program(statement: Statement, difference: Difference, summary: str
         lines.append(f"{_identifier(name)}_ = {_nested(array.tolist())}\n")
     lines.append(_READ)
     for operand in statement.operands:
-        own = _identifier(operand.name)
-        lines.append(f"\n\ndef {own}_at(*index):\n    return element({own}_, *index)\n")
+        identifier = _identifier(operand.name)
+        lines.append(
+            f"\n\ndef {identifier}_at(*index):\n    return element({identifier}_, *index)\n"
+        )
     for definition in statement.definitions:
         lines.append(_function(definition, symbols))
     equation = next((e for e in statement.equations if e.output == difference.output), None)
@@ -194,7 +196,7 @@ def statement_program(statement: Statement, difference: Difference, summary: str
 
 def _function(definition: Definition, symbols: Mapping[str, Number]) -> str:
     indices = ", ".join(map(str, definition.indices))
-    own = _identifier(definition.name)
+    identifier = _identifier(definition.name)
     sizes = ""
     try:
         shape = shape_at(definition.shape, symbols)
@@ -206,7 +208,7 @@ def _function(definition: Definition, symbols: Mapping[str, Number]) -> str:
             sizes = f'    if not ({checks}):\n        raise IndexError("a read out of bounds")\n'
     except Exception:  # a shape that is none: nothing of it is read
         sizes = ""
-    return f"\n\ndef {own}_at({indices}):\n{sizes}    return {_python(definition.value)}\n"
+    return f"\n\ndef {identifier}_at({indices}):\n{sizes}    return {_python(definition.value)}\n"
 
 
 def _identifier(name: str) -> str:

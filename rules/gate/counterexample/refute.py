@@ -59,11 +59,11 @@ def refute(
     until = time.thread_time() + budget_seconds
     seed = 0
     while seed == 0 or time.thread_time() < until:
-        left = max(until - time.thread_time(), 0.1)
-        found = find_first(statements, left, Matching(rule), hints, seed, draws)
-        if found is None:
+        remaining_s = max(until - time.thread_time(), 0.1)
+        counterexample = find_first(statements, remaining_s, Matching(rule), hints, seed, draws)
+        if counterexample is None:
             return None
-        statement, difference = found
+        statement, difference = counterexample
         seen = _visible(rule, statement, difference.assignment)
         counts = partial(_visible, rule) if seen else Matching(rule)
         small = minimize(statement, difference, _MINIMIZE_S, counts=counts)
@@ -134,21 +134,23 @@ def at_sides(
     """The difference at both sides as models: both must differ there in exact numbers."""
     feeds = _feeds(sides, difference.assignment)
     try:
-        own = described(sides)
+        statement_at_sides = described(sides)
     except ShapeError as error:
         return shown_undefined(rule.name, sides, str(error)) or by_statement(statement, difference)
-    if own is None:
+    if statement_at_sides is None:
         return by_statement(statement, difference)
     if statement.region is not None:
         known = {name: _term(value) for name, value in difference.assignment.symbols.items()}
         region = substitute(statement.region, known)
-        own = replace(own, region=region, region_indices=statement.region_indices)
-    found = certain(own, single(own, feeds))
-    if found is None:
+        statement_at_sides = replace(
+            statement_at_sides, region=region, region_indices=statement.region_indices
+        )
+    difference_at_sides = certain(statement_at_sides, single(statement_at_sides, feeds))
+    if difference_at_sides is None:
         return None
     if ends_the_process(sides):
         return by_statement(statement, difference)
-    return shown(rule.name, sides, found, difference.assignment.symbols)
+    return shown(rule.name, sides, difference_at_sides, difference.assignment.symbols)
 
 
 def _term(value: Number) -> Term:

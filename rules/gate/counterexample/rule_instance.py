@@ -96,9 +96,9 @@ class _Model:
     def _constants(self) -> dict[str, Array]:
         """The arrays of all tensors that aren't computed, in their own types."""
         made = {name for node in self.origin.nodes for name in node.outputs}
-        own = {definition.name for definition in self.statement.definitions}
+        defined = {definition.name for definition in self.statement.definitions}
         names = frozenset(
-            n for node in self.origin.nodes for n in node.inputs if n in own and n not in made
+            n for node in self.origin.nodes for n in node.inputs if n in defined and n not in made
         )
         tensors = compute(self.statement, self.assignment, Float(), names)
         return {
@@ -137,10 +137,10 @@ def _known(value: object, symbols: Mapping[str, Any]) -> Any:
     if isinstance(value, tuple | list):
         return [_known(item, symbols) for item in value]
     if isinstance(value, _TERMS):
-        found = number(value, symbols)
-        if isinstance(found, bool | int):
-            return int(found)
-        return float(found)
+        value_ = number(value, symbols)
+        if isinstance(value_, bool | int):
+            return int(value_)
+        return float(value_)
     return value
 
 
@@ -156,13 +156,13 @@ def _pattern(rule: Rule, node: Node) -> PatternNode:
 
 def _positions(rule: Rule, origin: Origin) -> dict[str, int]:
     """How many operands stand before the one between two lists."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in rule.match:
         if len(node.inputs) == 3 and node.inputs[0].star and node.inputs[2].star:
-            found[f"{node.name}:in"] = len(origin.lists.get(node.inputs[0].value or "", ()))
+            counts[f"{node.name}:in"] = len(origin.lists.get(node.inputs[0].value or "", ()))
         if len(node.outputs) == 3 and node.outputs[0].star and node.outputs[2].star:
-            found[f"{node.name}:out"] = len(origin.lists.get(node.outputs[0].value, ()))
-    return found
+            counts[f"{node.name}:out"] = len(origin.lists.get(node.outputs[0].value, ()))
+    return counts
 
 
 def _common(rule: Rule, origin: Origin) -> int:
@@ -179,7 +179,7 @@ def _common(rule: Rule, origin: Origin) -> int:
     return origin.opset
 
 
-def _same_meaning(operator: str, one: int, other: int) -> bool:
+def _same_meaning(operator: str, version: int, other: int) -> bool:
     domain, _, name = operator.rpartition(":")
-    before, after = specification(domain, name, one), specification(domain, name, other)
+    before, after = specification(domain, name, version), specification(domain, name, other)
     return before is not None and after is not None and before.hash == after.hash

@@ -43,12 +43,12 @@ def find(
     which `counts` holds are of interest.
     """
     until = time.thread_time() + seconds
-    found = find_first(statements, seconds, counts, hints, seed)
-    if found is None:
+    counterexample = find_first(statements, seconds, counts, hints, seed)
+    if counterexample is None:
         return None
-    statement, difference = found
-    left = max(0.5, min(3.0, until - time.thread_time()))
-    return statement, minimize(statement, difference, left, counts=counts)
+    statement, difference = counterexample
+    remaining_s = max(0.5, min(3.0, until - time.thread_time()))
+    return statement, minimize(statement, difference, remaining_s, counts=counts)
 
 
 def find_first(
@@ -67,20 +67,20 @@ def find_first(
     searches = [_suspects(statement, hints, seed) for statement in statements]
     running = dict(enumerate(searches))
     while running and time.thread_time() < until:
-        for at, search in list(running.items()):
+        for number, search in list(running.items()):
             if draws <= 0 or time.thread_time() > until:
                 return None
             draws -= 1
             try:
                 suspect = next(search)
             except StopIteration:
-                del running[at]
+                del running[number]
                 continue
             if suspect is None:
                 continue
-            confirmed = confirm(statements[at], suspect, seed)
-            if confirmed is not None and counts(statements[at], confirmed.assignment):
-                return statements[at], confirmed
+            confirmed = confirm(statements[number], suspect, seed)
+            if confirmed is not None and counts(statements[number], confirmed.assignment):
+                return statements[number], confirmed
     return None
 
 
@@ -138,9 +138,9 @@ def confirm(statement: Statement, suspect: Assignment, seed: int = 0) -> Differe
     tries = [suspect]
     tries += [assign(statement, suspect.symbols, family, rng) for family in FAMILIES[1:4]]
     for assignment in tries:
-        found = certain(statement, assignment)
-        if found is not None:
-            return found
+        difference = certain(statement, assignment)
+        if difference is not None:
+            return difference
     return None
 
 
@@ -149,15 +149,15 @@ def certain(
 ) -> Difference | None:
     """A difference at these numbers that no rounding explains."""
     try:
-        found = next(differences(statement, assignment, arithmetic), None)
+        difference = next(differences(statement, assignment, arithmetic), None)
     except (NoValueError, TooLargeError):
         return None
-    if found is not None and found.kind in ("undefined", "defined") and found.output:
+    if difference is not None and difference.kind in ("undefined", "defined") and difference.output:
         # An index out of range is a mistake even where, for want of elements, nothing is read.
         empty = any(value == 0 for value in assignment.symbols.values())
         if empty and any(_looks_up(d.value) for d in statement.definitions):
             return None
-    return found
+    return difference
 
 
 def _looks_up(term: Term) -> bool:

@@ -48,9 +48,10 @@ class SymbolSampler:
         self.symbols = {symbol.name: symbol for symbol in statement.symbols}
         self.random = random.Random(f"{statement.title}:{seed}")
         self.named = sorted(integers_in(statement))
-        self.divisors = {name for one in statement.assumptions for name in _divisors(one)}
+        self.divisors = {
+            name for assumption in statement.assumptions for name in _divisors(assumption)
+        }
         self._solver: z3.Solver | None = None
-        self._fails: set[str] = set()
 
     def holds(self, symbols: Mapping[str, Number]) -> bool:
         """Whether numbers are of their symbols' kinds, and all assumptions on sizes hold."""
@@ -144,21 +145,21 @@ class SymbolSampler:
                         return None
             if solver.check() != z3.sat:
                 return None
-            found = self._read(solver.model())
+            numbers = self._read(solver.model())
         except (_NotIntegersError, z3.Z3Exception):
             return None
         finally:
             while solver.num_scopes():
                 solver.pop()
-        met = all(self._true(condition, found) for condition in wanted)
-        return found if met and self.holds(found) else None
+        met = all(self._true(condition, numbers) for condition in wanted)
+        return numbers if met and self.holds(numbers) else None
 
     def _keep_large(self, solver: z3.Solver, least: int) -> None:
         """Keep dimensions from 0, all of them or those for which it can be."""
         if not least:
             return
         dimensions = [_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
-        for some in (dimensions, *([one] for one in dimensions)):
+        for some in (dimensions, *([size] for size in dimensions)):
             solver.push()
             solver.add(*(variable >= least for variable in some))
             if solver.check() == z3.sat:
@@ -191,17 +192,10 @@ class SymbolSampler:
                 for symbol in self.symbols.values()
                 if symbol.kind != "real"
             ]
-            found = self.complete({}, [wanted, *bounds])
-            if found is not None:
-                return found
+            numbers = self.complete({}, [wanted, *bounds])
+            if numbers is not None:
+                return numbers
         return None
-
-    def satisfiable(self) -> bool | None:
-        """Whether any numbers meet the assumptions on sizes; None where Z3 can't tell."""
-        if self.small(3, 1) is not None:
-            return True
-        answer = self._solver_of_assumptions(bounded=False).check()
-        return None if answer == z3.unknown else bool(answer == z3.sat)
 
     def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
         if self._solver is None or not bounded:
@@ -224,16 +218,16 @@ class SymbolSampler:
         return self._solver
 
     def _read(self, model: z3.ModelRef) -> dict[str, Number]:
-        found: dict[str, Number] = {}
+        numbers: dict[str, Number] = {}
         for name, symbol in self.symbols.items():
             value = model.eval(_variable(symbol), model_completion=True)
             if symbol.kind != "real":
-                found[name] = value.as_long()
+                numbers[name] = value.as_long()
             elif z3.is_rational_value(value):
-                found[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
+                numbers[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
             else:
                 raise _NotIntegersError
-        return found
+        return numbers
 
 
 def unsatisfiable(statement: Statement, wanted: Sequence[Term]) -> bool:
@@ -292,10 +286,10 @@ def _constant(value: Number) -> Any:
 
 
 def _truth(term: Term, symbols: Mapping[str, Symbol]) -> Any:
-    found = in_z3(term, symbols)
-    if isinstance(found, bool):
-        return z3.BoolVal(found)
-    return found
+    truth = in_z3(term, symbols)
+    if isinstance(truth, bool):
+        return z3.BoolVal(truth)
+    return truth
 
 
 def in_z3(term: Term, symbols: Mapping[str, Symbol]) -> Any:
@@ -376,7 +370,7 @@ def _divisors(term: Term) -> Iterator[str]:
 
 def integers_in(statement: Statement) -> set[int]:
     """Return the integers that a statement mentions: where its cases meet, something changes."""
-    found: set[int] = set()
+    integers: set[int] = set()
     waiting: list[Term] = list(statement.assumptions)
     for definition in statement.definitions:
         waiting += [*definition.shape, definition.value]
@@ -385,11 +379,11 @@ def integers_in(statement: Statement) -> set[int]:
             case bool():
                 continue
             case int() as value:
-                found.add(abs(value))
+                integers.add(abs(value))
             case Apply(_, arguments) | Read(_, arguments):
                 waiting += arguments
             case Select(condition, then, otherwise):
                 waiting += [condition, then, otherwise]
             case Reduce(_, _, extents, condition, body):
                 waiting += [*extents, condition, body]
-    return found
+    return integers

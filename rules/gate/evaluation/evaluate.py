@@ -42,19 +42,19 @@ _SAME = ("+", "-", "*", "neg", "max", "min", "abs", "sign")
 
 def converted(element: Element, kind: Kind, arithmetic: Arithmetic) -> Element:
     """An element as one of another kind, as Cast does."""
-    own = element.kind
-    if own == kind or (kind in ("index", "integer") and own in ("index", "integer")):
+    actual = element.kind
+    if actual == kind or (kind in ("index", "integer") and actual in ("index", "integer")):
         return Element(element.values, element.defined, kind)
     if kind == "real":
         return Element(arithmetic.real(element.values), element.defined, kind)
     if kind == "boolean":
-        if own == "real":
+        if actual == "real":
             zero = arithmetic.real(0)
             return Element(
                 arithmetic.compare("!=", np.asarray(element.values), zero), element.defined, kind
             )
         return Element(np.not_equal(element.values, 0), element.defined, kind)
-    if own == "real":
+    if actual == "real":
         return Element(arithmetic.truncate(np.asarray(element.values)), element.defined, kind)
     return Element(np.asarray(element.values).astype(np.int64), element.defined, kind)
 
@@ -108,12 +108,12 @@ class Grid:
 
     def _logical(self, function: str, left: Term, right: Term) -> Element:
         """What the left side decides, the right side need not be defined for."""
-        one = converted(self.element(left), "boolean", self.arithmetic)
+        first = converted(self.element(left), "boolean", self.arithmetic)
         two = converted(self.element(right), "boolean", self.arithmetic)
-        decided = one.values if function == "or" else np.logical_not(one.values)
+        decided = first.values if function == "or" else np.logical_not(first.values)
         join = np.logical_or if function == "or" else np.logical_and
-        defined = np.logical_and(one.defined, np.logical_or(decided, two.defined))
-        return Element(join(one.values, two.values), defined, "boolean")
+        defined = np.logical_and(first.defined, np.logical_or(decided, two.defined))
+        return Element(join(first.values, two.values), defined, "boolean")
 
     def _apply(self, function: str, arguments: list[Element]) -> Element:
         defined: Any = True
@@ -180,11 +180,11 @@ class Grid:
             )
         then, otherwise = self.element(term.then), self.element(term.otherwise)
         kind = _joint(then.kind, otherwise.kind)
-        one = converted(then, kind, self.arithmetic)
+        first = converted(then, kind, self.arithmetic)
         two = converted(otherwise, kind, self.arithmetic)
-        defined = np.where(known, one.defined, two.defined)
+        defined = np.where(known, first.defined, two.defined)
         return Element(
-            np.where(known, one.values, two.values), np.logical_and(chosen.defined, defined), kind
+            np.where(known, first.values, two.values), np.logical_and(chosen.defined, defined), kind
         )
 
     def _joint(self, term: Select, then: Element) -> Kind:
@@ -198,18 +198,20 @@ class Grid:
         places: list[Array] = []
         defined: Any = True
         for index, extent in zip(indices, tensor.values.shape, strict=True):
-            found = self.element(index)
-            place = np.asarray(found.values)
+            index_element = self.element(index)
+            place = np.asarray(index_element.values)
             inside = np.logical_and(place >= 0, place < extent)
-            defined = np.logical_and(np.logical_and(defined, found.defined), inside)
+            defined = np.logical_and(np.logical_and(defined, index_element.defined), inside)
             places.append(np.clip(place, 0, max(extent - 1, 0)).astype(np.int64))
         if 0 in tensor.values.shape:
             nothing: Any = np.zeros((), stored_as(tensor.kind))
             nothing = self.arithmetic.real(nothing) if tensor.kind == "real" else nothing
             return Element(nothing, False, tensor.kind)
-        at = tuple(places)
+        element = tuple(places)
         return Element(
-            np.asarray(tensor.values[at]), np.logical_and(defined, tensor.defined[at]), tensor.kind
+            np.asarray(tensor.values[element]),
+            np.logical_and(defined, tensor.defined[element]),
+            tensor.kind,
         )
 
     def _reduce(self, term: Reduce) -> Element:
@@ -250,8 +252,8 @@ class Grid:
         """Values over all of a reduction's own axes, which are the first ones."""
         array = np.asarray(values)
         array = array.reshape((1,) * (ndim - array.ndim) + array.shape)
-        own = tuple(max(extent, 0) for extent in reversed(extents))
-        return np.broadcast_to(array, own + array.shape[len(extents) :])
+        sizes = tuple(max(extent, 0) for extent in reversed(extents))
+        return np.broadcast_to(array, sizes + array.shape[len(extents) :])
 
     def _empty(self, neutral: Any, kind: str, of: Kind) -> Any:
         """A reduction of nothing; an extreme of nothing is not defined, whatever stands here."""
@@ -266,13 +268,13 @@ class Grid:
         return np.asarray({"sum": 0, "prod": 1, "max": limits.min, "min": limits.max}[kind])
 
 
-def _joint(one: Kind, two: Kind) -> Kind:
+def _joint(first: Kind, two: Kind) -> Kind:
     """The kind of what may be either."""
-    if one == two:
-        return one
-    if "real" in (one, two):
+    if first == two:
+        return first
+    if "real" in (first, two):
         return "real"
-    return "integer" if "integer" in (one, two) else "index"
+    return "integer" if "integer" in (first, two) else "index"
 
 
 _WHOLE = frozenset(
@@ -330,8 +332,8 @@ def holds(
     grid = Grid(tensors, symbols, arithmetic)
     grid.bound.update(variables)
     grid.depth = max((array.ndim for array in variables.values()), default=0)
-    found = grid.element(term)
-    return np.asarray(np.logical_and(found.values, found.defined))
+    element = grid.element(term)
+    return np.asarray(np.logical_and(element.values, element.defined))
 
 
 def _definition(
@@ -354,11 +356,11 @@ def _definition(
     for variable, extent in zip(definition.indices, shape, strict=True):
         grid.bind(variable, extent)
     with np.errstate(all="ignore"):
-        found = converted(grid.element(definition.value), kind, arithmetic)
+        element = converted(grid.element(definition.value), kind, arithmetic)
     # axis -(v + 1) of the grid is the v-th index
     order = range(len(shape))[::-1]
-    values = np.broadcast_to(np.asarray(found.values), shape[::-1]).transpose(order)
-    defined = np.broadcast_to(np.asarray(found.defined), shape[::-1]).transpose(order)
+    values = np.broadcast_to(np.asarray(element.values), shape[::-1]).transpose(order)
+    defined = np.broadcast_to(np.asarray(element.defined), shape[::-1]).transpose(order)
     return Tensor(values, defined, kind)
 
 
@@ -366,8 +368,8 @@ def _volume(term: Term, symbols: Mapping[str, Number]) -> float:
     """How many elements a reduction's grid has for one element of the output."""
     match term:
         case Reduce(_, _, extents, _, body):
-            own = math.prod(float(max(0, number(extent, symbols))) for extent in extents)
-            return own * _volume(body, symbols)
+            volume = math.prod(float(max(0, number(extent, symbols))) for extent in extents)
+            return volume * _volume(body, symbols)
         case Apply(_, arguments):
             return max([1.0, *(_volume(argument, symbols) for argument in arguments)])
         case Select(_, then, otherwise):

@@ -45,12 +45,12 @@ class Exact:
             made = np.frompyfunc(BINARY[function], 2, 1)(*arguments)
         else:
             raise NoValueError(f"{function} is not computed exactly")
-        found = np.asarray(made, object)
-        has_value = np.asarray(np.frompyfunc(lambda v: v is not NOTHING, 1, 1)(found), bool)
+        results = np.asarray(made, object)
+        has_value = np.asarray(np.frompyfunc(lambda v: v is not NOTHING, 1, 1)(results), bool)
         if has_value.all():
-            return found, True
+            return results, True
         zero = np.zeros((), object)
-        return np.where(has_value, found, zero), has_value
+        return np.where(has_value, results, zero), has_value
 
     def compare(self, relation: str, left: Array, right: Array) -> Array:
         """Truth values; UncertainError where enclosures overlap."""

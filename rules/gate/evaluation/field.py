@@ -67,8 +67,8 @@ class Field:
         given = np.asarray(array)
         if given.dtype.kind in "iub":
             return np.asarray(given.astype(np.int64) % self.modulus)
-        found = [residue(value, self.modulus) for value in given.reshape(-1).tolist()]
-        return np.asarray(found, np.int64).reshape(given.shape)
+        residues = [residue(value, self.modulus) for value in given.reshape(-1).tolist()]
+        return np.asarray(residues, np.int64).reshape(given.shape)
 
     def pi(self) -> Array:
         """A random residue in the place of pi."""

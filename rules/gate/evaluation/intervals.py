@@ -114,13 +114,13 @@ def _enclose(function: Callable[[float], float], low: Any, high: Any) -> Any:
     return Interval(Fraction(first), Fraction(last))
 
 
-def _monotone(function: Callable[[float], float], at: Mapping[Any, Any]) -> Callable[[Any], Any]:
+def _monotone(function: Callable[[float], float], known: Mapping[Any, Any]) -> Callable[[Any], Any]:
     """A rising function with its exact values at some points; others are enclosed."""
 
     def apply(value: Any) -> Any:
         low, high = bounds(value)
-        if low == high and low in at:
-            return at[low]
+        if low == high and low in known:
+            return known[low]
         # The next floats on either side hold whatever the conversion to float64 rounds.
         below = math.nextafter(_nearest(low), -math.inf)
         above = math.nextafter(_nearest(high), math.inf)
@@ -287,8 +287,8 @@ def _cosh(value: Any) -> Any:
 
 
 def _acos(value: Any) -> Any:
-    found = _within(math.asin, -1, 1, True)(value)
-    return found if found is NOTHING else PI * Fraction(1, 2) - found
+    arcsine = _within(math.asin, -1, 1, True)(value)
+    return arcsine if arcsine is NOTHING else PI * Fraction(1, 2) - arcsine
 
 
 PI = Interval(Fraction(math.pi), Fraction(math.nextafter(math.pi, 4)))

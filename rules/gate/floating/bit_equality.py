@@ -80,17 +80,17 @@ def bit_equality(
         return (Bits("any", "unknown", "none", reason),)
     if reason := unfit(rule):
         return (Bits("any", "unknown", "none", reason),)
-    found = []
+    results = []
     for dtype in DTYPES:
         if allows(rule, dtype):
             start = time.perf_counter()
-            one = _in_type(rule, statements, dtype, False, timeout)
-            if one.result != "proved" and rule.finite_math:
-                one = _in_type(rule, statements, dtype, True, timeout)
-            found.append(replace(one, seconds=round(time.perf_counter() - start, 4)))
-    if found and all(one.dtype == "bool" for one in found):
-        return (found[0],)
-    return tuple(found) or (Bits("any", "unknown", "none", "no type that the solver knows"),)
+            result = _in_type(rule, statements, dtype, False, timeout)
+            if result.result != "proved" and rule.finite_math:
+                result = _in_type(rule, statements, dtype, True, timeout)
+            results.append(replace(result, seconds=round(time.perf_counter() - start, 4)))
+    if results and all(result.dtype == "bool" for result in results):
+        return (results[0],)
+    return tuple(results) or (Bits("any", "unknown", "none", "no type that the solver knows"),)
 
 
 # ----------------------------------------------------------------------------- what a rule is of
@@ -150,7 +150,7 @@ def _moves(rule: Rule, node: PatternNode, operator: str) -> bool:
 
 def _moves_numbers(rule: Rule, node: PatternNode, operator: str) -> bool:
     places = {"Concat": range(len(node.inputs)), "Pad": (0, 2), "OneHot": (2,)}.get(operator, (0,))
-    moved = [item for at, item in enumerate(node.inputs) if at in places]
+    moved = [item for i, item in enumerate(node.inputs) if i in places]
     return any(i.literal is not None or rule.operand(i.value or "").scalar for i in moved)
 
 
@@ -159,8 +159,8 @@ def _keeps_type(rule: Rule, node: PatternNode) -> bool:
     both = {node.inputs[0].value, node.outputs[0].value}
     for condition in rule.given:
         match condition:
-            case Binary("=", Call("dtype", (Name(one),)), Call("dtype", (Name(other),))):
-                if {one, other} == both:
+            case Binary("=", Call("dtype", (Name(name),)), Call("dtype", (Name(other),))):
+                if {name, other} == both:
                     return True
     return False
 
@@ -178,35 +178,39 @@ def _in_type(
                 if problem.key not in asked:
                     kinds = set(problem.unknowns().values())
                     said = "bool" if problem.boolean and kinds <= {"truth"} else dtype
-                    found = equal_bits(problem, dtype, finite=finite, timeout=timeout)
-                    asked[problem.key] = replace(found, dtype=said)
+                    bits = equal_bits(problem, dtype, finite=finite, timeout=timeout)
+                    asked[problem.key] = replace(bits, dtype=said)
                 if asked[problem.key].result != "proved":
                     return asked[problem.key]
         except (NotScalarError, NotFloatingError) as error:
             return Bits(dtype, "unknown", "none", str(error), finite)
     if not asked:
         return Bits(dtype, "unknown", "none", "no case of the rule is of floating-point numbers")
-    return max(asked.values(), key=lambda one: (one.dtype != "bool", len(one.script)))
+    return max(asked.values(), key=lambda bits: (bits.dtype != "bool", len(bits.script)))
 
 
 def _problems(rule: Rule, statement: Statement) -> Iterator[Problem]:
     zeros = _zeros(rule, statement)
     definitions = {
-        one.name: replace(one, value=_of_kernel(rule, one))
-        for one in statement.definitions
-        if one.name not in zeros
+        definition.name: replace(definition, value=_of_kernel(rule, definition))
+        for definition in statement.definitions
+        if definition.name not in zeros
     }
     algebras = {operand.name: operand.algebra for operand in statement.operands}
     truths = frozenset(name for name, algebra in algebras.items() if algebra == "boolean")
-    assumed = tuple(one for one in statement.assumptions if is_of_elements(one))
-    whole = {one.name: one for one in statement.definitions}
+    assumed = tuple(
+        assumption for assumption in statement.assumptions if is_of_elements(assumption)
+    )
+    whole = {definition.name: definition for definition in statement.definitions}
     for equation in statement.equations:
         source, target = _sides(equation, definitions, whole)
-        found = elements(source) | elements(target)
+        read_elements = elements(source) | elements(target)
         kind = statement.algebras.get(equation.source, "real")
-        if kind == "integer" or any(algebras.get(one.tensor) == "integer" for one in found):
+        if kind == "integer" or any(
+            algebras.get(element.tensor) == "integer" for element in read_elements
+        ):
             continue  # integers are exact, and no matter of rounding
-        places, distinct = _places(statement, whole[equation.source], found)
+        places, distinct = _places(statement, whole[equation.source], read_elements)
         named = frozenset(name for read, name in places.items() if read.tensor in zeros)
         yield Problem(source, target, places, kind == "boolean", truths, named, distinct, assumed)
 
@@ -227,13 +231,13 @@ def _zeros(rule: Rule, statement: Statement) -> frozenset[str]:
     """Name the numbers that are 0 by the match alone: -0.0 matches as well."""
     given = {item.value for node in rule.match for item in node.inputs if item.value}
     return frozenset(
-        one.name
-        for one in statement.definitions
-        if one.name in given
-        and one.name in statement.source
-        and statement.algebras.get(one.name, "real") == "real"
-        and isinstance(one.value, int | float)
-        and one.value == 0
+        definition.name
+        for definition in statement.definitions
+        if definition.name in given
+        and definition.name in statement.source
+        and statement.algebras.get(definition.name, "real") == "real"
+        and isinstance(definition.value, int | float)
+        and definition.value == 0
     )
 
 
@@ -280,7 +284,7 @@ def _constant(term: Term) -> float:
     for dtype, wider in (("float32", np.float64), ("float16", np.float32)):
         middle = wider(exact)
         near = [middle, *(np.nextafter(middle, wider(side)) for side in (-np.inf, np.inf))]
-        if len({float(np.dtype(dtype).type(one)) for one in near}) > 1:
+        if len({float(np.dtype(dtype).type(value)) for value in near}) > 1:
             raise NotFloatingError(f"{term} rounds in two ways")
     return exact
 
@@ -307,7 +311,7 @@ _EXACT: Mapping[str, Callable[..., float]] = {
 
 
 def _places(
-    statement: Statement, output: Definition, found: set[Read]
+    statement: Statement, output: Definition, elements_read: set[Read]
 ) -> tuple[dict[Read, str], bool]:
     """Name the elements that are read, and tell whether two names may be one element."""
     solver = endable_solver()
@@ -324,9 +328,11 @@ def _places(
         solver.add(index_formula(index) >= 0, index_formula(index) < index_formula(extent))
     named: dict[Read, str] = {}
     leaders: dict[str, list[Read]] = {}
-    for read in sorted(found, key=str):
+    for read in sorted(elements_read, key=str):
         known = leaders.setdefault(read.tensor, [])
-        leader = next((one for one in known if _same_place(solver, one, read)), None)
+        leader = next(
+            (leader_read for leader_read in known if _same_place(solver, leader_read, read)), None
+        )
         if leader is None:
             known.append(read)
             named[read] = read.tensor + "'" * (len(known) - 1)
@@ -335,8 +341,8 @@ def _places(
     return named, all(len(known) == 1 for known in leaders.values())
 
 
-def _same_place(solver: z3.Solver, one: Read, other: Read) -> bool:
-    pairs = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if a != b]
+def _same_place(solver: z3.Solver, read: Read, other: Read) -> bool:
+    pairs = [(a, b) for a, b in zip(read.indices, other.indices, strict=True) if a != b]
     if not pairs:
         return True
     return bool(

@@ -92,7 +92,7 @@ def discontinuity_problem(rule: Rule, statements: Sequence[Statement]) -> str:
         if prove(sides.rounded_alike, _PROOF_S).status == "proved":
             continue
         known = bit_equality(rule, statements, proved=True, timeout=_SOLVER_S)
-        if all(one.result == "proved" and (not one.finite or rule.finite_math) for one in known):
+        if all(bits.result == "proved" and (not bits.finite or rule.finite_math) for bits in known):
             return ""
         return (
             f"{sides.jumps[0]} jumps, and what reaches it is rounded in another way on the other "
@@ -140,15 +140,19 @@ class _Sides:
         """Of each tensor the first that is computed in the same way from the same tensors."""
         names: dict[str, str] = {}
         first: dict[str, str] = {}
-        for one in self.statement.definitions:
-            key = _canonical(one, names) + (" converted" if self._converts(one.name) else "")
-            names[one.name] = first.setdefault(key, one.name)
+        for definition in self.statement.definitions:
+            key = _canonical(definition, names) + (
+                " converted" if self._converts(definition.name) else ""
+            )
+            names[definition.name] = first.setdefault(key, definition.name)
         return names
 
     # ---- what is rounded
     @cached_property
     def _algebras(self) -> Mapping[str, Algebra]:
-        given: dict[str, Algebra] = {one.name: one.algebra for one in self.statement.operands}
+        given: dict[str, Algebra] = {
+            operand.name: operand.algebra for operand in self.statement.operands
+        }
         return {**self.statement.algebras, **given}
 
     def _algebra_of(self, tensor: str) -> Algebra:
@@ -168,24 +172,25 @@ class _Sides:
             source = f"{source}.new"
         wide = self.types.possible(tensor, self._own_types) & _WIDER.keys()
         reals = self.types.possible(source, self._own_types) & _WIDER.keys()
-        return not all(one in _WIDER[narrow] for narrow in reals for one in wide)
+        return not all(dtype in _WIDER[narrow] for narrow in reals for dtype in wide)
 
     @cached_property
     def rounded(self) -> frozenset[str]:
         """The tensors whose elements are results of rounding."""
-        found: set[str] = set()
-        for one in self.statement.definitions:
-            if self._algebra_of(one.name) == "real" and (
-                self._converts(one.name) or self._rounds(one.value, found, one.name)
+        rounded_names: set[str] = set()
+        for definition in self.statement.definitions:
+            if self._algebra_of(definition.name) == "real" and (
+                self._converts(definition.name)
+                or self._rounds(definition.value, rounded_names, definition.name)
             ):
-                found.add(one.name)
-        return frozenset(found)
+                rounded_names.add(definition.name)
+        return frozenset(rounded_names)
 
     def _rounds(self, term: Term, known: Collection[str], tensor: str) -> bool:
         """Whether a term of a tensor's definition is a result of rounding, or may be."""
 
         def any_of(terms: Sequence[Term]) -> bool:
-            return any(self._rounds(one, known, tensor) for one in terms)
+            return any(self._rounds(term, known, tensor) for term in terms)
 
         match term:
             case Read(tensor):
@@ -228,11 +233,11 @@ class _Sides:
 
     def _least_digits(self, tensor: str) -> int:
         """How many binary digits the reals have at least in which a tensor is computed."""
-        names = [one.tensor for one in elements(self._definitions[tensor].value)]
+        names = [element.tensor for element in elements(self._definitions[tensor].value)]
         for name in (tensor, *names):
             types = self.types.possible(name, self._own_types) & _DIGITS.keys()
             if types:
-                return min(_DIGITS[one] for one in types)
+                return min(_DIGITS[dtype] for dtype in types)
         return _DIGITS["float32"]
 
     def _digits(self, term: Term) -> int:
@@ -274,43 +279,45 @@ class _Sides:
         What both sides compute in the same way from the same is none.
         """
         shared = self._shared
-        for one in self.statement.definitions:
-            if one.name not in shared:
-                for term, operands in self._jumping(one.value, one.name):
-                    yield one, term, operands
+        for definition in self.statement.definitions:
+            if definition.name not in shared:
+                for term, operands in self._jumping(definition.value, definition.name):
+                    yield definition, term, operands
 
     @cached_property
     def _shared(self) -> frozenset[str]:
         """The tensors of either side that the other one has too."""
         source = self.statement.source
         sides: dict[str, set[bool]] = {}
-        for one, first in self.names.items():
-            sides.setdefault(first, set()).add(one in source)
-        return frozenset(one for one, first in self.names.items() if len(sides[first]) == 2)
+        for name, first in self.names.items():
+            sides.setdefault(first, set()).add(name in source)
+        return frozenset(name for name, first in self.names.items() if len(sides[first]) == 2)
 
     def _jumping(self, term: Term, tensor: str) -> Iterator[tuple[Term, tuple[Term, ...]]]:
         match term:
             case Apply(function, arguments):
-                for one in arguments:
-                    yield from self._jumping(one, tensor)
+                for argument in arguments:
+                    yield from self._jumping(argument, tensor)
                 if function in _CONTINUOUS or function in ("and", "or", "not", "xor"):
                     return
-                reached = tuple(one for one in arguments if self._reaches(one, tensor))
+                reached = tuple(
+                    argument for argument in arguments if self._reaches(argument, tensor)
+                )
                 if not reached or (function == "round" and self._nearly_whole(arguments[0])):
                     return
                 yield term, reached
             case Select(condition, then, otherwise):
                 turns = [
-                    (one, operands)
-                    for one, operands in self._jumping(condition, tensor)
-                    if one != condition or not _meet(condition, then, otherwise)
+                    (jump, operands)
+                    for jump, operands in self._jumping(condition, tensor)
+                    if jump != condition or not _meet(condition, then, otherwise)
                 ]
                 yield from turns
                 yield from self._jumping(then, tensor)
                 yield from self._jumping(otherwise, tensor)
             case Read(_, indices):
-                for one in indices:
-                    yield from self._jumping(one, tensor)
+                for index in indices:
+                    yield from self._jumping(index, tensor)
             case Reduce(_, _, _, condition, body):
                 yield from self._jumping(condition, tensor)
                 yield from self._jumping(body, tensor)
@@ -324,14 +331,14 @@ class _Sides:
 
         Quotients and products err in proportion, unless they leave the range, which is measured.
         """
-        read = [self.types.possible(one.tensor, self._own_types) for one in elements(term)]
-        digits = min(_DIGITS[one] for types in read for one in types if one in _DIGITS)
+        read = [self.types.possible(element.tensor, self._own_types) for element in elements(term)]
+        digits = min(_DIGITS[dtype] for types in read for dtype in types if dtype in _DIGITS)
         for factors in self._factors(term):
             rest = factors.above - factors.below
             if factors.below - factors.above or sum(rest.values()) > 1:
                 return False
             ranges = [self._range(factors.terms[text]) for text in rest]
-            size = max((abs(end) for one in ranges if one for end in one), default=1)
+            size = max((abs(end) for range_ in ranges if range_ for end in range_), default=1)
             if None in ranges or size * factors.roundings > _HALF * 2**digits:
                 return False
         return True
@@ -351,9 +358,9 @@ class _Sides:
             case Reduce("max" | "min", body=body):
                 return self._factors(body)
             case Read(name, indices) if name in self._definitions and name in self.rounded:
-                one = self._definitions[name]
-                known = dict(zip(one.indices, indices, strict=True))
-                return self._factors(_at(one.value, known))
+                definition = self._definitions[name]
+                known = dict(zip(definition.indices, indices, strict=True))
+                return self._factors(_at(definition.value, known))
             case _:
                 return [_Factors.of(term)]
 
@@ -365,11 +372,11 @@ class _Sides:
             case Apply("real", (inner,)):
                 return self._range(inner)
             case Apply("+" | "-" as function, (left, right)):
-                one, other = self._range(left), self._range(right)
-                if one is None or other is None:
+                first, other = self._range(left), self._range(right)
+                if first is None or other is None:
                     return None
                 low, high = other if function == "+" else (-other[1], -other[0])
-                return one[0] + low, one[1] + high
+                return first[0] + low, first[1] + high
             case Read(name) if self._algebra_of(name) == "integer":
                 return INTEGERS.get(self._own_types.get(name, ""))
             case _:
@@ -377,7 +384,7 @@ class _Sides:
 
     @cached_property
     def _definitions(self) -> Mapping[str, Definition]:
-        return {one.name: one for one in self.statement.definitions}
+        return {definition.name: definition for definition in self.statement.definitions}
 
     # ---- the statement with rounding in it
     @property
@@ -389,30 +396,38 @@ class _Sides:
         """
         statement = self.statement
         upstream = self._upstream
-        way = upstream | {one.name for one, _, _ in self._sites()}
+        way = upstream | {site.name for site, _, _ in self._sites()}
         operands = list(statement.operands)
         given: set[str] = set()
         definitions: list[Definition] = []
-        for one in statement.definitions:
-            if one.name not in way:
-                definitions.append(one)
+        for definition in statement.definitions:
+            if definition.name not in way:
+                definitions.append(definition)
                 continue
-            first = self.names[one.name]
-            if (first in self._shared and first in self.rounded) or not self._is_fixed(one.value):
-                own = f"{first}.rounded"
-                if own not in given:
-                    given.add(own)
-                    operands.append(Operand(own, one.shape, self._algebra_of(one.name)))
-                definitions.append(replace(one, value=Read(own, one.indices)))
+            first = self.names[definition.name]
+            if (first in self._shared and first in self.rounded) or not self._is_fixed(
+                definition.value
+            ):
+                rounded_name = f"{first}.rounded"
+                if rounded_name not in given:
+                    given.add(rounded_name)
+                    operands.append(
+                        Operand(rounded_name, definition.shape, self._algebra_of(definition.name))
+                    )
+                definitions.append(
+                    replace(definition, value=Read(rounded_name, definition.indices))
+                )
                 continue
-            if one.name not in upstream:
-                definitions.append(replace(one, value=self._before_jumps(one.value, one.name)))
+            if definition.name not in upstream:
+                definitions.append(
+                    replace(definition, value=self._before_jumps(definition.value, definition.name))
+                )
                 continue
-            real = self._algebra_of(one.name) == "real"
-            value = (self._real if real else self._wrapped)(one.value, one.name)
-            if self._converts(one.name):  # to no type that all cases of the rule share
-                value = Apply(f"converted.{one.name}", (value,))
-            definitions.append(replace(one, value=value))
+            real = self._algebra_of(definition.name) == "real"
+            value = (self._real if real else self._wrapped)(definition.value, definition.name)
+            if self._converts(definition.name):  # to no type that all cases of the rule share
+                value = Apply(f"converted.{definition.name}", (value,))
+            definitions.append(replace(definition, value=value))
         return replace(statement, operands=tuple(operands), definitions=tuple(definitions))
 
     @cached_property
@@ -424,13 +439,13 @@ class _Sides:
             for operand in operands
             for read in elements(operand)
         ]
-        found: set[str] = set()
+        upstream: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if name in self._definitions and name not in found:
-                found.add(name)
+            if name in self._definitions and name not in upstream:
+                upstream.add(name)
                 waiting += [read.tensor for read in elements(self._definitions[name].value)]
-        return frozenset(found)
+        return frozenset(upstream)
 
     def _before_jumps(self, term: Term, tensor: str) -> Term:
         """A term with rounding in what reaches its jumps; what is computed from those stays."""
@@ -477,16 +492,16 @@ class _Sides:
     def _rounding(self, tensor: str) -> str:
         """The function that rounds to the type in which a tensor's elements are computed."""
         value = self._definitions[tensor].value
-        read = sorted(self._own_types.get(one.tensor, "") for one in elements(value))
+        read = sorted(self._own_types.get(element.tensor, "") for element in elements(value))
         types = [self._own_types.get(tensor, ""), *read, "float32"]
-        return f"rounded_{next(one for one in types if one in _DIGITS)}"
+        return f"rounded_{next(dtype for dtype in types if dtype in _DIGITS)}"
 
     def _wrapped(self, term: Term, tensor: str) -> Term:
         match term:
             case Apply(function, arguments):
                 real = any(map(self._is_real, arguments))
                 each = self._real if real else self._wrapped
-                inner = Apply(function, tuple(each(one, tensor) for one in arguments))
+                inner = Apply(function, tuple(each(argument, tensor) for argument in arguments))
                 rounds = function in _FIXED and self._rounds(term, self.rounded, tensor)
                 return Apply(self._rounding(tensor), (inner,)) if rounds else inner
             case Select(condition, then, otherwise):
@@ -494,7 +509,7 @@ class _Sides:
                 branches = each(then, tensor), each(otherwise, tensor)
                 return Select(self._wrapped(condition, tensor), *branches)
             case Reduce(reducer, variables, extents, condition, body):
-                inside = (self._wrapped(one, tensor) for one in (condition, body))
+                inside = (self._wrapped(part, tensor) for part in (condition, body))
                 return Reduce(reducer, variables, extents, *inside)
             case _:
                 return term
@@ -531,12 +546,12 @@ class _Types:
             known = signature(node.operator, latest)
             if known is None:
                 continue
-            inputs = {known.slot(at).variable for at in range(len(node.inputs))}
-            for at, output in enumerate(node.outputs):
-                slot = known.slot(at, output=True)
+            inputs = {known.slot(i).variable for i in range(len(node.inputs))}
+            for i, output in enumerate(node.outputs):
+                slot = known.slot(i, output=True)
                 if slot.variable not in inputs and slot.types & _WIDER.keys():
                     sources[output.value] = node.inputs[0].value if node.inputs else None
-                if (operand := _operand_alike(node, at, latest)) is not None:
+                if (operand := _operand_alike(node, i, latest)) is not None:
                     alike[output.value] = operand
         told = {name for name in classes.parents if classes.root(name) in told}
         return _Types(classes, frozenset(told), sources, alike)
@@ -557,14 +572,14 @@ class _Types:
         return frozenset([here]).union(*others)
 
 
-def _operand_alike(node: PatternNode, at: int, opset: int) -> str | None:
+def _operand_alike(node: PatternNode, position: int, opset: int) -> str | None:
     """Name the operand whose type an output has by the operator's specification, if it says one."""
     try:
         block = described(node.operator, opset).blocks[0]
     except UndescribedError:
         return None
-    like = block.outputs[at].like if at < len(block.outputs) else None
-    places = [place for place, one in enumerate(block.inputs) if one.name == like]
+    like = block.outputs[position].like if position < len(block.outputs) else None
+    places = [place for place, input_ in enumerate(block.inputs) if input_.name == like]
     return node.inputs[places[0]].value if places and places[0] < len(node.inputs) else None
 
 
@@ -590,10 +605,10 @@ def _meet(condition: Term, then: Term, otherwise: Term) -> bool:
         numbers: dict[Term, float] = {}
         try:
             numbers[element] = _number(bound, numbers, rng)
-            one, other = (_number(branch, numbers, rng) for branch in (then, otherwise))
+            first, other = (_number(branch, numbers, rng) for branch in (then, otherwise))
         except (ArithmeticError, ValueError, LookupError):
             continue
-        if not abs(one - other) <= _CLOSE * max(1.0, abs(one), abs(other)):
+        if not abs(first - other) <= _CLOSE * max(1.0, abs(first), abs(other)):
             return False
         met += 1
     return met >= _POINTS // 3
@@ -608,7 +623,9 @@ def _number(term: Term, numbers: dict[Term, float], rng: random.Random) -> float
         case Read() | Symbol() | Variable():
             return numbers.setdefault(term, rng.uniform(-3, 3))
         case Apply(function, arguments):
-            return float(_COMPUTED[function](*(_number(one, numbers, rng) for one in arguments)))
+            return float(
+                _COMPUTED[function](*(_number(argument, numbers, rng) for argument in arguments))
+            )
         case Select(condition, then, otherwise):
             return _number(then if _number(condition, numbers, rng) else otherwise, numbers, rng)
         case _:
@@ -646,17 +663,17 @@ def _at(term: Term, known: Mapping[Variable, Term]) -> Term:
         case Variable():
             return known.get(term, term)
         case Read(tensor, indices):
-            return Read(tensor, tuple(_at(one, known) for one in indices))
+            return Read(tensor, tuple(_at(index, known) for index in indices))
         case Apply(function, arguments):
-            return Apply(function, tuple(_at(one, known) for one in arguments))
+            return Apply(function, tuple(_at(argument, known) for argument in arguments))
         case Select(condition, then, otherwise):
-            return Select(*(_at(one, known) for one in (condition, then, otherwise)))
+            return Select(*(_at(part, known) for part in (condition, then, otherwise)))
         case Reduce(kind, variables, extents, condition, body):
             # what a reduction counts is another variable in each place
-            fresh = {one: Variable(f"{one}'", one.number) for one in variables}
+            fresh = {variable: Variable(f"{variable}'", variable.number) for variable in variables}
             inner = {**known, **fresh}
-            counts = tuple(_at(one, known) for one in extents)
-            inside = (_at(one, inner) for one in (condition, body))
+            counts = tuple(_at(extent, known) for extent in extents)
+            inside = (_at(part, inner) for part in (condition, body))
             return Reduce(kind, tuple(fresh.values()), counts, *inside)
         case _:
             return term

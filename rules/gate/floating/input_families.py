@@ -60,7 +60,7 @@ def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
     odd: Array = np.full(shape, rng.integers(0, 2))
     for axis, size in enumerate(shape):
         along = np.arange(size) * rng.integers(0, 2)
-        odd = odd + along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+        odd = odd + along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.where(odd % 2 == 0, 1.0, -1.0)
 
 
@@ -130,9 +130,9 @@ def _halfway(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Arra
     odd = 2 * rng.integers(0, 2**shorter) + 1 + 2.0 ** (shorter + 1)
     midway = odd * 2.0 ** (rng.integers(-3, 4, count) - shorter)
     halves = rng.integers(-64, 65, count) / 2
-    found = np.where(rng.random(count) < 0.5, midway, halves).astype(dtype)
+    numbers = np.where(rng.random(count) < 0.5, midway, halves).astype(dtype)
     beyond = rng.choice(np.asarray([-np.inf, np.inf], dtype), count)
-    return np.where(rng.random(count) < 0.6, np.nextafter(found, beyond), found)
+    return np.where(rng.random(count) < 0.6, np.nextafter(numbers, beyond), numbers)
 
 
 def _mixed(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:

@@ -74,14 +74,14 @@ def floating_record(
         timeout = min(timeout, HASTE_S)  # not claimed: worth little waiting
     bits = _bits(rule, given, proved, timeout)
     problems += _problems(rule, rounded, special, bits)
-    shown = next((one for one in problems if one.witness is not None), None)
+    shown = next((problem for problem in problems if problem.witness is not None), None)
     return FloatingRecord(
         rule.name,
         rule.hash,
-        tuple(replace(one, witness=None) for one in rounded),
-        tuple(replace(one, witness=None) for one in special),
+        tuple(replace(rounding, witness=None) for rounding in rounded),
+        tuple(replace(special, witness=None) for special in special),
         bits,
-        tuple(one.text for one in problems),
+        tuple(problem.text for problem in problems),
         round(time.perf_counter() - start, 3),
         None if shown is None else shown.counterexample(rule.name),
     )
@@ -116,31 +116,33 @@ def _bits(
 def _problems(
     rule: Rule, rounded: Sequence[Rounding], special: Sequence[Special], bits: Sequence[Bits]
 ) -> list[_Problem]:
-    found = []
-    for one in sorted(rounded, key=lambda one: (one.verdict != "unsafe", -one.max_ratio)):
-        where = f"{one.dtype}, {INPUTS[one.family]}"
-        if one.verdict == "unsafe" and one.lost:
-            said = f"{where}: numerically unsafe: {one.lost}"
-            found.append(_Problem(said, one.witness, unsafe=True))
-        elif one.verdict == "unsafe":
+    problems = []
+    for result in sorted(
+        rounded, key=lambda result: (result.verdict != "unsafe", -result.max_ratio)
+    ):
+        where = f"{result.dtype}, {INPUTS[result.family]}"
+        if result.verdict == "unsafe" and result.lost:
+            said = f"{where}: numerically unsafe: {result.lost}"
+            problems.append(_Problem(said, result.witness, unsafe=True))
+        elif result.verdict == "unsafe":
             said = (
-                f"{where}: numerically unsafe: against {_longer(one.dtype)} the target is off by "
-                f"{one.target_error:.1e} of its scale, {one.max_ratio:.3g} times as far as the "
-                "source"
+                f"{where}: numerically unsafe: against {_longer(result.dtype)} the target is "
+                f"off by {result.target_error:.1e} of its scale, {result.max_ratio:.3g} times as "
+                "far as the source"
             )
-            found.append(_Problem(said, one.witness, unsafe=True))
-        elif one.verdict == "rounds" and rule.equal == "exact":
+            problems.append(_Problem(said, result.witness, unsafe=True))
+        elif result.verdict == "rounds" and rule.equal == "exact":
             said = f"{where}: the rule says exact, and the bits differ"
-            found.append(_Problem(said, one.witness))
-    for each in sorted(special, key=lambda one: "infinity" not in one.kind):
-        if each.verdict == "broken":
-            said = f"{each.dtype}, {each.kind.replace('_', ' ')}: {each.example}"
-            found.append(_Problem(said, each.witness))
+            problems.append(_Problem(said, result.witness))
+    for kept in sorted(special, key=lambda kept: "infinity" not in kept.kind):
+        if kept.verdict == "broken":
+            said = f"{kept.dtype}, {kept.kind.replace('_', ' ')}: {kept.example}"
+            problems.append(_Problem(said, kept.witness))
     if rule.equal == "exact":
-        found += [
+        problems += [
             _Problem(f"{b.dtype}: bits differ: {b.reason}") for b in bits if b.result == "refuted"
         ]
-    return found
+    return problems
 
 
 def _longer(dtype: str) -> str:

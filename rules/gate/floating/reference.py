@@ -41,10 +41,10 @@ class Reference:
                 a.name: schemas.plain(helper.get_attribute_value(a)) for a in node.attribute
             }
             values: dict[int, Any] = {}
-            for at in meaning.known_inputs:
-                name = node.input[at] if at < len(node.input) else ""
+            for position in meaning.known_inputs:
+                name = node.input[position] if position < len(node.input) else ""
                 if name in self.constants:
-                    values[at] = self.constants[name].tolist()
+                    values[position] = self.constants[name].tolist()
             shapes = [view.shape(view.ids[name]) if name else None for name in node.input]
             expansion = meaning.expand(shapes, attributes, values=values, outputs=len(node.output))
             self.nodes.append((node, expansion))

@@ -86,33 +86,36 @@ class _Errors:
         ordinary: Sequence[float],
     ) -> None:
         self.samples += 1
-        for at, (one, other) in enumerate(zip(source, target, strict=True)):
-            if self.equal and not same_bits(one, other):
+        for i, (result, other) in enumerate(zip(source, target, strict=True)):
+            if self.equal and not same_bits(result, other):
                 self.equal, self.shown = False, drawn
-            if not self.lost and (lost := _lost(one, other)):
+            if not self.lost and (lost := _lost(result, other)):
                 self.lost, self.shown = lost, drawn
-            if truth is None or one.dtype.kind != "f" or one.shape != other.shape:
+            if truth is None or result.dtype.kind != "f" or result.shape != other.shape:
                 continue
-            found = errors(one, other, truth[at], ordinary[at])
-            if found is not None:
+            measured = errors(result, other, truth[i], ordinary[i])
+            if measured is not None:
                 self.measured = True
-                self.source = max(self.source, found[0])
-                if found[1] > self.target and not self.lost and not self.equal:
+                self.source = max(self.source, measured[0])
+                if measured[1] > self.target and not self.lost and not self.equal:
                     self.shown = drawn
-                self.target = max(self.target, found[1])
+                self.target = max(self.target, measured[1])
 
     def ratio(self, ulp: float) -> float:
         """The target's largest error over the source's; infinite where the target lost a value."""
         return math.inf if self.lost else max(self.target, ulp) / max(self.source, ulp)
 
 
-def same_bits(one: Array, other: Array) -> bool:
+def same_bits(array: Array, other: Array) -> bool:
     """Tell whether two arrays are equal bit by bit, but for the payloads of NaNs."""
     return (
-        one.shape == other.shape
-        and one.dtype == other.dtype
-        and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-        and (one.dtype.kind != "f" or bool((np.signbit(one) == np.signbit(other))[one == 0].all()))
+        array.shape == other.shape
+        and array.dtype == other.dtype
+        and bool(np.array_equal(array, other, equal_nan=array.dtype.kind == "f"))
+        and (
+            array.dtype.kind != "f"
+            or bool((np.signbit(array) == np.signbit(other))[array == 0].all())
+        )
     )
 
 
@@ -132,11 +135,11 @@ def errors(
     scale = max(np.abs(wide).max(), ordinary, float(limits.smallest_normal))
     if not wide.any():
         return None
-    found = []
+    shares = []
     for side in (source, target):
         error = np.abs(side[finite].astype(truth.dtype) - wide).max()
-        found.append(0.0 if error <= limits.smallest_subnormal else float(error / scale))
-    return found[0], found[1]
+        shares.append(0.0 if error <= limits.smallest_subnormal else float(error / scale))
+    return shares[0], shares[1]
 
 
 def _lost(source: Array, target: Array) -> str:
@@ -148,9 +151,9 @@ def _lost(source: Array, target: Array) -> str:
     places = np.argwhere(lost)
     if not len(places):
         return ""
-    at = tuple(map(int, places[0]))
-    one, other = source[at], target[at]
-    return f"{one:.9g} becomes {other:.9g}" if numbers else f"{one} becomes {other}"
+    index = tuple(map(int, places[0]))
+    before, other = source[index], target[index]
+    return f"{before:.9g} becomes {other:.9g}" if numbers else f"{before} becomes {other}"
 
 
 def roundings(pairs: Sequence[SideModels], dtype: str, seed: int) -> list[Rounding]:
@@ -161,16 +164,16 @@ def roundings(pairs: Sequence[SideModels], dtype: str, seed: int) -> list[Roundi
     results: dict[str, list[tuple[SideModels, _Errors]]] = {family: [] for family in FAMILIES}
     for number, pair in enumerate(pairs):
         try:
-            for family, found in _errors(pair, dtype, (seed, number)).items():
-                results[family].append((pair, found))
+            for family, runs in _errors(pair, dtype, (seed, number)).items():
+                results[family].append((pair, runs))
         except NotRunError:
             continue
-    return [_rounding(dtype, family, found) for family, found in results.items() if found]
+    return [_rounding(dtype, family, runs) for family, runs in results.items() if runs]
 
 
 def _errors(pair: SideModels, dtype: str, seed: tuple[int, int]) -> dict[str, _Errors]:
     stick = reference_of(pair, dtype)
-    found = {family: _Errors() for family in FAMILIES}
+    errors_by_family = {family: _Errors() for family in FAMILIES}
     ordinary = [0.0] * len(pair.outputs)
     for position, family in enumerate(FAMILIES):
         runs = []
@@ -181,36 +184,39 @@ def _errors(pair: SideModels, dtype: str, seed: tuple[int, int]) -> dict[str, _E
         if family == "normal":
             ordinary = _largest([truth for *_, truth in runs if truth is not None], ordinary)
         for drawn, source, target, truth in runs:
-            found[family].add(drawn, source, target, truth, ordinary)
-    return found
+            errors_by_family[family].add(drawn, source, target, truth, ordinary)
+    return errors_by_family
 
 
 def _largest(truths: Sequence[list[Array]], known: list[float]) -> list[float]:
     """Return the largest finite magnitude of each output."""
     for truth in truths:
-        for at, array in enumerate(truth):
+        for i, array in enumerate(truth):
             if array.dtype.kind == "f" and array.size:
                 finite = array[np.isfinite(array)]
-                known[at] = max(known[at], float(np.abs(finite).max(initial=0.0)))
+                known[i] = max(known[i], float(np.abs(finite).max(initial=0.0)))
     return known
 
 
 def _rounding(dtype: str, family: str, runs: Sequence[tuple[SideModels, _Errors]]) -> Rounding:
     ulp = float(np.finfo(dtype).eps)
-    found = [one for _, one in runs]
-    measured = [one for one in found if one.measured]
-    ratios = [max(one.target, ulp) / max(one.source, ulp) for one in measured]
+    all_errors = [errors_of_run for _, errors_of_run in runs]
+    measured = [errors_of_run for errors_of_run in all_errors if errors_of_run.measured]
+    ratios = [
+        max(errors_of_run.target, ulp) / max(errors_of_run.source, ulp)
+        for errors_of_run in measured
+    ]
     rounding = Rounding(
         dtype,
         family,
-        sum(one.samples for one in found),
-        max((one.source for one in measured), default=0.0),
-        max((one.target for one in measured), default=0.0),
+        sum(errors_of_run.samples for errors_of_run in all_errors),
+        max((errors_of_run.source for errors_of_run in measured), default=0.0),
+        max((errors_of_run.target for errors_of_run in measured), default=0.0),
         max(ratios, default=1.0),
         float(np.quantile(ratios, 0.75)) if ratios else 1.0,
         statistics.median(ratios) if ratios else 1.0,
-        all(one.equal for one in found),
-        next((one.lost for one in found if one.lost), ""),
+        all(errors_of_run.equal for errors_of_run in all_errors),
+        next((errors_of_run.lost for errors_of_run in all_errors if errors_of_run.lost), ""),
     )
     return replace(rounding, witness=_witness(runs, rounding.verdict == "unsafe", ulp))
 
@@ -219,15 +225,22 @@ def _witness(
     runs: Sequence[tuple[SideModels, _Errors]], unsafe: bool, ulp: float
 ) -> Witness | None:
     """Choose the smallest of the instances that show it; the worst where no single one does."""
-    shown = [(pair, one) for pair, one in runs if one.shown is not None]
+    shown = [
+        (pair, errors_of_run) for pair, errors_of_run in runs if errors_of_run.shown is not None
+    ]
     if not shown:
         return None
     if unsafe:
         far = [
-            (pair, one)
-            for pair, one in shown
-            if one.lost or (one.ratio(ulp) > UNSAFE_RATIO and one.target > UNSAFE_ULPS * ulp)
+            (pair, errors_of_run)
+            for pair, errors_of_run in shown
+            if errors_of_run.lost
+            or (
+                errors_of_run.ratio(ulp) > UNSAFE_RATIO and errors_of_run.target > UNSAFE_ULPS * ulp
+            )
         ]
         shown = far or [max(shown, key=lambda two: two[1].ratio(ulp))]
-    pair, one = min(shown, key=lambda two: sum(a.size for a in (two[1].shown or {}).values()))
-    return Witness(pair.source, pair.target, one.shown or {})
+    pair, errors_of_run = min(
+        shown, key=lambda two: sum(a.size for a in (two[1].shown or {}).values())
+    )
+    return Witness(pair.source, pair.target, errors_of_run.shown or {})

@@ -66,7 +66,7 @@ class Problem:
     @property
     def key(self) -> tuple[str, str, tuple[str, ...]]:
         """What is asked, whatever the case of the rule it comes from."""
-        assumed = tuple(self.canonical(one) for one in self.assumptions)
+        assumed = tuple(self.canonical(assumption) for assumption in self.assumptions)
         return self.canonical(self.source), self.canonical(self.target), assumed
 
     def canonical(self, term: Term) -> str:
@@ -85,13 +85,13 @@ class Problem:
 
     def unknowns(self) -> dict[str, Kind]:
         """Name what may be any number or truth value, and say which of them it is."""
-        found: dict[str, Kind] = {}
+        unknowns: dict[str, Kind] = {}
         for read, name in self.places.items():
             numeric: Kind = "zero" if name in self.zeros else "number"
-            found[name] = "truth" if read.tensor in self.truths else numeric
+            unknowns[name] = "truth" if read.tensor in self.truths else numeric
         for term in (self.source, self.target, *self.assumptions):
-            found.update(dict.fromkeys(_scalars(term), "number"))
-        return found
+            unknowns.update(dict.fromkeys(_scalars(term), "number"))
+        return unknowns
 
 
 def equal_bits(problem: Problem, dtype: str, *, finite: bool, timeout: float) -> Bits:
@@ -109,12 +109,12 @@ def equal_bits(problem: Problem, dtype: str, *, finite: bool, timeout: float) ->
         solver = _question(problem, source, target, taken, dtype, finite, timeout)
         script = solver.to_smt2()
         longest = max(longest, script, key=len)
-        found = solver.check()
+        answer = solver.check()
         release = f"Z3 {z3.get_version_string()}"
-        if found == z3.sat:
+        if answer == z3.sat:
             reason = f"{_why_not_met(problem)}: {_model(solver)}"
             return Bits(dtype, "unknown", "solver", reason, finite, script, release)
-        if found != z3.unsat:
+        if answer != z3.unsat:
             reason = f"the solver gave no answer in {timeout:g} s"
             return Bits(dtype, "unknown", "solver", reason, finite, script, release)
     if not longest:
@@ -141,8 +141,8 @@ def _question(
     for name in sorted(problem.zeros & set(numbers)):
         solver.add(z3.fpIsZero(numbers[name]))
     if finite:
-        for one in (*numbers.values(), *formulas.results):
-            solver.add(z3.Not(z3.Or(z3.fpIsNaN(one), z3.fpIsInf(one))))
+        for number in (*numbers.values(), *formulas.results):
+            solver.add(z3.Not(z3.Or(z3.fpIsNaN(number), z3.fpIsInf(number))))
     for condition, value in taken.values():
         solver.add(formulas.truth(condition) == value)
     for assumption in problem.assumptions:
@@ -159,7 +159,7 @@ def _why_not_met(problem: Problem) -> str:
 
 def _model(solver: z3.Solver) -> str:
     model = solver.model()
-    return ", ".join(sorted(f"{one} = {model[one]}" for one in model))
+    return ", ".join(sorted(f"{name} = {model[name]}" for name in model))
 
 
 # ----------------------------------------------------------------------------------- by cases
@@ -171,8 +171,8 @@ def _by_cases(
     """Take each condition that the terms choose by both ways: what is left is arithmetic alone."""
     conditions: dict[str, Term] = {}
     for term in (problem.source, problem.target):
-        for one in _conditions(term):
-            conditions.setdefault(problem.canonical(one), one)
+        for condition in _conditions(term):
+            conditions.setdefault(problem.canonical(condition), condition)
     if not conditions or len(conditions) > _MOST_CONDITIONS:
         yield problem.source, problem.target, {}
         return
@@ -211,7 +211,9 @@ def _atoms(condition: Term) -> Iterator[Term]:
 def _decided(problem: Problem, term: Term, known: Mapping[str, bool]) -> Term:
     match term:
         case Apply(function, arguments):
-            return Apply(function, tuple(_decided(problem, one, known) for one in arguments))
+            return Apply(
+                function, tuple(_decided(problem, argument, known) for argument in arguments)
+            )
         case Select(condition, then, otherwise):
             chosen = then if _holds(problem, condition, known) else otherwise
             return _decided(problem, chosen, known)
@@ -249,29 +251,31 @@ def _unequal(problem: Problem, dtype: str, finite: bool) -> str:
         for left, right in product(CHOICES, CHOICES) if _chooses(problem) else [CHOICES[:2]]:
             source = Numbers(dtype, problem.places, known, left)
             target = Numbers(dtype, problem.places, known, right)
-            one, other = source.value(problem.source), target.value(problem.target)
-            differ = differ & ~_same(one, other)
+            before, other = source.value(problem.source), target.value(problem.target)
+            differ = differ & ~_same(before, other)
             if finite:
                 differ = differ & source.finite & target.finite
             for assumption in problem.assumptions:
                 differ = differ & source.value(assumption)
-            shown = shown or (one, other)
+            shown = shown or (before, other)
     except NotFloatingError:
         return ""
     if shown is None or not differ.any():
         return ""
-    at = min(np.flatnonzero(differ), key=lambda k: sum(_weight(a[k]) for a in known.values()))
-    operands = ", ".join(f"{name} = {_text(array[at])}" for name, array in sorted(known.items()))
-    one, other = (np.broadcast_to(side, (_SAMPLES,))[at] for side in shown)
-    return f"{operands or 'always'}: {_text(one)} in the source, {_text(other)} in the target"
+    sample = min(np.flatnonzero(differ), key=lambda k: sum(_weight(a[k]) for a in known.values()))
+    operands = ", ".join(
+        f"{name} = {_text(array[sample])}" for name, array in sorted(known.items())
+    )
+    before, other = (np.broadcast_to(side, (_SAMPLES,))[sample] for side in shown)
+    return f"{operands or 'always'}: {_text(before)} in the source, {_text(other)} in the target"
 
 
-def _same(one: Array, other: Array) -> Array:
-    if one.dtype.kind != "f" or other.dtype.kind != "f":
-        equal: Array = one == other
+def _same(array: Array, other: Array) -> Array:
+    if array.dtype.kind != "f" or other.dtype.kind != "f":
+        equal: Array = array == other
         return equal
-    nan: Array = np.isnan(one) & np.isnan(other)
-    alike: Array = (one == other) & (np.signbit(one) == np.signbit(other))
+    nan: Array = np.isnan(array) & np.isnan(other)
+    alike: Array = (array == other) & (np.signbit(array) == np.signbit(other))
     return np.logical_or(nan, alike)
 
 

@@ -93,9 +93,10 @@ def unlike(
 
 
 def _difference(how: Any, places: Array, source: Array, target: Array, name: str) -> Difference:
-    at = tuple(map(int, np.argwhere(places)[0]))
-    where = f"{name}[{', '.join(map(str, at))}]" if at else name
-    text = f"{where} is {_number(source[at])} in the source and {_number(target[at])} in the target"
+    index = tuple(map(int, np.argwhere(places)[0]))
+    where = f"{name}[{', '.join(map(str, index))}]" if index else name
+    before, after = _number(source[index]), _number(target[index])
+    text = f"{where} is {before} in the source and {after} in the target"
     return Difference(how, name, text)
 
 
@@ -121,8 +122,8 @@ def specials(rule: Rule, pairs: Sequence[SideModels], dtype: str, seed: int) -> 
                 for turn in range(SEARCHED.get(kind, FEEDS)):
                     counts[kind] += 1
                     chosen = pairs_of_kind[turn % len(pairs_of_kind)]
-                    found = _compare(rule, chosen, rng, kind)
-                    worst[kind] = min(worst[kind], found, key=_most_telling)
+                    outcome = _compare(rule, chosen, rng, kind)
+                    worst[kind] = min(worst[kind], outcome, key=_most_telling)
         except NotRunError:
             continue
     verdicts: tuple[Literal["kept", "differs", "broken"], ...] = ("kept", "differs", "broken")
@@ -148,7 +149,7 @@ def _others(pair: SideModels, rng: np.random.Generator, kind: str) -> list[SideM
         made = [other_scalars(pair, lambda dtype: special(kind, rng, 1, dtype)) for _ in range(3)]
     else:
         made = []
-    return [one for one in made if one is not None]
+    return [values for values in made if values is not None]
 
 
 @dataclass(frozen=True)
@@ -166,32 +167,32 @@ def _compare(rule: Rule, pair: SideModels, rng: np.random.Generator, kind: str) 
     exact = rule.equal == "exact"
     worst = _Outcome()
     for name, source, target in zip(pair.outputs, sources, targets, strict=True):
-        found = unlike(source, target, name, exact=exact, bounded=kind in BOUNDED)
-        if found is None:
+        difference = unlike(source, target, name, exact=exact, bounded=kind in BOUNDED)
+        if difference is None:
             continue
-        rank = 2 if breaks(rule, kind, found) else 1
-        example = f"{found.text} for {_shown(drawn)}"
-        one = _Outcome(rank, example, Witness(pair.source, pair.target, drawn))
-        worst = min(worst, one, key=_most_telling)
+        rank = 2 if breaks(rule, kind, difference) else 1
+        example = f"{difference.text} for {_shown(drawn)}"
+        outcome = _Outcome(rank, example, Witness(pair.source, pair.target, drawn))
+        worst = min(worst, outcome, key=_most_telling)
     return worst
 
 
-def _most_telling(found: _Outcome) -> tuple[int, int]:
+def _most_telling(outcome: _Outcome) -> tuple[int, int]:
     """Order what was found: the worst first, and the shortest example of it."""
-    return -found.rank, len(found.example)
+    return -outcome.rank, len(outcome.example)
 
 
-def breaks(rule: Rule, kind: str, found: Difference) -> bool:
+def breaks(rule: Rule, kind: str, difference: Difference) -> bool:
     """Tell whether a rule's class promises that this difference doesn't arise.
 
     `exact` and `rounding` speak of every input; `rounding` lets 0.0 stand for -0.0; `finite_math`
     takes infinities and NaNs among operands and intermediate results out.
     """
-    if found.how == "sign":
+    if difference.how == "sign":
         return rule.equal == "exact"
-    if found.how in ("finite", "infinite"):
+    if difference.how in ("finite", "infinite"):
         return not rule.finite_math
-    if found.how == "other" and kind == "overflow":  # of a result that is not finite
+    if difference.how == "other" and kind == "overflow":  # of a result that is not finite
         return not rule.finite_math
     return not (rule.finite_math and kind in _NOT_FINITE)
 

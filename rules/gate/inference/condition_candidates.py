@@ -33,12 +33,17 @@ class Candidate:
 
 def candidates(rule: Rule, failed: Sequence[Term] = ()) -> tuple[Candidate, ...]:
     """Conditions over a rule's names, each once, by weight; first the obligations that failed."""
-    found: dict[str, Candidate] = {}
-    for one in (*_obliged(rule, failed), *_of_names(rule), *_of_shapes(rule), *_of_types(rule)):
-        known = found.get(one.text)
-        if known is None or one.weight < known.weight:
-            found[one.text] = one
-    return tuple(sorted(found.values(), key=lambda one: one.weight))
+    by_text: dict[str, Candidate] = {}
+    for candidate in (
+        *_obliged(rule, failed),
+        *_of_names(rule),
+        *_of_shapes(rule),
+        *_of_types(rule),
+    ):
+        known = by_text.get(candidate.text)
+        if known is None or candidate.weight < known.weight:
+            by_text[candidate.text] = candidate
+    return tuple(sorted(by_text.values(), key=lambda candidate: candidate.weight))
 
 
 def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
@@ -55,9 +60,11 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
         else:
             items.append(text)
     lines = rule_text(changed).splitlines()
-    at = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
-    if items and at is not None:
-        lines[at] = f"  given   {', '.join(items)}, {lines[at].removeprefix('  given   ')}"
+    line_number = next((i for i, line in enumerate(lines) if line.startswith("  given ")), None)
+    if items and line_number is not None:
+        lines[line_number] = (
+            f"  given   {', '.join(items)}, {lines[line_number].removeprefix('  given   ')}"
+        )
     elif items:
         match = lines.index("  match")
         lines.insert(match, f"  given   {', '.join(items)}")
@@ -70,7 +77,7 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
 
 def added(rule: Rule, changed: Rule) -> tuple[Expression, ...]:
     """The conditions that a changed rule has and the rule has not."""
-    return tuple(one for one in changed.given if one not in rule.given)
+    return tuple(expression for expression in changed.given if expression not in rule.given)
 
 
 # ----------------------------------------------------------------------------------- sources
@@ -96,8 +103,8 @@ def _text(term: Term, names: set[str]) -> str | None:
         case Apply(function, (left, right)) if function in (
             "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "//", "%", "and", "or",
         ):  # fmt: skip
-            one, other = _text(left, names), _text(right, names)
-            return None if one is None or other is None else f"({one} {function} {other})"
+            first, other = _text(left, names), _text(right, names)
+            return None if first is None or other is None else f"({first} {function} {other})"
         case _:
             return None
 
@@ -126,9 +133,9 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
         yield Candidate(f"{name} > 0", 3)
         yield Candidate(f"{name} >= 0", 2)
         yield Candidate(f"{name} = 1", 8)
-    for one, other in combinations(sorted(known.scalars), 2):
-        yield Candidate(f"{one} <= {other}", 3)
-        yield Candidate(f"{other} <= {one}", 3)
+    for first, other in combinations(sorted(known.scalars), 2):
+        yield Candidate(f"{first} <= {other}", 3)
+        yield Candidate(f"{other} <= {first}", 3)
     by_attribute: dict[str, list[str]] = {}
     for name, (_, attribute) in sorted(known.attributes.items()):
         by_attribute.setdefault(attribute, []).append(name)
@@ -140,18 +147,18 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
         if attribute in _LISTS:
             yield Candidate(f"{name} = repeat({_LISTS[attribute]}, len({name}))", 7)
     for names in by_attribute.values():
-        for one, other in combinations(names, 2):
-            yield Candidate(f"{one} = {other}", 5)
+        for first, other in combinations(names, 2):
+            yield Candidate(f"{first} = {other}", 5)
     for name in sorted(known.shapes):
         yield Candidate(f"{name} > 0", 1)
         yield Candidate(f"{name} = 1", 8)
-    for one, other in combinations(sorted(known.shapes), 2):
-        yield Candidate(f"{one} = {other}", 5)
+    for first, other in combinations(sorted(known.shapes), 2):
+        yield Candidate(f"{first} = {other}", 5)
     for name in sorted(known.stars):
         yield Candidate(f"prod({name}) > 0", 1)
         yield Candidate(f"{name} = repeat(1, len({name}))", 8)
-    for one, other in combinations(sorted(known.stars), 2):
-        yield Candidate(f"{one} = {other}", 5)
+    for first, other in combinations(sorted(known.stars), 2):
+        yield Candidate(f"{first} = {other}", 5)
 
 
 def _of_shapes(rule: Rule) -> Iterator[Candidate]:
@@ -178,28 +185,28 @@ def _of_shapes(rule: Rule) -> Iterator[Candidate]:
         for other in values:
             if other != name and (name, other) in beside:
                 yield Candidate(f"fits({name}, {other})", 4)
-    for one, other in combinations(values, 2):
-        if (one, other) in beside and (
-            rule.operand(one).shape is None or rule.operand(other).shape is None
+    for first, other in combinations(values, 2):
+        if (first, other) in beside and (
+            rule.operand(first).shape is None or rule.operand(other).shape is None
         ):
-            yield Candidate(f"rank({one}) = rank({other})", 4)
-            yield Candidate(f"shape({one}) = shape({other})", 6)
+            yield Candidate(f"rank({first}) = rank({other})", 4)
+            yield Candidate(f"shape({first}) = shape({other})", 6)
 
 
 def _beside(rule: Rule) -> set[tuple[str, str]]:
     """Values that broadcast with each other, or take each other's place."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for node in rule.match:
         known = specification(node.domain, node.operators[0], rule.opset_to or 21)
         if known is None or known.kind != "elementwise":
             continue
         names = [i.value for i in node.inputs if i.value and not i.star]
         names += [o.value for o in node.outputs if not o.star]
-        found |= {(one, other) for one in names for other in names if one != other}
+        pairs |= {(first, other) for first in names for other in names if first != other}
     for alias in rule.aliases:
         if alias.source.value and not alias.source.star:
-            found |= {(alias.source.value, alias.output), (alias.output, alias.source.value)}
-    return found
+            pairs |= {(alias.source.value, alias.output), (alias.output, alias.source.value)}
+    return pairs
 
 
 def _of_types(rule: Rule) -> Iterator[Candidate]:

@@ -39,7 +39,7 @@ def implicants(
     The union covers the formula where `context` alone holds. An empty conjunction is everything.
     Raises NotPlainError.
     """
-    found: list[list[z3.BoolRef]] = []
+    conjunctions: list[list[z3.BoolRef]] = []
     search, against, known = endable_solver(), endable_solver(), endable_solver()
     for solver in (search, against, known):
         limit(solver, _QUESTION_S)
@@ -47,14 +47,14 @@ def implicants(
     search.add(formula)
     against.add(*usual, z3.Not(formula))
     while (answer := search.check()) == z3.sat:
-        if len(found) == _MOST:
+        if len(conjunctions) == _MOST:
             raise NotPlainError("it takes more than a few conjunctions")
         cube = _minimal(_atoms_met(formula, search.model()), against)
-        found.append(_tight(cube, known))
+        conjunctions.append(_tight(cube, known))
         search.add(z3.Not(z3.And(*cube)))
     if answer != z3.unsat:
         raise NotPlainError("the solver can't tell")
-    return found
+    return conjunctions
 
 
 def _minimal(literals: list[z3.BoolRef], against: z3.Solver) -> list[z3.BoolRef]:
@@ -62,8 +62,8 @@ def _minimal(literals: list[z3.BoolRef], against: z3.Solver) -> list[z3.BoolRef]
     kept = sorted(literals, key=_worth)
     if against.check(*kept) != z3.unsat:
         raise NotPlainError("what holds at a number doesn't imply it")
-    for one in list(kept):
-        rest = [other for other in kept if other is not one]
+    for literal in list(kept):
+        rest = [other for other in kept if other is not literal]
         if against.check(*rest) == z3.unsat:
             kept = rest
     return kept
@@ -71,12 +71,12 @@ def _minimal(literals: list[z3.BoolRef], against: z3.Solver) -> list[z3.BoolRef]
 
 def _tight(cube: list[z3.BoolRef], context: z3.Solver) -> list[z3.BoolRef]:
     """Write bounds as equations that are such, given the others and what holds anyway."""
-    found = list(cube)
-    for at, literal in enumerate(found):
+    tightened = list(cube)
+    for i, literal in enumerate(tightened):
         equation = _at_its_bound(literal)
-        if equation is not None and context.check(*found, z3.Not(equation)) == z3.unsat:
-            found[at] = equation
-    return found
+        if equation is not None and context.check(*tightened, z3.Not(equation)) == z3.unsat:
+            tightened[i] = equation
+    return tightened
 
 
 def _at_its_bound(literal: z3.BoolRef) -> z3.BoolRef | None:
@@ -88,8 +88,8 @@ def _at_its_bound(literal: z3.BoolRef) -> z3.BoolRef | None:
         return None
     left, right = children
     # a < b and not a >= b are tight where a + 1 = b, and so on
-    apart = {"<": 1, ">": -1, "<=": 0, ">=": 0}[_SIGNS[kind][negated]]
-    return left + apart == right
+    offset = {"<": 1, ">": -1, "<=": 0, ">=": 0}[_SIGNS[kind][negated]]
+    return left + offset == right
 
 
 def _worth(literal: z3.BoolRef) -> tuple[bool, int]:
@@ -102,12 +102,12 @@ def _worth(literal: z3.BoolRef) -> tuple[bool, int]:
 
 def _atoms_met(formula: z3.BoolRef, model: z3.ModelRef) -> list[z3.BoolRef]:
     """The atoms of a formula as a model meets them, choices within terms made as they are there."""
-    found: dict[str, z3.BoolRef] = {}
-    _collect(formula, model, found)
-    return list(found.values())
+    atoms: dict[str, z3.BoolRef] = {}
+    _collect(formula, model, atoms)
+    return list(atoms.values())
 
 
-def _collect(formula: z3.BoolRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]) -> None:
+def _collect(formula: z3.BoolRef, model: z3.ModelRef, atoms: dict[str, z3.BoolRef]) -> None:
     if z3.is_true(formula) or z3.is_false(formula):
         return
     if z3.is_quantifier(formula):
@@ -116,26 +116,26 @@ def _collect(formula: z3.BoolRef, model: z3.ModelRef, found: dict[str, z3.BoolRe
     junction = z3.is_and(formula) or z3.is_or(formula) or z3.is_not(formula)
     if junction or all(map(z3.is_bool, children)):  # among those: ite, =, => of truth values
         for child in children:
-            _collect(child, model, found)
+            _collect(child, model, atoms)
     else:
-        plain = formula.decl()(*(_without_choices(child, model, found) for child in children))
+        plain = formula.decl()(*(_without_choices(child, model, atoms) for child in children))
         holds = z3.is_true(model.eval(plain, model_completion=True))
         for literal in _as_true(plain, holds, model):
-            found.setdefault(literal.sexpr(), literal)
+            atoms.setdefault(literal.sexpr(), literal)
 
 
 def _without_choices(
-    term: z3.ExprRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]
+    term: z3.ExprRef, model: z3.ModelRef, atoms: dict[str, z3.BoolRef]
 ) -> z3.ExprRef:
     """A term without choices, the conditions of those that were made noted."""
     if z3.is_app_of(term, z3.Z3_OP_ITE):
         condition, then, otherwise = term.children()
-        _collect(condition, model, found)
+        _collect(condition, model, atoms)
         holds = z3.is_true(model.eval(condition, model_completion=True))
-        return _without_choices(then if holds else otherwise, model, found)
+        return _without_choices(then if holds else otherwise, model, atoms)
     if not term.children():
         return term
-    return term.decl()(*(_without_choices(child, model, found) for child in term.children()))
+    return term.decl()(*(_without_choices(child, model, atoms) for child in term.children()))
 
 
 def _as_true(atom: z3.ExprRef, holds: bool, model: z3.ModelRef) -> Iterator[z3.BoolRef]:

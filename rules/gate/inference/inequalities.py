@@ -76,31 +76,31 @@ class Conditions:
 
     def _compared(self, sign: str, whole: _Linear) -> Term:
         """A sum against 0, an index alone on the left if it can be."""
-        left = next((t for t in self.indices if whole.factors.get(t) == 1), None)
-        if left is None:
-            left = next((t for t, n in whole.factors.items() if n == 1), None)
-        if left is None:
+        term = next((t for t in self.indices if whole.factors.get(t) == 1), None)
+        if term is None:
+            term = next((t for t, n in whole.factors.items() if n == 1), None)
+        if term is None:
             positive = _Linear({t: n for t, n in whole.factors.items() if n > 0}, 0)
             rest = whole.plus(positive.scaled(-1)).scaled(-1)
             return Apply(sign, (self._sum(positive), self._sum(rest)))
-        rest = whole.plus(_Linear({left: -1}, 0)).scaled(-1)
-        return Apply(sign, (self.terms[left], self._sum(rest)))
+        rest = whole.plus(_Linear({term: -1}, 0)).scaled(-1)
+        return Apply(sign, (self.terms[term], self._sum(rest)))
 
     def _sum(self, whole: _Linear) -> Term:
-        found: Term | None = None
+        total: Term | None = None
         for text, factor in sorted(whole.factors.items(), key=lambda item: item[1] < 0):
             term = (
                 self.terms[text] if abs(factor) == 1 else apply("*", abs(factor), self.terms[text])
             )
-            if found is None:
-                found = term if factor > 0 else apply("*", -1, term)
+            if total is None:
+                total = term if factor > 0 else apply("*", -1, term)
             else:
-                found = apply("+" if factor > 0 else "-", found, term)
-        if found is None:
+                total = apply("+" if factor > 0 else "-", total, term)
+        if total is None:
             return whole.constant
         if not whole.constant:
-            return found
-        return apply("+" if whole.constant > 0 else "-", found, abs(whole.constant))
+            return total
+        return apply("+" if whole.constant > 0 else "-", total, abs(whole.constant))
 
     # ---- from Z3's terms
     def _against_zero(self, literal: z3.BoolRef) -> tuple[str, _Linear]:
@@ -111,21 +111,21 @@ class Conditions:
         if len(children) != 2 or not all(map(z3.is_int, children)):
             raise NotPlainError(f"{atom} is no comparison of integers")
         left, right = map(self._linear, children)
-        apart = left.plus(right.scaled(-1))
-        one = _Linear({}, -1)
+        difference = left.plus(right.scaled(-1))
+        minus_one = _Linear({}, -1)
         kind = atom.decl().kind()
         if kind in (z3.Z3_OP_EQ, z3.Z3_OP_DISTINCT):
             equal = (kind == z3.Z3_OP_EQ) != negated
-            return ("=" if equal else "!="), _lowest("=", apart)
+            return ("=" if equal else "!="), _lowest("=", difference)
         whole = {
-            (z3.Z3_OP_GE, False): apart,
-            (z3.Z3_OP_LE, False): apart.scaled(-1),
-            (z3.Z3_OP_GT, False): apart.plus(one),
-            (z3.Z3_OP_LT, False): apart.scaled(-1).plus(one),
-            (z3.Z3_OP_GE, True): apart.scaled(-1).plus(one),
-            (z3.Z3_OP_LE, True): apart.plus(one),
-            (z3.Z3_OP_GT, True): apart.scaled(-1),
-            (z3.Z3_OP_LT, True): apart,
+            (z3.Z3_OP_GE, False): difference,
+            (z3.Z3_OP_LE, False): difference.scaled(-1),
+            (z3.Z3_OP_GT, False): difference.plus(minus_one),
+            (z3.Z3_OP_LT, False): difference.scaled(-1).plus(minus_one),
+            (z3.Z3_OP_GE, True): difference.scaled(-1).plus(minus_one),
+            (z3.Z3_OP_LE, True): difference.plus(minus_one),
+            (z3.Z3_OP_GT, True): difference.scaled(-1),
+            (z3.Z3_OP_LT, True): difference,
         }.get((kind, negated))
         if whole is None:
             raise NotPlainError(f"{atom} is no comparison")
@@ -144,7 +144,7 @@ class Conditions:
             return _total([self._linear(child) for child in children])
         if z3.is_sub(term):
             first, *rest = (self._linear(child) for child in children)
-            return _total([first, *(one.scaled(-1) for one in rest)])
+            return _total([first, *(part.scaled(-1) for part in rest)])
         if z3.is_app_of(term, z3.Z3_OP_UMINUS):
             return self._linear(children[0]).scaled(-1)
         if z3.is_mul(term):
@@ -158,15 +158,15 @@ class Conditions:
         raise NotPlainError(f"{term} is no sum of sizes")
 
     def _product(self, factors: list[_Linear]) -> _Linear:
-        found = _Linear({}, 1)
-        for one in factors:
-            if not one.factors:
-                found = found.scaled(one.constant)
-            elif not found.factors:
-                found = one.scaled(found.constant)
+        product = _Linear({}, 1)
+        for factor in factors:
+            if not factor.factors:
+                product = product.scaled(factor.constant)
+            elif not product.factors:
+                product = factor.scaled(product.constant)
             else:
-                found = self._atom(apply("*", self._sum(found), self._sum(one)))
-        return found
+                product = self._atom(apply("*", self._sum(product), self._sum(factor)))
+        return product
 
     def _atom(self, term: Term) -> _Linear:
         if isinstance(term, int):
@@ -176,10 +176,10 @@ class Conditions:
 
 
 def _total(parts: Sequence[_Linear]) -> _Linear:
-    found = _Linear({}, 0)
-    for one in parts:
-        found = found.plus(one)
-    return found
+    total = _Linear({}, 0)
+    for part in parts:
+        total = total.plus(part)
+    return total
 
 
 def _lowest(sign: str, whole: _Linear) -> _Linear:
@@ -211,7 +211,7 @@ def _by_left(condition: Term) -> str:
 def _joined(junction: str, parts: Sequence[Term]) -> Term:
     if not parts:
         raise NotPlainError("it is everything, or nothing")
-    found = parts[0]
-    for one in parts[1:]:
-        found = Apply(junction, (found, one))
-    return found
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = Apply(junction, (joined, part))
+    return joined

@@ -97,20 +97,20 @@ def with_region(rule: Rule, seconds: float) -> Rule | None:
     until = time.thread_time() + seconds
     texts: dict[str, None] = {}
     for statement in statements(replace(rule, correct=())):
-        left = until - time.thread_time()
-        if left <= 0:
+        remaining_s = until - time.thread_time()
+        if remaining_s <= 0:
             return None
-        if prove(statement, min(_PROOF_S, left)).status == "proved":
+        if prove(statement, min(_PROOF_S, remaining_s)).status == "proved":
             continue
-        found = synthesize_region(statement, left)
-        if found is None:
+        region = synthesize_region(statement, remaining_s)
+        if region is None:
             return None
-        texts[found.text] = None
+        texts[region.text] = None
     if not texts:
         return None
     lines = rule_text(rule).splitlines()
-    at = next(k for k, line in enumerate(lines) if line.split() == ["equal", "partial"])
-    lines[at] += f" except {' or '.join(texts)}"
+    line_number = next(k for k, line in enumerate(lines) if line.split() == ["equal", "partial"])
+    lines[line_number] += f" except {' or '.join(texts)}"
     try:
         (changed,) = parse_rules("\n".join(lines) + "\n", rule.path)
     except RuleError:
@@ -144,11 +144,11 @@ class _Search:
 
     def run(self) -> Term | None:
         """The region; None where the sides are equal everywhere, or none is found."""
-        found = self._widened(None, 0)
-        if found is None:
+        region = self._widened(None, 0)
+        if region is None:
             return None
         with suppress(NotPlainError):
-            return self._as_term(self._narrowed(found))
+            return self._as_term(self._narrowed(region))
         return None
 
     def _widened(self, region: z3.BoolRef | None, depth: int) -> z3.BoolRef | None:
@@ -161,8 +161,8 @@ class _Search:
         self.seen += candidates
         for more in candidates:
             wider = more if region is None else z3.Or(region, more)
-            if (found := self._widened(wider, depth + 1)) is not None:
-                return found
+            if (widened := self._widened(wider, depth + 1)) is not None:
+                return widened
         return None
 
     def _narrowed(self, region: z3.BoolRef) -> z3.BoolRef:
@@ -170,7 +170,7 @@ class _Search:
 
         A largest element may be looked at in two ways, and each differ in more places than both do.
         """
-        others = [one for one in self.seen if not self._covers(one, region)]
+        others = [assignment for assignment in self.seen if not self._covers(assignment, region)]
         for other in others[:_NARROWINGS]:
             meet = z3.And(region, other)
             if self._asked(meet)[1]:
@@ -192,7 +192,7 @@ class _Search:
 
     def _asked(self, region: z3.BoolRef | None) -> tuple[_Asked, bool]:
         """What the prover asks of the statement outside of a region, and whether it is proved."""
-        left = self.until - time.thread_time()
+        remaining_s = self.until - time.thread_time()
         claim = self.statement
         if region is not None:
             try:
@@ -200,8 +200,8 @@ class _Search:
             except NotPlainError:
                 return _Asked(claim, 0.0), False
             claim = replace(claim, region=term, region_indices=self.names)
-        asked = _Asked(claim, min(_PROOF_S, left))
-        if left <= 0 or self.tries == _TRIES:
+        asked = _Asked(claim, min(_PROOF_S, remaining_s))
+        if remaining_s <= 0 or self.tries == _TRIES:
             return asked, False
         self.tries += 1
         try:
@@ -215,20 +215,20 @@ class _Search:
 
     def _candidates(self, asked: _Asked) -> Iterator[z3.BoolRef]:
         """Where the questions that failed can be answered with yes, those of the output first."""
-        own = f"{self.output}:"
+        prefix = f"{self.output}:"
         failed = {q.script: q for q in asked.queries if q.result == "sat" and asked.names}
         tried: list[z3.BoolRef] = []
-        for query in sorted(failed.values(), key=lambda q: not q.purpose.startswith(own)):
+        for query in sorted(failed.values(), key=lambda q: not q.purpose.startswith(prefix)):
             if time.thread_time() > self.until:
                 return
             try:
-                found = self._differs(query, asked.names)
+                region = self._differs(query, asked.names)
             except (NotPlainError, z3.Z3Exception):
                 continue
-            if found is None or any(self._covers(found, one) for one in tried):
+            if region is None or any(self._covers(region, region_tried) for region_tried in tried):
                 continue
-            tried.append(found)
-            yield found
+            tried.append(region)
+            yield region
 
     def _differs(self, query: Query, names: Sequence[str]) -> z3.BoolRef | None:
         """Where a question of the prover can be answered with yes; None: everywhere, or nowhere."""
@@ -237,7 +237,7 @@ class _Search:
         ]
         assertions = [z3.substitute(a, *places) for a in z3.parse_smt2_string(query.script)]
         known = assertions[:-1]  # what comes last is the question
-        background = [one for one in known if _names(one) <= self.symbols.keys()]
+        background = [literal for literal in known if _names(literal) <= self.symbols.keys()]
         if self.background is None:
             self.background = background
         formula = _eliminated(assertions, set(self.symbols))
@@ -270,11 +270,11 @@ def _eliminated(assertions: Sequence[z3.BoolRef], kept: set[str]) -> z3.BoolRef:
     for tactic in ("qe2", "qe"):
         attempt = z3.TryFor(z3.Then(tactic, "simplify"), _ELIMINATION_MS)
         try:
-            found = attempt(goal).as_expr()
+            formula = attempt(goal).as_expr()
         except z3.Z3Exception:
             continue
-        if _names(found) <= kept:
-            return found
+        if _names(formula) <= kept:
+            return formula
     raise NotPlainError("the elements of the operands can't be eliminated")
 
 

@@ -74,15 +74,15 @@ class _Inference:
         self._collect(cases)
         failed = [outcome.failed.condition] if outcome and outcome.failed else []
         usable = [
-            (one, made)
-            for one in candidates(self.rule, failed)
-            if (made := self._expressions(one)) is not None
+            (candidate, made)
+            for candidate in candidates(self.rule, failed)
+            if (made := self._expressions(candidate)) is not None
         ]
         for chosen in _combinations(usable):
             if self.late():
                 return None
             if self._excludes(chosen):
-                texts = tuple(one.text for one, _ in chosen)
+                texts = tuple(candidate.text for candidate, _ in chosen)
                 if self._proved(texts):
                     return texts
         return None
@@ -110,9 +110,9 @@ class _Inference:
         """Which of the known models a candidate doesn't admit; each is asked once."""
         known, asked = self.excluded.get(candidate.text, (set(), 0))
         known |= {
-            at
-            for at in range(asked, len(self.wrong))
-            if not _admits(self.wrong[at], candidate, conditions)
+            i
+            for i in range(asked, len(self.wrong))
+            if not _admits(self.wrong[i], candidate, conditions)
         }
         self.excluded[candidate.text] = (known, len(self.wrong))
         return known
@@ -129,20 +129,20 @@ class _Inference:
     def _first_open(self, cases: Sequence[Statement]) -> Outcome | None:
         """What stopped the proof; None where all cases are proved."""
         for statement in cases:
-            left = self.until - time.thread_time()
-            if left <= 0:
+            remaining_s = self.until - time.thread_time()
+            if remaining_s <= 0:
                 return Outcome("open", "there was no time left")
-            outcome = self.prover(statement, min(_PROOF_S, left))
+            outcome = self.prover(statement, min(_PROOF_S, remaining_s))
             if outcome.status != "proved" and not outcome.vacuous:
                 return outcome
         return None
 
     def _refuted(self, rule: Rule, cases: Sequence[Statement], seed: int = 0) -> bool:
         """Whether a counterexample is found; it is kept."""
-        found = find_first(cases, _SEARCH_S, Matching(rule), seed=seed)
-        if found is None:
+        counterexample = find_first(cases, _SEARCH_S, Matching(rule), seed=seed)
+        if counterexample is None:
             return False
-        statement, difference = found
+        statement, difference = counterexample
         try:
             instance = realize(rule, statement, difference.assignment)
         except NoInstanceError:
@@ -163,7 +163,9 @@ def _combinations(usable: Sequence[_Usable]) -> Iterator[tuple[_Usable, ...]]:
     every: list[tuple[_Usable, ...]] = []
     for length in (1, 2, 3):
         every += combinations(usable, length)
-    return iter(sorted(every, key=lambda some: sum(one.weight + _EACH for one, _ in some)))
+    return iter(
+        sorted(every, key=lambda some: sum(candidate.weight + _EACH for candidate, _ in some))
+    )
 
 
 def _admits(bound: Bindings, candidate: Candidate, conditions: Sequence[Expression]) -> bool:

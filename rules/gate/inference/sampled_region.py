@@ -44,12 +44,12 @@ def learned_region(statement: Statement, names: Sequence[str], until: float) -> 
         return None
     atoms = list(_atoms(statement, len(names)))
     for seed in range(1, _ROUNDS):
-        found = _union(atoms, samples)
-        if found is None:
+        region = _union(atoms, samples)
+        if region is None:
             return None
         fresh = list(_samples(statement, until, seed))
-        if not fresh or _agrees(found, fresh):
-            return found
+        if not fresh or _agrees(region, fresh):
+            return region
         samples += fresh
     return None
 
@@ -70,15 +70,17 @@ def _samples(statement: Statement, until: float, seed: int) -> Iterator[_Sample]
         if symbols is None:
             continue
         try:
-            if not all(number(one.condition, symbols) for one in statement.obligations):
+            if not all(
+                number(obligation.condition, symbols) for obligation in statement.obligations
+            ):
                 continue
             differs: Array | None = None
             for family in ("normal", "positive"):
                 tensors = compute(statement, assign(statement, symbols, family, rng), Float())
                 left, right = tensors[equation.source], tensors[equation.target]
-                apart = left.defined & right.defined & differ(left, right, Float())
-                apart |= left.defined != right.defined
-                differs = apart if differs is None else differs | apart
+                differing = left.defined & right.defined & differ(left, right, Float())
+                differing |= left.defined != right.defined
+                differs = differing if differs is None else differs | differing
         except (NoValueError, TooLargeError, ValueError):
             continue
         if differs is not None and differs.size:
@@ -115,17 +117,17 @@ def _atoms(statement: Statement, rank: int) -> Iterator[Term]:
 def _agrees(region: Term, samples: list[_Sample]) -> bool:
     """Whether a region holds where the sides differ, and nowhere else, at other sizes too."""
     wanted = np.concatenate([sample.differs.reshape(-1) for sample in samples])
-    found = _everywhere(region, samples)
-    return found is not None and bool((found == wanted).all())
+    values = _everywhere(region, samples)
+    return values is not None and bool((values == wanted).all())
 
 
 def _everywhere(region: Term, samples: list[_Sample]) -> Array | None:
     match region:
         case Apply(("and" | "or") as junction, (left, right)):
-            one, other = _everywhere(left, samples), _everywhere(right, samples)
-            if one is None or other is None:
+            first, other = _everywhere(left, samples), _everywhere(right, samples)
+            if first is None or other is None:
                 return None
-            return one & other if junction == "and" else one | other
+            return first & other if junction == "and" else first | other
         case _:
             return _holds(region, samples)
 
@@ -133,42 +135,42 @@ def _everywhere(region: Term, samples: list[_Sample]) -> Array | None:
 def _union(atoms: list[Term], samples: list[_Sample]) -> Term | None:
     """A union that covers what differs and nothing else: whole atoms first, then pairs of them."""
     wanted = np.concatenate([sample.differs.reshape(-1) for sample in samples])
-    known = [(atom, found) for atom in atoms if (found := _holds(atom, samples)) is not None]
-    parts = [(atom, found) for atom, found in known if not (found & ~wanted).any()]
-    useful = [(atom, found) for atom, found in known if (found & wanted).any()]
+    known = [(atom, holds) for atom in atoms if (holds := _holds(atom, samples)) is not None]
+    parts = [(atom, holds) for atom, holds in known if not (holds & ~wanted).any()]
+    useful = [(atom, holds) for atom, holds in known if (holds & wanted).any()]
     parts += [
-        (Apply("and", (one, other)), a & b)
-        for (one, a), (other, b) in combinations(useful, 2)
+        (Apply("and", (first, other)), a & b)
+        for (first, a), (other, b) in combinations(useful, 2)
         if (a & b).any() and not (a & b & ~wanted).any()
     ]
     chosen: list[Term] = []
-    left = wanted.copy()
-    while left.any():
-        best = max(parts, key=lambda part: int((part[1] & left).sum()), default=None)
-        if best is None or not (best[1] & left).any() or len(chosen) == 4:
+    uncovered = wanted.copy()
+    while uncovered.any():
+        best = max(parts, key=lambda part: int((part[1] & uncovered).sum()), default=None)
+        if best is None or not (best[1] & uncovered).any() or len(chosen) == 4:
             return None
         chosen.append(best[0])
-        left &= ~best[1]
+        uncovered &= ~best[1]
     region = chosen[0]
-    for one in chosen[1:]:
-        region = Apply("or", (region, one))
+    for atom in chosen[1:]:
+        region = Apply("or", (region, atom))
     return region
 
 
 def _holds(atom: Term, samples: list[_Sample]) -> Array | None:
     """Where an atom holds, over all elements of all samples."""
     assert isinstance(atom, Apply)
-    found = []
+    results = []
     for sample in samples:
         left, right = (substitute(side, _known(sample)) for side in atom.arguments)
         places: Array = np.indices(sample.differs.shape)
         grids = {f"i{axis}": places[axis] for axis in range(sample.differs.ndim)}
-        one, other = _on_grid(left, grids), _on_grid(right, grids)
-        if one is None or other is None:
+        first, other = _on_grid(left, grids), _on_grid(right, grids)
+        if first is None or other is None:
             return None
         relation = {"<": np.less, ">=": np.greater_equal, "=": np.equal}[atom.function]
-        found.append(np.broadcast_to(relation(one, other), sample.differs.shape).reshape(-1))
-    return np.concatenate(found)
+        results.append(np.broadcast_to(relation(first, other), sample.differs.shape).reshape(-1))
+    return np.concatenate(results)
 
 
 def _known(sample: _Sample) -> dict[str, Term]:

@@ -36,15 +36,15 @@ def proved(rules: Sequence[Rule], catalog: Catalog) -> tuple[Rule, ...]:
     ).fetchall()
     recorded = {name: json.loads(within) for name, status, within in rows}
     bounded = {name for name, status, _ in rows if status == "bounded"}
-    found = []
+    proved_rules = []
     for rule in rules:
         if rule.hash in by_ledger:
-            found.append(by_ledger[rule.hash])
+            proved_rules.append(by_ledger[rule.hash])
         elif rule.hash in recorded and _unchanged(rule, catalog):
             within = from_record(recorded[rule.hash])
             if within or rule.hash not in bounded:
-                found.append(replace(rule, proved_for=within))
-    return tuple(found)
+                proved_rules.append(replace(rule, proved_for=within))
+    return tuple(proved_rules)
 
 
 def _unchanged(rule: Rule, catalog: Catalog) -> bool:

@@ -93,8 +93,8 @@ def entry_of(rule: Rule, verdict: Verdict) -> Entry:
     """Return what the ledger keeps of a verdict that was just reached."""
     shown = verdict.counterexample
     floating = {} if verdict.floating is None else verdict.floating.summary()
-    scripts = [one.script for one in verdict.obligations]
-    opinions = [one.opinion for one in verdict.obligations]
+    scripts = [obligation.script for obligation in verdict.obligations]
+    opinions = [obligation.opinion for obligation in verdict.obligations]
     return Entry(
         rule=rule.name,
         hash=rule.hash,
@@ -154,13 +154,13 @@ class Ledger:
         head = _object(lines[0], path, 1)
         if head.get("ledger") != FORMAT:
             raise LedgerError(path, 1, f"is no ledger of format {FORMAT}: {lines[0][:60]!r}")
-        found = cls(checked=str(head.get("checked", "")))
+        ledger = cls(checked=str(head.get("checked", "")))
         for number, line in enumerate(lines[1:], 2):
             entry = _entry(_object(line, path, number), path, number)
-            if entry.hash in found.entries:
+            if entry.hash in ledger.entries:
                 raise LedgerError(path, number, f"{entry.rule} has an entry already")
-            found.entries[entry.hash] = entry
-        return found
+            ledger.entries[entry.hash] = entry
+        return ledger
 
     def save(self, path: Path) -> None:
         """Write the ledger: all of it, or the file stays as it was."""
@@ -189,8 +189,8 @@ class Ledger:
             entry = replace(entry, floating=last.floating)
         if last is not None and replace(last, seconds=entry.seconds) == entry:
             return last
-        for one in [e for e in self.entries.values() if e.rule == rule.name]:
-            del self.entries[one.hash]
+        for stale in [e for e in self.entries.values() if e.rule == rule.name]:
+            del self.entries[stale.hash]
         self.entries[rule.hash] = entry
         return entry
 
@@ -211,7 +211,7 @@ class Ledger:
         """Say why no entry admits a rule; None where one does."""
         entry = self.entries.get(rule.hash)
         if entry is None:
-            if any(one.rule == rule.name for one in self.entries.values()):
+            if any(entry.rule == rule.name for entry in self.entries.values()):
                 return Problem(rule.name, "edited", "the rule was edited since it was proved")
             return Problem(rule.name, "missing", "the rule has not been put through the gate")
         if entry.normaliser != normaliser():
@@ -260,8 +260,8 @@ def shipped() -> Ledger:
 def locked(rules: Sequence[Rule], ledger: Ledger | None = None) -> list[Problem]:
     """Say of which rules no entry holds, and why; nothing is proved. None: all are admitted."""
     ledger = shipped() if ledger is None else ledger
-    found = [ledger.problem(rule) for rule in rules]
-    return [problem for problem in found if problem is not None]
+    problems = [ledger.problem(rule) for rule in rules]
+    return [problem for problem in problems if problem is not None]
 
 
 def admitted(rules: Sequence[Rule], ledger: Ledger | None = None) -> tuple[Rule, ...]:
@@ -291,16 +291,16 @@ _SHAPES: Mapping[str, type | tuple[type, ...]] = {
 
 def _object(line: str, path: str, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except json.JSONDecodeError as error:
         raise LedgerError(path, number, f"is no line of a ledger: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise LedgerError(path, number, "is no line of a ledger: an object is expected")
-    return found
+    return value
 
 
 def _entry(read: dict[str, Any], path: str, number: int) -> Entry:
-    shapes = {one.name: str(one.type) for one in fields(Entry)}
+    shapes = {field.name: str(field.type) for field in fields(Entry)}
     for name in ("rule", "hash", "status"):
         if name not in read:
             raise LedgerError(path, number, f"has no {name!r}")

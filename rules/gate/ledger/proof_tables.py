@@ -23,10 +23,10 @@ Row = dict[str, object]
 
 def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -> None:
     """Put rules and what was just found of them into a catalog, in place of what was known."""
-    found = list(verdicts)
+    pairs = list(verdicts)
     with catalog.transaction():
-        _store_entries(catalog, [(rule, entry_of(rule, verdict)) for rule, verdict in found])
-        for _, verdict in found:
+        _store_entries(catalog, [(rule, entry_of(rule, verdict)) for rule, verdict in pairs])
+        for _, verdict in pairs:
             shown = verdict.counterexample
             if shown is not None:
                 catalog.connection.execute(
@@ -38,7 +38,9 @@ def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -
             if verdict.floating is not None:
                 _store_floating(catalog, verdict.floating)
         _note_status(catalog)
-        _store_scripts(catalog, [one.script for _, v in found for one in v.obligations])
+        _store_scripts(
+            catalog, [obligation.script for _, v in pairs for obligation in v.obligations]
+        )
 
 
 def store_ledger(catalog: Catalog, rules: Sequence[Rule], ledger: Ledger | None = None) -> None:
@@ -133,17 +135,17 @@ def _obligation_rows(verdict: Verdict) -> list[Row]:
         {
             "rule_hash": verdict.hash,
             "position": position,
-            "title": one.title,
-            "purpose": one.purpose,
-            "script_hash": script_hash(one.script),
+            "title": obligation.title,
+            "purpose": obligation.purpose,
+            "script_hash": script_hash(obligation.script),
             "solver": verdict.solver,
             "result": "unsat",
-            "rechecker": None if one.opinion == "absent" else verdict.rechecker,
-            "recheck": one.opinion,
-            "time_ns": round(one.seconds * 1e9),
-            "recheck_ns": round(one.recheck_seconds * 1e9),
+            "rechecker": None if obligation.opinion == "absent" else verdict.rechecker,
+            "recheck": obligation.opinion,
+            "time_ns": round(obligation.seconds * 1e9),
+            "recheck_ns": round(obligation.recheck_seconds * 1e9),
         }
-        for position, one in enumerate(verdict.obligations)
+        for position, obligation in enumerate(verdict.obligations)
     ]
 
 
@@ -155,18 +157,18 @@ def _store_floating(catalog: Catalog, record: FloatingRecord) -> None:
         [
             about
             | {
-                "dtype": one.dtype,
-                "family": one.family,
-                "samples": one.samples,
-                "source_error": one.source_error,
-                "target_error": one.target_error,
-                "max_ratio": one.max_ratio,
-                "upper_ratio": one.upper_ratio,
-                "median_ratio": one.median_ratio,
-                "verdict": one.verdict,
-                "lost": one.lost,
+                "dtype": rounding.dtype,
+                "family": rounding.family,
+                "samples": rounding.samples,
+                "source_error": rounding.source_error,
+                "target_error": rounding.target_error,
+                "max_ratio": rounding.max_ratio,
+                "upper_ratio": rounding.upper_ratio,
+                "median_ratio": rounding.median_ratio,
+                "verdict": rounding.verdict,
+                "lost": rounding.lost,
             }
-            for one in record.roundings
+            for rounding in record.roundings
         ],
     )
     _insert(
@@ -175,13 +177,13 @@ def _store_floating(catalog: Catalog, record: FloatingRecord) -> None:
         [
             about
             | {
-                "dtype": one.dtype,
-                "kind": one.kind,
-                "samples": one.samples,
-                "verdict": one.verdict,
-                "example": one.example,
+                "dtype": special.dtype,
+                "kind": special.kind,
+                "samples": special.samples,
+                "verdict": special.verdict,
+                "example": special.example,
             }
-            for one in record.specials
+            for special in record.specials
         ],
     )
     _insert(
@@ -190,19 +192,19 @@ def _store_floating(catalog: Catalog, record: FloatingRecord) -> None:
         [
             about
             | {
-                "dtype": one.dtype,
-                "result": one.result,
-                "method": one.method,
-                "finite": one.finite,
-                "reason": one.reason,
-                "script_hash": script_hash(one.script) if one.script else None,
-                "solver": one.solver or None,
-                "time_ns": round(one.seconds * 1e9),
+                "dtype": bit_result.dtype,
+                "result": bit_result.result,
+                "method": bit_result.method,
+                "finite": bit_result.finite,
+                "reason": bit_result.reason,
+                "script_hash": script_hash(bit_result.script) if bit_result.script else None,
+                "solver": bit_result.solver or None,
+                "time_ns": round(bit_result.seconds * 1e9),
             }
-            for one in record.bits
+            for bit_result in record.bits
         ],
     )
-    _store_scripts(catalog, [one.script for one in record.bits if one.script])
+    _store_scripts(catalog, [bit_result.script for bit_result in record.bits if bit_result.script])
 
 
 def _store_scripts(catalog: Catalog, scripts: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...language.syntax import Rule
 from ...prover.solve.smt_scripts import Scripts
 from ..gate import TIMEOUT_S
-from ..parallel import prove_rules
+from ..prover_pool import prove_rules
 from ..verdict import Verdict
 from .ledger import Entry, Ledger
 from .replay import group, scripts_path, store_scripts

@@ -56,7 +56,10 @@ def store_scripts(scripts: Scripts, verdict: Verdict) -> None:
     for name in [name for name in scripts.groups if name.split(" ")[0] == verdict.rule]:
         del scripts.groups[name]
     if verdict.obligations:
-        scripts.put(group(verdict.rule, verdict.hash), (one.script for one in verdict.obligations))
+        scripts.put(
+            group(verdict.rule, verdict.hash),
+            (obligation.script for obligation in verdict.obligations),
+        )
 
 
 def stored(
@@ -93,8 +96,8 @@ def stored_in(catalog: Catalog, names: Sequence[str] = ()) -> Iterator[tuple[str
         ),
         [list(names), list(names)],
     ).fetchall()
-    found = {row[0] for row in rows}
-    if missing := [name for name in names if name not in found]:
+    stored = {row[0] for row in rows}
+    if missing := [name for name in names if name not in stored]:
         raise ReplayError(f"the catalog holds no obligation of {missing[0]}")
     for name, expected, text in rows:
         if text is None or script_hash(text) != expected:
@@ -111,18 +114,18 @@ def replay(
     """Put stored scripts to a solver; equal ones once. `timeout` is in seconds a script."""
     ask = ASK[solver]
     known: dict[str, Replayed] = {}
-    found = []
+    replayed = []
     for rule, script in obligations:
         name = script_hash(script)
         if name not in known:
             began = time.perf_counter()
             answer, reason = ask(script, timeout)
             known[name] = Replayed(rule, name, answer, reason, time.perf_counter() - began)
-        one = known[name]
-        found.append(Replayed(rule, name, one.answer, one.reason, one.seconds))
+        answered = known[name]
+        replayed.append(Replayed(rule, name, answered.answer, answered.reason, answered.seconds))
         if progress is not None:
-            progress(found[-1])
-    return tuple(found)
+            progress(replayed[-1])
+    return tuple(replayed)
 
 
 def scripts_path(ledger: Path) -> Path:

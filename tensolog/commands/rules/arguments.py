@@ -29,21 +29,21 @@ def chosen(given: Sequence[str], *, everything: bool = False) -> list[Rule]:
         return list(load_rules())
     if not given:
         raise click.UsageError("name files or rules, or say --all for the shipped ones")
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for name in given:
-        found += from_file(Path(name)) if _is_path(name) else [shipped(name)]
-    return list({(rule.path, rule.name): rule for rule in found}.values())
+        rules += from_file(Path(name)) if _is_path(name) else [shipped(name)]
+    return list({(rule.path, rule.name): rule for rule in rules}.values())
 
 
 def named_rule(name: str) -> Rule:
     """Read one rule: a shipped one by name, or the only one of a file."""
     if not _is_path(name):
         return shipped(name)
-    found = from_file(Path(name))
-    if len(found) != 1:
-        names = ", ".join(rule.name for rule in found) or "none"
+    rules = from_file(Path(name))
+    if len(rules) != 1:
+        names = ", ".join(rule.name for rule in rules) or "none"
         raise click.ClickException(f"{name} should hold one rule; it holds {names}")
-    return found[0]
+    return rules[0]
 
 
 def shipped(name: str) -> Rule:
@@ -66,10 +66,10 @@ def from_file(path: Path) -> list[Rule]:
     from ...rules import load_rules
 
     readable(path)
-    found = list(load_rules([path]))
-    if not found:
+    rules = list(load_rules([path]))
+    if not rules:
         raise click.ClickException(f"{path} holds no rule")
-    return found
+    return rules
 
 
 def readable(path: Path) -> None:
@@ -98,9 +98,9 @@ def file_of(rule: Rule) -> Path:
 
     from ...rules.load import FOUND
 
-    own = Path(str(resources.files("tensolog.rules"))) / rule.path
+    shipped_path = Path(str(resources.files("tensolog.rules"))) / rule.path
     is_own = Path(rule.path).parent.as_posix() in (".", FOUND)
-    return own if is_own and own.is_file() else Path(rule.path)
+    return shipped_path if is_own and shipped_path.is_file() else Path(rule.path)
 
 
 def source_text(rule: Rule) -> str:

@@ -39,18 +39,18 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
       tensolog rules check MergeMatMulsSharingLeft --seconds 10
       tensolog rules check --all --json
     """
-    found = chosen(rules, everything=everything)
+    checked_rules = chosen(rules, everything=everything)
     from ...catalog.datalog import parse
     from ...progress import Progress
     from ...rules import compile_program
 
-    parse(compile_program(found), "the rules given")
+    parse(compile_program(checked_rules), "the rules given")
     from ...rules.gate.quick_check import QuickCheck, quick_check
 
     looks = []
     with Progress(quiet=as_json) as progress:
-        for done, rule in enumerate(found):
-            progress("checking", done, len(found), rule.name)
+        for done, rule in enumerate(checked_rules):
+            progress("checking", done, len(checked_rules), rule.name)
             try:
                 looks.append(quick_check(rule, seconds))
             except Exception as error:  # of one rule: the others are looked at all the same
@@ -63,9 +63,9 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
 
         from ...json_text import json_text
 
-        click.echo(json_text([asdict(one) for one in looks]))
+        click.echo(json_text([asdict(look) for look in looks]))
     else:
-        bad = sum(one.status != "sound" for one in looks)
+        bad = sum(look.status != "sound" for look in looks)
         if bad:
             echo(f"{counted(bad, 'rule')} of {len(looks)} can't stay as it is")
         else:
@@ -73,17 +73,17 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
                 f"{counted(len(looks), 'rule')}: nothing found against "
                 f"{'it' if len(looks) == 1 else 'them'}; next: tensolog rules prove"
             )
-    if any(one.status != "sound" for one in looks):
+    if any(look.status != "sound" for look in looks):
         refuse()
 
 
-def _show(one: QuickCheck) -> None:
+def _show(look: QuickCheck) -> None:
     """Print what was seen of a rule, as soon as it was."""
     from .verdict_text import counterexample_text, indented
 
-    said = f": {one.reason}" if one.reason else ""
-    echo(f"{one.status:<8} {one.rule}{said}")
-    for note in one.notes:
+    said = f": {look.reason}" if look.reason else ""
+    echo(f"{look.status:<8} {look.rule}{said}")
+    for note in look.notes:
         echo(indented(f"note: {note}"))
-    if one.counterexample is not None:
-        echo(indented(counterexample_text(one.counterexample)))
+    if look.counterexample is not None:
+        echo(indented(counterexample_text(look.counterexample)))

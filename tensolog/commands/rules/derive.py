@@ -52,27 +52,29 @@ def derive(
     from ...progress import Progress
 
     others = chosen(by, everything=not by)
-    found: list[Redundancy] = []
+    redundancies: list[Redundancy] = []
     until = time.monotonic() + budget
     with Progress(quiet=as_json, budget_s=budget) as progress:
-        for at, rule in enumerate(given):
+        for i, rule in enumerate(given):
             if time.monotonic() > until:
                 break
-            progress("deriving", at, len(given), rule.name)
-            found.append(redundancy(rule, others))
+            progress("deriving", i, len(given), rule.name)
+            redundancies.append(redundancy(rule, others))
     if as_json:
         from dataclasses import asdict
 
         from ...json_text import json_text
 
-        rows = [asdict(item) for item in found]
-        click.echo(json_text({"rules": rows, "not_looked_at": len(given) - len(found)}))
+        rows = [asdict(item) for item in redundancies]
+        click.echo(json_text({"rules": rows, "not_looked_at": len(given) - len(redundancies)}))
         return
-    for item in found:
+    for item in redundancies:
         if item.status == "derived":
             names = ", ".join(item.derived_by) or "sums and products in another order"
             echo(f"{item.rule}: derived by {names}")
-    totals = [f"{sum(i.status == s for i in found)} {s}" for s in ("derived", "new", "no instance")]
-    echo(f"{counted(len(found), 'rule')}: {', '.join(totals)}")
-    if len(found) < len(given):
-        echo(f"{len(given) - len(found)} were not looked at: the budget ended")
+    totals = [
+        f"{sum(i.status == s for i in redundancies)} {s}" for s in ("derived", "new", "no instance")
+    ]
+    echo(f"{counted(len(redundancies), 'rule')}: {', '.join(totals)}")
+    if len(redundancies) < len(given):
+        echo(f"{len(given) - len(redundancies)} were not looked at: the budget ended")

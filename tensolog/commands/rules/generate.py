@@ -187,7 +187,7 @@ def generate(
         rules = [rule for result in results for rule in result.rules]
         if output is not None:
             with replacing(output) as file:
-                file.write("\n".join(one.text for one in results if one.rules).encode())
+                file.write("\n".join(result.text for result in results if result.rules).encode())
         if model_path is not None and (rules or optimized is not None):
             value = value_of(
                 rules,
@@ -204,7 +204,7 @@ def generate(
 
         from ...json_text import json_text
 
-        records = [one.record() for one in results]
+        records = [result.record() for result in results]
         told = None if value is None else asdict(value)
         about = {"runs": records, "model": told} if model_path is not None else records[0]
         click.echo(json_text(about))
@@ -225,7 +225,7 @@ def generate(
     if output is not None:
         echo(f"{output}: {counted(len(rules), 'rule')}")
     elif rules:
-        echo("\n" + "\n".join(one.text for one in results if one.rules))
+        echo("\n" + "\n".join(result.text for result in results if result.rules))
 
 
 def _runs_for(model_path: Path, **settings: Any) -> tuple[Generation, ...]:
@@ -269,10 +269,10 @@ def _print(result: Generation, *, goes_on: str) -> None:
         for level in result.levels
     ]
     echo(columns([("nodes", "terms", "classes", "equal"), *rows], right=(0, 1, 2, 3), indent=""))
-    for one in result.findings:
-        if one.status == "kept":
-            for rule in one.rules:
-                echo(f"{rule.name}: {one.candidate.text}")
+    for finding in result.findings:
+        if finding.status == "kept":
+            for rule in finding.rules:
+                echo(f"{rule.name}: {finding.candidate.text}")
     totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
     echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
     if not result.complete:

@@ -60,10 +60,10 @@ def impact(
     from ...optimizer.explain.impact import impact_of
     from ...progress import Progress
 
-    found: list[Impact] = []
+    impacts: list[Impact] = []
     with Progress(quiet=as_json) as progress, stage(catalog_path) as catalog:
         for model in models:
-            found.append(
+            impacts.append(
                 impact_of(
                     chosen,
                     model,
@@ -82,45 +82,45 @@ def impact(
         from ...json_text import json_text
 
         rows = [
-            {**asdict(item), "gain_ns": item.gain_ns, "measured": item.measured} for item in found
+            {**asdict(item), "gain_ns": item.gain_ns, "measured": item.measured} for item in impacts
         ]
         click.echo(json_text({"rule": chosen.name, "models": rows}))
         return
     echo(f"{chosen.name}: {chosen.summary or 'no summary'}")
-    for item in found:
+    for item in impacts:
         click.echo()
         echo("\n".join(_lines(item)))
 
 
-def _lines(found: Impact) -> list[str]:
+def _lines(impact: Impact) -> list[str]:
     from ...printing import one_line
     from ...units import format_time
 
-    head = f"{one_line(found.model)} ({counted(found.nodes, 'node')}): "
-    if found.why_not:
-        return [head + found.why_not]
-    lines = [head + (f"fires at {counted(len(found.places), 'place')}" if found.places else "")]
-    if not found.places:
+    head = f"{one_line(impact.model)} ({counted(impact.nodes, 'node')}): "
+    if impact.why_not:
+        return [head + impact.why_not]
+    lines = [head + (f"fires at {counted(len(impact.places), 'place')}" if impact.places else "")]
+    if not impact.places:
         lines[0] += "does not fire"
-    priced = [place for place in found.places if place.before_ns is not None]
+    priced = [place for place in impact.places if place.before_ns is not None]
     if priced:
-        how = "measured" if found.measured else "partly estimated"
-        gain = found.gain_ns
+        how = "measured" if impact.measured else "partly estimated"
+        gain = impact.gain_ns
         said = f"{format_time(abs(gain))} {'less' if gain >= 0 else 'more'}"
-        share = f"{100 * abs(gain) / found.model_ns:.1f} % of {format_time(found.model_ns)}"
+        share = f"{100 * abs(gain) / impact.model_ns:.1f} % of {format_time(impact.model_ns)}"
         lines.append(f"  kernels: {said} in all, {share} ({how})")
-    for place in found.places[:SHOWN]:
+    for place in impact.places[:SHOWN]:
         nodes = ", ".join(one_line(name) for name in place.nodes[:4])
         cost = "cost unknown"
         if place.before_ns is not None and place.after_ns is not None:
             cost = f"{format_time(place.before_ns)} -> {format_time(place.after_ns)}"
         lines.append(f"  at {nodes}: {place.removed} -> {place.added} nodes, {cost}")
-    if len(found.places) > SHOWN:
-        lines.append(f"  and at {len(found.places) - SHOWN} more places")
-    if found.near_misses:
-        many = len(found.near_misses) != 1
-        lines.append(f"  {len(found.near_misses)} near miss{'es' if many else ''}:")
-        lines += [f"    {miss}" for miss in found.near_misses[:SHOWN]]
-        if len(found.near_misses) > SHOWN:
-            lines.append(f"    and {len(found.near_misses) - SHOWN} more")
+    if len(impact.places) > SHOWN:
+        lines.append(f"  and at {len(impact.places) - SHOWN} more places")
+    if impact.near_misses:
+        many = len(impact.near_misses) != 1
+        lines.append(f"  {len(impact.near_misses)} near miss{'es' if many else ''}:")
+        lines += [f"    {miss}" for miss in impact.near_misses[:SHOWN]]
+        if len(impact.near_misses) > SHOWN:
+            lines.append(f"    and {len(impact.near_misses) - SHOWN} more")
     return lines

@@ -12,7 +12,7 @@ from .. import options as shared
 from .arguments import counted, refuse
 
 if TYPE_CHECKING:
-    from ...rules.foreign.imported import Report
+    from ...rules.foreign.import_report import Report
 
 
 @click.command(
@@ -53,15 +53,15 @@ def import_rules(
     from ...profiles.machine import cores
     from ...progress import Progress
     from ...rules.foreign import import_rules as run
-    from ...rules.foreign.imported import Imported
+    from ...rules.foreign.import_report import Imported
 
     done = 0
     with Progress(quiet=as_json) as progress:
 
-        def told(one: Imported) -> None:
+        def told(imported: Imported) -> None:
             nonlocal done
             done += 1
-            progress("proving", done, 0, f"{done} rules, {one.name}: {one.status}")
+            progress("proving", done, 0, f"{done} rules, {imported.name}: {imported.status}")
 
         progress("reading", 0, 1, str(file))
         report = run(file, workers=jobs or cores(), timeout=timeout, progress=told)
@@ -74,7 +74,7 @@ def import_rules(
         return
     from ...summary import columns
 
-    rows = [(one.status, str(one.line), one.name, _said(one)) for one in report.rules]
+    rows = [(rule.status, str(rule.line), rule.name, _said(rule)) for rule in report.rules]
     if rows:
         click.echo(columns(rows, right=(1,), indent=""))
     totals = ", ".join(f"{count} {status}" for status, count in report.totals.items() if count)
@@ -90,10 +90,10 @@ def _end(report: Report) -> None:
         refuse()
 
 
-def _said(one: object) -> str:
-    from ...rules.foreign.imported import Imported
+def _said(imported: object) -> str:
+    from ...rules.foreign.import_report import Imported
 
-    assert isinstance(one, Imported)
-    if one.conditions:
-        return "; ".join(condition.text for condition in one.conditions)
-    return one.reason
+    assert isinstance(imported, Imported)
+    if imported.conditions:
+        return "; ".join(condition.text for condition in imported.conditions)
+    return imported.reason

@@ -43,28 +43,30 @@ def mutate(
       tensolog rules mutate --count 300
       tensolog rules mutate MergeMatMulsSharingLeft --count 40 --seed 7
     """
-    found = chosen(rules, everything=not rules)
+    chosen_rules = chosen(rules, everything=not rules)
     from ...profiles.machine import cores
     from ...progress import Progress
     from ...rules.gate.mutation_campaign import FATES
     from ...rules.gate.mutation_campaign import mutate as run
 
     with Progress(quiet=as_json) as progress:
-        campaign = run(found, count, seed, jobs=jobs or cores(), timeout=timeout, progress=progress)
+        campaign = run(
+            chosen_rules, count, seed, jobs=jobs or cores(), timeout=timeout, progress=progress
+        )
     counts = campaign.count()
     if as_json:
         from ...json_text import json_text
 
         rows = [
             {
-                "rule": one.mutant.original,
-                "change": one.mutant.change,
-                "fate": one.fate,
-                "reason": one.reason,
-                "text": one.mutant.text,
-                "seconds": one.seconds,
+                "rule": judgement.mutant.original,
+                "change": judgement.mutant.change,
+                "fate": judgement.fate,
+                "reason": judgement.reason,
+                "text": judgement.mutant.text,
+                "seconds": judgement.seconds,
             }
-            for one in campaign.judged
+            for judgement in campaign.judged
         ]
         click.echo(json_text({"seed": seed, "counts": counts, "mutants": rows}))
     else:
@@ -76,15 +78,15 @@ def mutate(
             "accepted": "FALSE AND ACCEPTED",
         }
         drawn = counted(len(campaign.judged), "mutant")
-        echo(f"{drawn} of {counted(len(found), 'rule')}, seed {seed}")
+        echo(f"{drawn} of {counted(len(chosen_rules), 'rule')}, seed {seed}")
         for fate in FATES:
             echo(f"  {counts[fate]:>5} {said[fate]}")
         for fate in ("accepted", "equivalent", "unknown"):
             shown = campaign.of(fate)
             if shown:
                 echo(f"\n{fate}:")
-            for one in shown:
-                why = f" ({one.reason})" if one.reason else ""
-                echo(f"  {one.mutant.original}: {one.mutant.change}{why}")
+            for judgement in shown:
+                why = f" ({judgement.reason})" if judgement.reason else ""
+                echo(f"  {judgement.mutant.original}: {judgement.mutant.change}{why}")
     if counts["accepted"]:
         refuse()

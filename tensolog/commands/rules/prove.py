@@ -76,18 +76,18 @@ def prove(
       tensolog rules prove --all --stale --jobs 2
       tensolog rules prove --all --locked
     """
-    found = chosen(rules, everything=everything or (not rules and (locked or stale)))
-    every = list(found) if everything or not rules else []
+    chosen_rules = chosen(rules, everything=everything or (not rules and (locked or stale)))
+    every = list(chosen_rules) if everything or not rules else []
     if locked:
-        _compare(found, bool(every), as_json)
+        _compare(chosen_rules, bool(every), as_json)
         return
     if stale:
         from ...rules.gate.ledger.ledger import Ledger
 
         ledger = Ledger.load()
-        found = [rule for rule in found if not ledger.holds(rule)]
+        chosen_rules = [rule for rule in chosen_rules if not ledger.holds(rule)]
     verdicts = _prove(
-        found,
+        chosen_rules,
         jobs,
         timeout,
         record,
@@ -113,22 +113,22 @@ def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
     from ...rules.gate.ledger.renewal import orphans
 
     problems = locked(rules)
-    left = [entry.rule for entry in orphans(rules, shipped())] if whole else []
+    orphaned = [entry.rule for entry in orphans(rules, shipped())] if whole else []
     if as_json:
         from ...json_text import json_text
 
         rows = [{"rule": p.rule, "kind": p.kind, "reason": p.reason} for p in problems]
         reason = "the ledger speaks of it, and there is no such rule"
-        rows += [{"rule": name, "kind": "orphan", "reason": reason} for name in left]
+        rows += [{"rule": name, "kind": "orphan", "reason": reason} for name in orphaned]
         click.echo(json_text({"rules": len(rules), "problems": rows}))
     else:
         for problem in problems:
             echo(str(problem))
-        for name in left:
+        for name in orphaned:
             echo(f"{name}: the ledger speaks of it, and there is no such rule")
-        if left:
+        if orphaned:
             echo(
-                f"{counted(len(left), 'entry', 'entries')} of no rule in the ledger: "
+                f"{counted(len(orphaned), 'entry', 'entries')} of no rule in the ledger: "
                 "run tensolog rules prove --all --stale"
             )
         if problems:
@@ -136,9 +136,9 @@ def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
                 f"{counted(len(problems), 'rule')} of {len(rules)} without a valid proof in the "
                 "ledger: run tensolog rules prove --all --stale"
             )
-        elif not left:
+        elif not orphaned:
             echo(f"{counted(len(rules), 'rule')} with a valid proof in the ledger")
-    if problems or left:
+    if problems or orphaned:
         refuse()
 
 
@@ -172,7 +172,7 @@ def _prove(
     from ...rules.gate.ledger.ledger import Ledger
     from ...rules.gate.ledger.proof_tables import store_verdicts
     from ...rules.gate.ledger.renewal import orphans, renew, shipped_path
-    from ...rules.gate.parallel import prove_rules
+    from ...rules.gate.prover_pool import prove_rules
     from .verdict_text import verdict_text
 
     entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]

@@ -37,19 +37,19 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
       tensolog rules reject my.rules
       tensolog rules reject MyRule --why "loses all digits where the mean is far above the spread"
     """
-    found = named_rule(rule)
-    path = file_of(found)
+    rule_ = named_rule(rule)
+    path = file_of(rule_)
     target = path.with_name("rejected.rules")
     if path.name == target.name:
-        raise click.ClickException(f"{found.name} is rejected already")
+        raise click.ClickException(f"{rule_.name} is rejected already")
     for changed in (path, target):
         shared.output_file(changed, what="the rules")
-    from ...rules.gate.parallel import prove_rules
+    from ...rules.gate.prover_pool import prove_rules
 
-    (verdict,) = prove_rules([found], 1, timeout=timeout, search=timeout / 2, floating=True)
-    witness = _witness(found, verdict, why)
-    _move(found, path, target, witness)
-    echo(f"{found.name} moved from {path} to {target}")
+    (verdict,) = prove_rules([rule_], 1, timeout=timeout, search=timeout / 2, floating=True)
+    witness = _witness(rule_, verdict, why)
+    _move(rule_, path, target, witness)
+    echo(f"{rule_.name} moved from {path} to {target}")
     echo("\n".join(f"  {line}" for line in witness))
 
 

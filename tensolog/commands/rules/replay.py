@@ -61,41 +61,41 @@ def replay(
         # Names that are not known were refused; these are proved by their normal forms alone.
         echo(f"{', '.join(names)}: the proof asks nothing of a solver")
         return
-    found: list[tuple[str, Replayed]] = []
+    answered: list[tuple[str, Replayed]] = []
     asked = ("z3", "cvc5") if solver == "both" else (solver,)
     with Progress(quiet=as_json) as progress:
 
-        def told(one: Replayed) -> None:
-            progress("replaying", len(found), len(scripts) * len(asked), one.rule)
+        def told(replayed: Replayed) -> None:
+            progress("replaying", len(answered), len(scripts) * len(asked), replayed.rule)
 
         for name in asked:
             answers = ask(scripts, "cvc5" if name == "cvc5" else "z3", timeout, told)
-            found += [(name, one) for one in answers]
-    against = [(name, one) for name, one in found if one.contradicts]
+            answered += [(name, answer) for answer in answers]
+    against = [(name, answer) for name, answer in answered if answer.contradicts]
     if as_json:
         from ...json_text import json_text
 
         rows = [
             {
-                "rule": one.rule,
-                "script_hash": one.script_hash,
+                "rule": answer.rule,
+                "script_hash": answer.script_hash,
                 "solver": name,
-                "answer": one.answer,
-                "reason": one.reason,
-                "seconds": one.seconds,
+                "answer": answer.answer,
+                "reason": answer.reason,
+                "seconds": answer.seconds,
             }
-            for name, one in found
+            for name, answer in answered
         ]
         click.echo(json_text(rows))
     else:
         for name in asked:
-            counts = Counter(one.answer for solver_, one in found if solver_ == name)
+            counts = Counter(answer.answer for solver_, answer in answered if solver_ == name)
             said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
-            rules = counted(len({one.rule for _, one in found}), "rule")
+            rules = counted(len({answer.rule for _, answer in answered}), "rule")
             asked_all = counted(sum(counts.values()), "question")
             echo(f"{name}: {asked_all} of {rules}: {said}")
-        for name, one in against:
-            echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
+        for name, answer in against:
+            echo(f"{answer.rule}: {name} says sat to {answer.script_hash[:12]}")
     if against:
         refuse()
 

@@ -87,7 +87,7 @@ def _conditions(rule: Rule) -> list[str]:
     """What is checked at a place, implied conditions included, in words of the matcher."""
     from ...rules.language.conditions import conditions
 
-    return list(dict.fromkeys(text for one in conditions(rule) if (text := str(one))))
+    return list(dict.fromkeys(text for condition in conditions(rule) if (text := str(condition))))
 
 
 def _stored(rule: Rule, catalog_path: str | None) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def _stored(rule: Rule, catalog_path: str | None) -> dict[str, Any]:
         return {}
     with Catalog(catalog_path, read_only=True) as catalog:
         proof = _rows(catalog, "SELECT * FROM proof WHERE rule_hash = ?", rule.hash)
-        found: dict[str, Any] = {"proof": proof[0]} if proof else {}
+        proofs: dict[str, Any] = {"proof": proof[0]} if proof else {}
         for title, query in TABLES.items():
             if rows := _rows(catalog, query, rule.hash):
-                found[title] = rows
-        return found
+                proofs[title] = rows
+        return proofs
 
 
 def _rows(catalog: Any, query: str, key: str) -> list[dict[str, Any]]:

@@ -69,12 +69,12 @@ def value(
     from ...progress import Progress
     from ...rules.gate.ledger.admission import applicable
 
-    found: list[ModelValue] = []
+    values: list[ModelValue] = []
     with Progress(quiet=as_json) as progress, stage(catalog_path) as catalog:
         shipped = applicable()
         asked = _proved(chosen(rules), catalog) if rules else list(shipped)
         for model in models:
-            found.append(
+            values.append(
                 value_of(
                     asked,
                     shipped,
@@ -95,47 +95,47 @@ def value(
 
         from ...json_text import json_text
 
-        click.echo(json_text({"models": [asdict(one) for one in found]}))
+        click.echo(json_text({"models": [asdict(value) for value in values]}))
         return
-    echo("\n\n".join("\n".join(value_lines(one)) for one in found))
+    echo("\n\n".join("\n".join(value_lines(value)) for value in values))
 
 
 def _proved(named: list[Rule], catalog: object) -> list[Rule]:
     """Keep rules that are proved; refuse the others, which no plan may use."""
     from ...rules.gate.ledger.admission import proved
 
-    found = list(proved(named, catalog))  # type: ignore[arg-type]
-    names = {rule.name for rule in found}
+    proved_rules = list(proved(named, catalog))  # type: ignore[arg-type]
+    names = {rule.name for rule in proved_rules}
     for rule in named:
         if rule.name not in names:
             raise click.ClickException(
                 f"{rule.name} is not proved: run tensolog rules prove {rule.path} first"
             )
-    return found
+    return proved_rules
 
 
-def value_lines(found: ModelValue) -> list[str]:
+def value_lines(value: ModelValue) -> list[str]:
     """What rules gain on a model, as the command prints it."""
     from ...printing import one_line
     from ...summary import columns
 
-    head = f"{one_line(found.model)} ({found.nodes} nodes): {found.chosen}, "
-    head += f"{_ratio(found.winner)} of the original's time"
-    if not found.rules:
+    head = f"{one_line(value.model)} ({value.nodes} nodes): {value.chosen}, "
+    head += f"{_ratio(value.winner)} of the original's time"
+    if not value.rules:
         return [head, "  none of these rules matches"]
     rows = [("rule", "places", "reached", "applied", "kernels", "without it", "why not")]
-    for one in found.rules:
-        gain = "" if one.gain_ns is None else _gain(one.gain_ns)
-        without = "" if one.without is None else _ratio(one.without)
+    for rule_value in value.rules:
+        gain = "" if rule_value.gain_ns is None else _gain(rule_value.gain_ns)
+        without = "" if rule_value.without is None else _ratio(rule_value.without)
         rows.append(
             (
-                one.rule,
-                str(one.places),
-                str(one.reached),
-                str(one.applied),
+                rule_value.rule,
+                str(rule_value.places),
+                str(rule_value.reached),
+                str(rule_value.applied),
                 gain,
                 without,
-                one.why_not,
+                rule_value.why_not,
             )
         )
     return [head, columns(rows, right=(1, 2, 3, 4))]

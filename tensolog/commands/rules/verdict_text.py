@@ -44,9 +44,9 @@ def ranks_text(ranks: str) -> str:
     return "all ranks" if ranks == "all" else ranks
 
 
-def counterexample_text(found: Counterexample) -> str:
+def counterexample_text(counterexample: Counterexample) -> str:
     """Show a counterexample as the program that prints it."""
-    return f"This program shows it:\n\n{indented(found.snippet.rstrip())}\n"
+    return f"This program shows it:\n\n{indented(counterexample.snippet.rstrip())}\n"
 
 
 def verdict_value(verdict: Verdict) -> dict[str, Any]:

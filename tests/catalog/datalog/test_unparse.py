@@ -13,8 +13,8 @@ from tensolog.catalog.datalog.language.parser import parse_block
 from tensolog.catalog.datalog.language.unparse import (
     body_text,
     clause_text,
+    declaration_text,
     expression_text,
-    program_text,
 )
 
 from tests.campaigns import examples
@@ -34,7 +34,9 @@ def shape(node):
 
 def check(text, header=""):
     block = parse_block(text, "p.dl")
-    again = parse_block(header + program_text(block.declarations, block.clauses), "q.dl")
+    declarations = "".join(map(declaration_text, block.declarations))
+    clauses = "".join(clause_text(clause.head, clause.body) for clause in block.clauses)
+    again = parse_block(header + declarations + clauses, "q.dl")
     assert shape(again.clauses) == shape(block.clauses)
     assert shape(again.declarations) == shape(block.declarations)
 

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.extraction.alternatives import alternatives, without
 from tensolog.optimizer.egraph.extraction.extract import extract
-from tensolog.optimizer.egraph.extraction.problem import Choice, Problem, cost_of, exhaustive
+from tensolog.optimizer.egraph.extraction.problem import Choice, Problem, cost_of
 
 from tests.campaigns import examples
 
+from .exhaustive import exhaustive
 from .test_extraction import first_choices, problems
 
 RULES = ("A", "B", "C")

@@ -10,13 +10,14 @@ from tensolog.optimizer.egraph.extraction.problem import (
     CycleError,
     Problem,
     cost_of,
-    exhaustive,
     in_order,
     reduced,
 )
 from tensolog.optimizer.egraph.extraction.regions import REMEMBERED
 
 from tests.campaigns import examples
+
+from .exhaustive import exhaustive
 
 
 @st.composite

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from typing import Any
 
-from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.planning import fusion_planner
 from tensolog.optimizer.fuse.tracing import prepare
 from tensolog.optimizer.fuse.tracing.decorator import fuse
 
@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--keep-going", type=int, default=5, metavar="FAILURES")
     options = parser.parse_args()
     # Its arrays are small, and kernels are what it is for.
-    prepare.TRACING_S, planner._FEW = 0.0, 0
+    prepare.TRACING_S, fusion_planner._FEW = 0.0, 0
     failed = kernels = ran = 0
     for seed in range(*options.seeds):
         case = random_case(seed)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.planning import fusion_planner
 from tensolog.optimizer.fuse.tracing import prepare, region_engine
 
 
@@ -11,7 +11,7 @@ from tensolog.optimizer.fuse.tracing import prepare, region_engine
 def plan_small_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test kernels on arrays for which NumPy would do."""
     monkeypatch.setattr(prepare, "TRACING_S", 0.0)
-    monkeypatch.setattr(planner, "_FEW", 0)
+    monkeypatch.setattr(fusion_planner, "_FEW", 0)
 
 
 @pytest.fixture

@@ -76,9 +76,9 @@ def inside(examples):
         check_any(case, level, in_pieces, SANITIZED)
 
     @repeated
-    @given(pairs(), st.sampled_from(RUNNABLE), st.sampled_from([0, 1 << 17]))
-    def paired(case, level, held_bytes):
-        check_pair(case, level, held_bytes, SANITIZED)
+    @given(pairs(), st.sampled_from(RUNNABLE), st.sampled_from([0, 1 << 15]))
+    def paired(case, level, block):
+        check_pair(case, level, block, SANITIZED)
 
     @repeated
     @given(groups(), st.sampled_from(RUNNABLE))

@@ -1,6 +1,6 @@
 """Configurations of kernels: the defaults, which are legal, and that all compute the same."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -226,7 +226,7 @@ def test_a_convolution_has_the_default_first_and_no_two_that_are_the_same():
     found = legal_convolutions(IMAGE, ZEN_4, prepared=True)
     assert found[0] == ConvolutionConfiguration()
     assert len(found) == len(set(found)) > 4
-    held = [(IMAGE.together(one.block), one.prepared) for one in found]
+    held = [(IMAGE.together(one.block, one.run), *astuple(one)[1:]) for one in found]
     assert len(held) == len(set(held))
 
 
@@ -243,16 +243,36 @@ def test_filters_that_take_too_much_are_transformed_as_it_runs():
     assert {one.prepared for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)} == {None, 0}
 
 
+def test_what_else_is_chosen_of_a_convolution_differs_from_the_default_by_itself():
+    two = replace(IMAGE, threads=2, height=14, across=14)
+    default, *others = legal_convolutions(two, ZEN_4, prepared=True)
+    rest = {(one.fetch_next, one.run, one.loop_order) for one in others}
+    assert rest | {(1, 1, 0)} == {(1, 1, 0), (0, 1, 0), (1, 2, 0), (1, 1, 1)}
+    assert all(
+        (one.block, one.prepared) == (default.block, None)
+        for one in others
+        if (one.fetch_next, one.run, one.loop_order) != (1, 1, 0)
+    )
+    # filters that are transformed as it runs are not fetched, and one thread shares with nobody
+    alone = legal_convolutions(replace(two, threads=1), ZEN_4, prepared=False)
+    assert {one.run for one in alone} == {1}
+    assert {one.fetch_next for one in alone} == {1}
+
+
 @needs_compiler
 @pytest.mark.skipif(block_size() is None, reason="no blocked kernels to compare with")
 def test_configurations_of_a_convolution_compute_the_same():
     case = Case((1, 32, 15, 14), 48, (3, 3), (1, 1, 1, 1), summed=True)
     graph = case.graph()
-    chosen = (ConvolutionConfiguration(0, 0), ConvolutionConfiguration(8 << 10, 1))
+    chosen = (
+        ConvolutionConfiguration(0, 0),
+        ConvolutionConfiguration(8 << 10, 1),
+        ConvolutionConfiguration(run=2, loop_order=1, fetch_next=0),
+    )
     found = convolutions(Meanings(graph), graph.nodes, lambda _: chosen)
     configurations = [one.kernel.configuration for one in found]
     # of the few tiles of 4x4 every block holds all, so that one of them is the default itself
-    assert [one is None for one in configurations] == [True, False, False, True, False]
+    assert [one is None for one in configurations] == [True, *[False] * 3, True, *[False] * 2]
     assert len({one.kernel.name for one in found}) == len(found)
     library = build([one.kernel for one in found], levels=(native_level(),))
     total, size = case.expected()

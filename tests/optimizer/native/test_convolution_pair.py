@@ -1,5 +1,7 @@
 """Convolutions of points and then of each channel as one kernel: sizes, ends, what isn't finite."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +14,14 @@ from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense, outer
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
+from tensolog.optimizer.native.configurations import pair_configuration
+from tensolog.optimizer.native.configurations.legal import legal_pairs
+from tensolog.optimizer.native.configurations.pair_configuration import (
+    PairConfiguration,
+    PairSizes,
+)
+from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
 from tensolog.optimizer.native.convolution import blocked as convolution
-from tensolog.optimizer.native.convolution import pair as convolution_pair
 from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
@@ -67,15 +75,16 @@ class Case:
     def feeds(self):
         return {"x": blocked(self.image, self.block)}
 
-    def found(self):
+    def found(self, configuration=None):
         graph = load_graph(self.proto)
         for name, shape in self.types.items():
             if name in graph.names:
                 graph.types[graph.names.index(name)] = TensorType("float32", shape)
-        return graph, pairs(Meanings(graph), graph.nodes)
+        ways = [] if configuration is None else [configuration]
+        return graph, pairs(Meanings(graph), graph.nodes, lambda _: ways)
 
-    def session(self, level=None, threads=1, flags=FLAGS):
-        graph, (one,) = self.found()
+    def session(self, level=None, threads=1, flags=FLAGS, configuration=None):
+        graph, (*_, one) = self.found(configuration)
         return replaced(graph, one, level, threads, flags)
 
     def expected(self):
@@ -95,9 +104,9 @@ class Case:
             found.append(total + second[:, None, None])
         return found
 
-    def check(self, level=None, threads=1, flags=FLAGS):
+    def check(self, level=None, threads=1, flags=FLAGS, configuration=None):
         total, size = self.expected()
-        (result,) = self.session(level, threads, flags).run(None, self.feeds)
+        (result,) = self.session(level, threads, flags, configuration).run(None, self.feeds)
         own = plain(result, self.shape[1], self.block)
         assert own.shape == total.shape
         error = abs(own - total) / size.max()
@@ -118,19 +127,24 @@ def cases(draw):
     return Case(image, draw(st.integers(1, 90)), taps, steps, pads, **options)
 
 
-def check_any(case, level=None, held_bytes=1 << 17, flags=FLAGS):
+def check_any(case, level=None, block=32 << 10, flags=FLAGS, run=6, loop_order=0):
     """Check a case in blocks of its own, however few lines are held at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "block_size", lambda: case.block)
-        patch.setattr(convolution_pair, "HELD_BYTES", held_bytes)
-        patch.setattr(convolution_pair, "LEAST_LINES", 2)
-        case.check(level, threads=2, flags=flags)
+        patch.setattr(pair_configuration, "LEAST_LINES", 2)
+        case.check(level, 2, flags, PairConfiguration(block, run, loop_order))
 
 
-@given(cases(), st.sampled_from(RUNNABLE), st.sampled_from([0, 10_000, 1 << 17]))
+@given(
+    cases(),
+    st.sampled_from(RUNNABLE),
+    st.sampled_from([0, 2_500, 32 << 10]),
+    st.sampled_from([1, 6, 12]),
+    st.sampled_from([0, 1]),
+)
 @settings(max_examples=examples(4), deadline=None)
-def test_pairs_of_all_sizes(case, level, held_bytes):
-    check_any(case, level, held_bytes)
+def test_pairs_of_all_sizes(case, level, block, run, loop_order):
+    check_any(case, level, block, run=run, loop_order=loop_order)
 
 
 def test_threads_give_the_same_to_the_bit(monkeypatch):
@@ -210,3 +224,41 @@ def test_pairs_that_no_kernel_computes(name, monkeypatch):
     assert len(case.found()[1]) == 1
     REFUSED[name](case)
     assert case.found()[1] == []
+
+
+# --------------------------------------------------------------------------------- configurations
+
+HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
+# 96 channels between, of an image of 56 lines of 56, each between zeros
+SIZES = PairSizes(1, 1, 16, 3, 56, 32 * 58, 3, 1)
+
+
+def test_configurations_of_a_pair_differ_and_stay_in_the_second_cache():
+    found = legal_pairs(SIZES, HERE)
+    assert found[0] == PairConfiguration() and len(found) == len(set(found)) > 6
+    divisions = [(*SIZES.divided(one), one.loop_order) for one in found]
+    assert len(set(divisions)) == len(divisions)
+    assert {one.block for one in legal_pairs(SIZES, replace(HERE, second_cache_bytes=1 << 17))} == {
+        8 << 10,
+        16 << 10,
+        32 << 10,
+    }
+    # an image of few lines is not shared, and the order of one part of it makes no difference
+    low = legal_pairs(replace(SIZES, lines=7), HERE)
+    assert {one.loop_order for one in low} == {0}
+
+
+@needs_blocks
+def test_configurations_of_a_pair_compute_the_same():
+    case = Case((1, 32, 40, 23), 96, (3, 3), pads=(1, 1, 1, 1), block=block_size())
+    graph, (default,) = case.found()
+    ways = [PairConfiguration(8 << 10, 1), PairConfiguration(128 << 10, 12, 1)]
+    found = pairs(Meanings(graph), graph.nodes, lambda sizes: ways)
+    assert [one.kernel.configuration is None for one in found] == [True, False, False]
+    assert len({one.kernel.name for one in found}) == 3
+    assert found[0].kernel.name == default.kernel.name
+    results = [
+        replaced(graph.copy(), one, native_level(), 2, FLAGS).run(None, case.feeds)[0]
+        for one in found
+    ]
+    assert all(np.array_equal(one, results[0]) for one in results)

@@ -1,4 +1,4 @@
-"""Attentions and kernels over rows in configurations: which, what they compute, what is tried."""
+"""Attentions and kernels of loops in configurations: which, what they compute, what is tried."""
 
 from dataclasses import replace
 
@@ -17,20 +17,33 @@ from tensolog.optimizer.native.configurations.attention_configuration import (
     ChosenAttention,
     constants,
 )
-from tensolog.optimizer.native.configurations.legal import legal_attentions, legal_rows
-from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
-from tensolog.optimizer.native.configurations.row_configuration import (
-    ChosenRows,
+from tensolog.optimizer.native.configurations.legal import (
+    legal_attentions,
+    legal_cells,
+    legal_columns,
+    legal_rows,
+)
+from tensolog.optimizer.native.configurations.loop_configuration import (
+    CellConfiguration,
+    CellSizes,
+    ChosenLoops,
+    ColumnConfiguration,
+    ColumnSizes,
     RowConfiguration,
     RowSizes,
 )
+from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
 from tensolog.optimizer.native.configurations.timed import Timed
-from tensolog.optimizer.native.configured_kinds import ConfiguredKinds, digest_of, reconfigured
+from tensolog.optimizer.native.configured_kinds import (
+    ConfiguredKinds,
+    in_configuration,
+    other_sizes,
+    reconfigured,
+)
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
 from tensolog.optimizer.native.library import build
-from tensolog.optimizer.native.loops import lower
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.region_kinds import Kind, best_forms
 from tensolog.profiles.races.race import Lap
@@ -39,6 +52,7 @@ from .build import model, needs_compiler, opened
 from .test_configurations import RUNNABLE
 
 LENGTH, QUERIES, KEYS = 100, 29, 45
+HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
 
 
 def found_in(proto):
@@ -57,6 +71,28 @@ def normalization(rows=7, length=LENGTH):
     ]
     held = {"g": np.linspace(0.5, 2, length, dtype="f"), "b": np.ones(length, "f")}
     return model(nodes, {"x": [rows, length], "z": [rows, length]}, {"y": [rows, length]}, held)
+
+
+def column_normalization(rows=37, columns=1500):
+    """Columns less their means, over the root of the mean of their squares."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], axes=[0]),
+        helper.make_node("Sub", ["x", "m"], ["c"]),
+        helper.make_node("Mul", ["c", "c"], ["s"]),
+        helper.make_node("ReduceMean", ["s"], ["v"], axes=[0]),
+        helper.make_node("Sqrt", ["v"], ["r"]),
+        helper.make_node("Div", ["c", "r"], ["y"]),
+    ]
+    return model(nodes, {"x": [rows, columns]}, {"y": [rows, columns]}, opset=17)
+
+
+def gate(rows=3, length=9000):
+    """A value multiplied by the sigmoid of another."""
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["a"]),
+        helper.make_node("Mul", ["z", "a"], ["y"]),
+    ]
+    return model(nodes, {"x": [rows, length], "z": [rows, length]}, {"y": [rows, length]})
 
 
 def attention(queries=QUERIES, keys=KEYS):
@@ -96,6 +132,26 @@ def test_short_rows_are_not_divided():
     assert {one.streams for one in legal_rows(RowSizes(1, 7, 64))} == {1, 2, 4}
 
 
+def test_columns_are_folded_in_pieces_whose_sums_stay_in_the_first_cache():
+    default, *others = legal_columns(ColumnSizes(1, 1, 300, 1500), HERE)
+    assert default == ColumnConfiguration()
+    # of all pieces that hold 1500 columns one makes a difference
+    assert {one.block for one in others} == {256, 512, 1024, 2048}
+    assert {one.unroll for one in others} == {1, 2, 4, 8}
+    narrow = legal_columns(ColumnSizes(1, 1, 3, 100), HERE)
+    assert {one.block for one in narrow} == {1024}
+    assert {one.unroll for one in narrow[1:]} == {1, 2}
+    small = legal_columns(ColumnSizes(1, 1, 300, 1500), replace(HERE, first_cache_bytes=8 << 10))
+    assert {one.block for one in small} == {256, 512, 1024}
+
+
+def test_blocks_of_single_cells_differ_where_several_threads_share_longer_rows():
+    assert {one.block for one in legal_cells(CellSizes(1, 3, 9000, 2))} == {1024, 2048, 4096, 8192}
+    assert {one.block for one in legal_cells(CellSizes(1, 3, 9000, 1))} == {4096}
+    assert legal_cells(CellSizes(1, 3, 15)) == (CellConfiguration(),)
+    assert {one.unroll for one in legal_cells(CellSizes(1, 3, 32))} == {1, 2}
+
+
 def test_other_levels_keep_the_default_of_attentions():
     chosen = ChosenAttention(
         AttentionConfiguration(14, 28), "avx512", AttentionSizes(1, 9, 9, 9, 9)
@@ -114,10 +170,24 @@ def test_other_levels_keep_the_default_of_attentions():
 def test_every_configuration_computes_what_the_runtime_does(level):
     cases = []
     meanings, found = found_in(normalization())
-    sizes = RowSizes(digest_of(found), 7, LENGTH)
-    rows = [ChosenRows(one, sizes) for one in legal_rows(sizes)[1:]]
-    made = [replace(found, kernel=lower.reconfigured(meanings, found.region, one)) for one in rows]
+    sizes = RowSizes(found.kernel.digest, 7, LENGTH)
+    rows = [ChosenLoops(one, sizes) for one in legal_rows(sizes)[1:]]
+    made = [in_configuration(meanings, found, one) for one in rows]
     cases.append((normalization(), meanings, [found, *made]))
+    meanings, found = found_in(column_normalization())
+    columns = ColumnSizes(found.kernel.digest, 1, 37, 1500)
+    ways = [
+        ColumnConfiguration(256, 8),
+        ColumnConfiguration(2048, 1, 4),
+        ColumnConfiguration(16, 2),
+    ]
+    made = [in_configuration(meanings, found, ChosenLoops(one, columns)) for one in ways]
+    cases.append((column_normalization(), meanings, [found, *made]))
+    meanings, found = found_in(gate())
+    cells = CellSizes(found.kernel.digest, 3, 9000, 2)
+    ways = [CellConfiguration(1024, 2), CellConfiguration(16384, 4), CellConfiguration(100, 1)]
+    made = [in_configuration(meanings, found, ChosenLoops(one, cells)) for one in ways]
+    cases.append((gate(), meanings, [found, *made]))
     meanings, found = found_in(attention())
     own = DEFAULTS[level].tile_rows
     ways = [AttentionConfiguration(6, 12), AttentionConfiguration(own, own)]
@@ -136,12 +206,16 @@ def test_every_configuration_computes_what_the_runtime_does(level):
         }
         plain = onnxruntime.InferenceSession(proto.SerializeToString())
         (wanted,) = plain.run(None, feeds)
+        results = []
         for one in ones:
             graph = meanings.graph.copy()
             assert place(graph, one.region.nodes, one.kernel)
             session = opened(to_model(embed(graph, library.domain)), library, threads=2)
             (given,) = session.run(None, feeds)
             np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-5)
+            results.append(given)
+        if not ones[0].region.reduced and not ones[0].kernel.arrange:
+            assert all(np.array_equal(one, results[0]) for one in results)
 
 
 # --------------------------------------------------------------------------------- what is tried
@@ -153,7 +227,11 @@ def kinds_with_laps(kinds, ratios):
     return kinds
 
 
-@pytest.mark.parametrize("proto", [normalization(), attention()], ids=["rows", "attention"])
+@pytest.mark.parametrize(
+    "proto",
+    [normalization(), column_normalization(), gate(), attention()],
+    ids=["rows", "columns", "cells", "attention"],
+)
 def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
     meanings, found = found_in(proto)
     default = Kind([found], {0, 2})
@@ -169,7 +247,8 @@ def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
         again = ConfiguredKinds(catalog, threads=1)
         known, *fresh = again.others(meanings, [default], meanings.graph.types, budget_s=5.0)
         assert known.configuration == faster.configuration
-        assert fresh and slower.name not in {kind.name for kind in fresh}
+        assert slower.name not in {kind.name for kind in fresh}
+        assert {kind.name for kind in made[2:]} <= {kind.name for kind in fresh}
         (only,) = again.others(meanings, [default], meanings.graph.types, budget_s=0.0)
         assert only.configuration == faster.configuration
         two = ConfiguredKinds(catalog, threads=2)
@@ -194,17 +273,36 @@ def test_each_kernel_is_tried_once_before_any_is_tried_twice():
     }
 
 
+def test_kernels_that_look_results_up_or_scatter_have_no_sizes():
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s", "p"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["b"]),
+        helper.make_node("QuantizeLinear", ["b", "s", "p"], ["y"]),
+    ]
+    held = {"s": np.array(0.1, "f"), "p": np.array(3, "u1")}
+    proto = model(nodes, {"q": [4, 64]}, {"y": [4, 64]}, held)
+    proto.graph.input[0].type.tensor_type.elem_type = 2
+    proto.graph.output[0].type.tensor_type.elem_type = 2
+    _, found = found_in(proto)
+    assert found.kernel.is_exact
+    assert other_sizes(found, [4, 64], 1) is None
+
+
 def test_the_fastest_configuration_alone_is_kept():
     meanings, found = found_in(normalization())
-    sizes = RowSizes(digest_of(found), 7, LENGTH)
-    chosen = ChosenRows(legal_rows(sizes)[1], sizes)
-    other = replace(found, kernel=lower.reconfigured(meanings, found.region, chosen))
+    sizes = RowSizes(found.kernel.digest, 7, LENGTH)
+    chosen = ChosenLoops(legal_rows(sizes)[1], sizes)
+    other = in_configuration(meanings, found, chosen)
     default, faster = Kind([found]), Kind([other], beside_default=Timed(0.9, 0.88, 0.92))
     assert best_forms([faster, default]) == [faster]
     assert best_forms([default, faster]) == [default]
 
 
-@pytest.mark.parametrize("proto", [normalization(), attention()], ids=["rows", "attention"])
+@pytest.mark.parametrize(
+    "proto",
+    [normalization(), column_normalization(), gate(), attention()],
+    ids=["rows", "columns", "cells", "attention"],
+)
 def test_another_plan_has_the_configuration_of_the_same_kernel(proto):
     meanings, found = found_in(proto)
     with Catalog(":memory:") as catalog:

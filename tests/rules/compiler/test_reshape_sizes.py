@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, shape_inference
-from tensolog.rules.compiler.match_rows import check_all
 from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.parser import parse_rules
+
+from tests.rules.finding import failed_condition
 
 (JOIN,) = parse_rules(
     "rule JoinHeads\n  tags explore\n  opset >= 14\n  given X [b, k, d] float32\n  match\n"
@@ -33,5 +34,5 @@ def test_sizes_are_those_that_the_rule_lists(shape, matches):
     graph = helper.make_graph(nodes, "g", [operand], [result], [target])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     view = ModelView(shape_inference.infer_shapes(model))
-    failed = check_all(view.match(JOIN, {}), view)
+    failed = failed_condition(view.match(JOIN, {}), view)
     assert (failed is None) == matches, failed

@@ -298,13 +298,6 @@ def test_one_size_is_drawn_far_beyond_the_others():
     assert any(d["n"] == 0 for d in drawn)
 
 
-def test_contradicting_assumptions_are_seen():
-    sides = Sides("n").operand("A", "n").left("Identity", "A", "Y").right("Identity", "A", "T")
-    assert SymbolSampler(sides.statement()).satisfiable() is True
-    sides.assumptions = [Apply("<", (Symbol("n"), 2)), Apply(">", (Symbol("n"), 3))]
-    assert SymbolSampler(sides.statement()).satisfiable() is False
-
-
 def test_sizes_at_which_a_condition_fails():
     sizes = SymbolSampler(quotient())
     assert sizes.violating(Apply("<=", (Symbol("n"), 5)))["n"] > 5

@@ -11,7 +11,7 @@ from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.gate.floating import numeric_class
 from tensolog.rules.gate.floating.numeric_class import measured
 from tensolog.rules.gate.ledger.ledger import Ledger, entry_of
-from tensolog.rules.gate.parallel import prove_rules
+from tensolog.rules.gate.prover_pool import prove_rules
 from tensolog.rules.gate.quick_check import quick_check
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.language.canonical_text import rule_text

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
-from tensolog.rules.gate import parallel
+from tensolog.rules.gate import prover_pool
 from tensolog.rules.gate.counterexample import refute as numbers
 from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.gate.inference import preconditions as inference
 from tensolog.rules.gate.ledger.ledger import Ledger, admitted
 from tensolog.rules.gate.ledger.proof_tables import store_verdicts
 from tensolog.rules.gate.ledger.replay import replay, store_scripts, stored
-from tensolog.rules.gate.parallel import prove_rules
+from tensolog.rules.gate.prover_pool import prove_rules
 from tensolog.rules.gate.vacuity import same_program
 from tensolog.rules.language.canonical_text import rule_text
 from tensolog.rules.language.rank_bounds import Within
@@ -320,7 +320,7 @@ while True:
 
 @pytest.fixture
 def strange(monkeypatch):
-    monkeypatch.setattr(parallel, "COMMAND", (sys.executable, "-c", WORKER))
+    monkeypatch.setattr(prover_pool, "COMMAND", (sys.executable, "-c", WORKER))
 
 
 def test_a_prover_that_hangs_is_ended_and_the_others_go_on(strange):
@@ -361,7 +361,7 @@ def test_what_is_proved_is_measured_in_floating_point():
 
 
 def test_a_prover_that_cannot_start_is_an_error(monkeypatch):
-    monkeypatch.setattr(parallel, "COMMAND", (sys.executable, "-c", "import no_such_module"))
+    monkeypatch.setattr(prover_pool, "COMMAND", (sys.executable, "-c", "import no_such_module"))
     with pytest.raises(RuntimeError, match=r"can't be started: .*no_such_module"):
         prove_rules([BLOCKS], 1)
 
@@ -374,7 +374,7 @@ def test_an_interruption_ends_the_processes(strange, monkeypatch):
             super().__init__(*arguments, **options)
             started.append(self)
 
-    monkeypatch.setattr(parallel.subprocess, "Popen", Counted)
+    monkeypatch.setattr(prover_pool.subprocess, "Popen", Counted)
 
     def interrupt(rule, verdict):
         raise KeyboardInterrupt
@@ -388,7 +388,7 @@ INTERRUPTED = """
 import pickle, signal, sys
 from pathlib import Path
 from tensolog.rules.gate.ledger import Ledger
-from tensolog.rules.gate.parallel import prove_rules
+from tensolog.rules.gate.prover_pool import prove_rules
 
 def main():
     # What a shell starts in the background ignores it.

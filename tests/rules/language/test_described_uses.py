@@ -2,9 +2,10 @@
 
 import pytest
 from onnx import TensorProto, helper
-from tensolog.rules.compiler.match_rows import check_all
 from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.parser import parse_rules
+
+from tests.rules.finding import failed_condition
 
 (POOL,) = parse_rules(
     "rule FusePool\n  tags explore\n  opset >= 13\n  given X [n, c, h] float32\n  match\n"
@@ -28,5 +29,5 @@ def test_windows_must_fit_where_sizes_are_known(size, kernel, fits):
     graph = helper.make_graph(nodes, "g", [operand], [helper.make_empty_tensor_value_info("Y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     view = ModelView(model)
-    failed = check_all(view.match(POOL, {}), view)
+    failed = failed_condition(view.match(POOL, {}), view)
     assert (failed is None) == fits, failed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tensolog.optimizer.fuse.blocks import passes, plan
+from tensolog.optimizer.fuse.blocks import block_passes, block_plan
 from tensolog.optimizer.fuse.tracing import prepare, region_engine
 
 from tensolog import fuse
@@ -49,10 +49,10 @@ def in_blocks_wherever_that_goes(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     def prepared(program: Any, options: Any) -> prepare.Prepared:
         return prepare.Prepared(program, program, options, refusal="a test")
 
-    monkeypatch.setattr(passes, "prepare", prepared)
+    monkeypatch.setattr(block_passes, "prepare", prepared)
     monkeypatch.setattr(region_engine, "prepare", prepared)
-    monkeypatch.setattr(plan, "_here_s", lambda *_: 1e9)
-    monkeypatch.setattr(plan, "_plan_s", lambda *_: 0.0)
+    monkeypatch.setattr(block_plan, "_here_s", lambda *_: 1e9)
+    monkeypatch.setattr(block_plan, "_plan_s", lambda *_: 0.0)
     yield
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensolog.optimizer.fuse.blocks.block_plan import BlockPlan
 from tensolog.optimizer.fuse.blocks.partitioned import BlocksError, of_array, of_dask
-from tensolog.optimizer.fuse.blocks.plan import BlockPlan
 
 from tensolog import fuse
 

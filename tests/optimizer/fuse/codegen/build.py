@@ -3,7 +3,7 @@
 import numpy as np
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.fuse.codegen import compile_plan
-from tensolog.optimizer.fuse.planning.plan import FusedOperator, FusionPlan
+from tensolog.optimizer.fuse.planning.fusion_plan import FusedOperator, FusionPlan
 from tensolog.optimizer.fuse.program.dag import Node, Program
 from tensolog.optimizer.fuse.program.evaluate import run
 

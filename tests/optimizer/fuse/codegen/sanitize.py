@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.fuse.codegen import compiled
-from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.planning import fusion_planner
 from tensolog.optimizer.fuse.tracing import prepare
 
 from tests.optimizer.fuse.fuzz import failure
@@ -109,7 +109,7 @@ def inside(examples):
     with (
         mock.patch.object(compiled, "compile_plan", sanitized),
         mock.patch.object(prepare, "TRACING_S", 0.0),
-        mock.patch.object(planner, "_FEW", 0),
+        mock.patch.object(fusion_planner, "_FEW", 0),
     ):
         planned()
     print(f"plans of {examples} functions, with all their templates: clean")

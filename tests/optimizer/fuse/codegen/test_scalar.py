@@ -6,7 +6,7 @@ from tensolog.catalog.operators import specified
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.fuse.program.dag import Node
 from tensolog.optimizer.fuse.program.evaluate import evaluate
-from tensolog.optimizer.fuse.program.operators import FUNCTIONS, meaning
+from tensolog.optimizer.fuse.program.numpy_operators import FUNCTIONS, meaning
 
 from .build import Builder
 
@@ -60,7 +60,7 @@ def number(name):
 def test_specifications_become_c(dtype):
     """All operators in one translation unit: each a fused operator of its own."""
     from tensolog.optimizer.fuse.codegen import compile_plan
-    from tensolog.optimizer.fuse.planning.plan import FusedOperator, FusionPlan
+    from tensolog.optimizer.fuse.planning.fusion_plan import FusedOperator, FusionPlan
 
     builder, steps, outputs, wanted = Builder(dtype), [], [], {}
     for name in elementwise():

@@ -9,9 +9,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
 from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
-from tensolog.optimizer.fuse.planning.graph import Graph, mask, members
-from tensolog.optimizer.fuse.planning.planner import make_plan, regions
-from tensolog.optimizer.fuse.planning.search import Bound, fuse_all, fuse_no_redundancy, search
+from tensolog.optimizer.fuse.planning.fusion_planner import make_plan, regions
+from tensolog.optimizer.fuse.planning.plan_search import Bound, fuse_all, fuse_no_redundancy, search
+from tensolog.optimizer.fuse.planning.planning_graph import Graph, mask, members
 from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 
 from tests.campaigns import examples

@@ -3,9 +3,9 @@
 import pytest
 from tensolog.optimizer.fuse.planning import Machine
 from tensolog.optimizer.fuse.planning.fusion_candidates import Conditions
-from tensolog.optimizer.fuse.planning.graph import Graph
-from tensolog.optimizer.fuse.planning.machine import Limits
-from tensolog.optimizer.fuse.planning.planner import plan, unfused_s
+from tensolog.optimizer.fuse.planning.fusion_planner import plan, unfused_s
+from tensolog.optimizer.fuse.planning.machine_rates import Limits
+from tensolog.optimizer.fuse.planning.planning_graph import Graph
 from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 from tensolog.optimizer.fuse.program.dag import Node, Program
 

@@ -3,7 +3,7 @@
 import pytest
 from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
 from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
-from tensolog.optimizer.fuse.planning.planner import FusionError, make_plan, plan
+from tensolog.optimizer.fuse.planning.fusion_planner import FusionError, make_plan, plan
 
 from .build import Build
 from .programs import ALL, autoencoder, chain, glm, kmeans, l2svm_inner, mlogreg, two_sums

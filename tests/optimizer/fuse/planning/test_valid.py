@@ -5,7 +5,7 @@ import random
 import pytest
 from tensolog.optimizer.fuse.planning import FusedOperator, Machine
 from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
-from tensolog.optimizer.fuse.planning.planner import make_plan
+from tensolog.optimizer.fuse.planning.fusion_planner import make_plan
 
 from .build import random_program
 from .programs import ALL

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.program import evaluate, rules
+from tensolog.optimizer.fuse.program import evaluate
+from tensolog.optimizer.fuse.program import rule_rewrites as rules
 from tensolog.optimizer.fuse.program.dag import Program
-from tensolog.optimizer.fuse.program.rules import graph_of, program_of
+from tensolog.optimizer.fuse.program.rule_rewrites import graph_of, program_of
 from tensolog.optimizer.fuse.tracing import prepare, region_engine
 from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import ledger

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.fuse.planning.plan import FusionPlan, PlanCounts
+from tensolog.optimizer.fuse.planning.fusion_plan import FusionPlan, PlanCounts
 from tensolog.optimizer.fuse.tracing import prepare
 from tensolog.optimizer.fuse.tracing.decorator import FuseError
 from tensolog.optimizer.fuse.tracing.liveness import live_after

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.planning.machine import Machine
+from tensolog.optimizer.fuse.planning.machine_rates import Machine
 
 from tensolog import fuse
 

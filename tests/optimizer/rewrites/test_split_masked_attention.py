@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.masked_attention import (
+from tensolog.optimizer.rewrites.split_masked_attention import (
     GAP,
     NAME,
     blocks_of,
@@ -18,7 +18,7 @@ from tensolog.optimizer.masked_attention import (
 
 from tests.campaigns import examples
 
-from .builders import model, run, value
+from ..builders import model, run, value
 
 RNG = np.random.default_rng(3)
 

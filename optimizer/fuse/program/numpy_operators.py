@@ -2,7 +2,8 @@
 
 What they mean stands in operators.ops, for the planner: which cells are needed, where zeros stay
 zeros. Kernels compute them by functions of their own, as exp(x) - 1 cancels and log(exp(x))
-overflows. A rule that matches ONNX's operators doesn't see them (rules.py), and no model has them.
+overflows. A rule that matches ONNX's operators doesn't see them (rule_rewrites.py), and no model
+has them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def meaning(op: str) -> Specification | None:
 def _texts() -> Mapping[str, tuple[str, int]]:
     text = resources.files(__package__).joinpath("operators.ops").read_text(encoding="utf-8")
     starts = list(_STATEMENT.finditer(text))
-    ends = [*(one.start() for one in starts[1:]), len(text)]
+    ends = [*(start.start() for start in starts[1:]), len(text)]
     return {
         start[1]: (text[start.start() : end], text.count("\n", 0, start.start()) + 1)
         for start, end in zip(starts, ends, strict=True)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import bound_types, infer_types
-from tensolog.optimizer.one_matrix import MERGING, MOST_ROWS, merge_products
+from tensolog.optimizer.rewrites.merge_products import MERGING, MOST_ROWS, merge_products
 from tensolog.rules import load_rules, select_rules
 
 from tests.campaigns import examples
 
-from .builders import model, run, value
+from ..builders import model, run, value
 
 node = helper.make_node
 

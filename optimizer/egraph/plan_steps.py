@@ -40,7 +40,7 @@ def steps_of(
 def _unions(
     egraph: EGraph, selection: Selection, applications: Sequence[Application]
 ) -> list[Application]:
-    found = []
+    uniting = []
     chosen = {choice.node for choice in selection.values()}
     given = {egraph.find(value) for value in egraph.graph.graph_inputs}
     for application in applications:
@@ -49,8 +49,8 @@ def _unions(
         gone = [n for n in application.nodes if n in egraph.origin and n not in chosen]
         ends = [egraph.find(old) for old, _ in application.united]
         if gone and any(e in selection or e in given or egraph.is_known(e) for e in ends):
-            found.append(application)
-    return found
+            uniting.append(application)
+    return uniting
 
 
 def _step(

@@ -19,13 +19,13 @@ import numpy as np
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
 from ..tracing.prepare import Options, Prepared, prepare, rewritten
+from .block_passes import Pass, combine, prepared, run_pass
+from .block_places import Places, places
 from .partitioned import BlocksError, Partitioned, aligned, bytes_of, loaded, persisted, pieces
-from .passes import Pass, combine, prepared, run_pass
-from .places import Places, places
 from .rounds import Round, rounds, sized
 
 if TYPE_CHECKING:
-    from ..planning.plan import FusionPlan
+    from ..planning.fusion_plan import FusionPlan
 
 # Imported within functions: Dask's cluster, and what plans and compiles, which is loaded
 # with a first region that pays.
@@ -68,15 +68,15 @@ class BlockPlan:
     @property
     def plan(self) -> FusionPlan | None:
         """The plan of the first pass, or of what is computed here."""
-        for one in self._runs():
-            if one.plan is not None:
-                return one.plan
+        for run in self._runs():
+            if run.plan is not None:
+                return run.plan
         return None
 
     @property
     def kernels(self) -> int:
         """How many generated kernels run, over one block or here."""
-        return sum(one.kernels for one in self._runs())
+        return sum(run.kernels for run in self._runs())
 
     def _runs(self) -> list[Prepared]:
         return [self.local] if self.local is not None else [*map(prepared, self.passes.values())]
@@ -85,73 +85,83 @@ class BlockPlan:
         """Return the outputs: ndarrays and sparse matrices, and values in blocks."""
         budget = self.options.budget
         if self.local is not None:
-            return self.local.run([_whole(one, budget, "the cheaper plan") for one in inputs])
+            return self.local.run([_whole(input_, budget, "the cheaper plan") for input_ in inputs])
         values: dict[int, Any] = {
-            at: aligned(one, self.rows) if self.placement.read[at].place == "blocks" else one
-            for at, one in zip(self.program.inputs, inputs, strict=True)
+            number: aligned(array, self.rows)
+            if self.placement.read[number].place == "blocks"
+            else array
+            for number, array in zip(self.program.inputs, inputs, strict=True)
         }
         constants = [node for node in self.program.nodes if node.op == "Constant"]
         extend(values, constants)
-        for at in self.placement.gathered:
-            if at in values:
-                values[at] = _whole(values[at], budget, self.placement.gathered[at])
-        for number, one in enumerate(self.rounds):
-            extend(values, [self.program.nodes[at] for at in one.before])
-            if one.nodes:
-                self._pass(number, one, values)
-        return [values[at] for at in self.program.outputs]
+        for node_id in self.placement.gathered:
+            if node_id in values:
+                values[node_id] = _whole(values[node_id], budget, self.placement.gathered[node_id])
+        for number, round_ in enumerate(self.rounds):
+            extend(values, [self.program.nodes[number] for number in round_.before])
+            if round_.nodes:
+                self._pass(number, round_, values)
+        return [values[number] for number in self.program.outputs]
 
-    def _pass(self, number: int, one: Round, values: dict[int, Any]) -> None:
+    def _pass(self, number: int, round_: Round, values: dict[int, Any]) -> None:
         dask = loaded()
         whole = [
-            dask.delayed(values[at], pure=False, traverse=False, name=f"whole-{uuid.uuid4().hex}")
-            for at in one.whole
+            dask.delayed(
+                values[number], pure=False, traverse=False, name=f"whole-{uuid.uuid4().hex}"
+            )
+            for number in round_.whole
         ]
-        split = [pieces(values[at], self.rows, axis) for at, axis in one.split]
+        split = [pieces(values[number], self.rows, axis) for number, axis in round_.split]
         tasks = {
-            rows: dask.delayed(self._sized(number, one, rows), pure=False, traverse=False)
+            rows: dask.delayed(self._sized(number, round_, rows), pure=False, traverse=False)
             for rows in set(self.rows)
         }
         run = dask.delayed(run_pass, pure=False, nout=2)
-        found = [
+        outcomes = [
             run(
                 tasks[rows],
-                *(values[at].parts[block] for at in one.operands),
+                *(values[number].parts[block] for number in round_.operands),
                 *(cut[block] for cut in split),
                 *whole,
             )
             for block, rows in enumerate(self.rows)
         ]
-        kept = [each[1][at] for at in range(len(one.kept)) for each in found]
-        total = [_tree(found, [made.ufunc for made in one.aggregates])] if one.aggregates else []
+        kept = [each[1][i] for i in range(len(round_.kept)) for each in outcomes]
+        total = (
+            [_tree(outcomes, [made.ufunc for made in round_.aggregates])]
+            if round_.aggregates
+            else []
+        )
         parts = persisted(*total, *kept)
-        if one.aggregates:
+        if round_.aggregates:
             results = parts.pop(0).compute()
-            for made, value in zip(one.aggregates, results, strict=True):
+            for made, value in zip(round_.aggregates, results, strict=True):
                 values[made.node] = _finished(self.program, made.node, value, made.count)
-        for at in one.kept:
-            node = self.program.nodes[at]
+        for node_id in round_.kept:
+            node = self.program.nodes[node_id]
             mine, parts = parts[: len(self.rows)], parts[len(self.rows) :]
-            values[at] = Partitioned(
+            values[node_id] = Partitioned(
                 mine,
                 self.rows,
                 node.shape,
                 node.dtype,
-                axis=self.placement.computed[at].axis,
+                axis=self.placement.computed[node_id].axis,
                 layout=node.layout,
                 nnz=node.nnz,
             )
-            if at in self.placement.gathered:
-                values[at] = _whole(values[at], self.options.budget, self.placement.gathered[at])
+            if node_id in self.placement.gathered:
+                values[node_id] = _whole(
+                    values[node_id], self.options.budget, self.placement.gathered[node_id]
+                )
 
-    def _sized(self, number: int, one: Round, rows: int) -> Pass:
-        found = self.passes.get((number, rows))
-        if found is None:
-            program = sized(self.program, self.placement, one, rows, sum(self.rows))
+    def _sized(self, number: int, round_: Round, rows: int) -> Pass:
+        pass_ = self.passes.get((number, rows))
+        if pass_ is None:
+            program = sized(self.program, self.placement, round_, rows, sum(self.rows))
             options = replace(self.options, threads=1)
-            found = Pass(uuid.uuid4().hex, program, options, len(one.aggregates))
-            self.passes[number, rows] = found
-        return found
+            pass_ = Pass(uuid.uuid4().hex, program, options, len(round_.aggregates))
+            self.passes[number, rows] = pass_
+        return pass_
 
 
 def _tree(results: Sequence[Any], ufuncs: Sequence[str]) -> Any:
@@ -166,8 +176,8 @@ def _tree(results: Sequence[Any], ufuncs: Sequence[str]) -> Any:
     return level[0]
 
 
-def _finished(program: Program, at: int, value: Any, count: int | None) -> Any:
-    node = program.nodes[at]
+def _finished(program: Program, number: int, value: Any, count: int | None) -> Any:
+    node = program.nodes[number]
     if count is not None:
         with np.errstate(all="ignore"):
             value = np.true_divide(value, np.dtype(node.dtype).type(count))
@@ -185,12 +195,16 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     """
     after, rules = rewritten(program)
     given = zip(after.inputs, inputs, strict=True)
-    partitioned = {at: one for at, one in given if isinstance(one, Partitioned)}
-    rows = max(partitioned.values(), key=lambda one: one.nbytes).rows
+    partitioned = {number: array for number, array in given if isinstance(array, Partitioned)}
+    rows = max(partitioned.values(), key=lambda array: array.nbytes).rows
     # Blocks of one length run together; of another length, they are needed as a whole.
-    alike = {at: one for at, one in partitioned.items() if one.shape[one.axis] == sum(rows)}
+    alike = {
+        number: array
+        for number, array in partitioned.items()
+        if array.shape[array.axis] == sum(rows)
+    }
     others = dict.fromkeys(partitioned.keys() - alike.keys(), "an operand beside longer ones")
-    placed = places(after, {at: one.axis for at, one in partitioned.items()}, others)
+    placed = places(after, {number: array.axis for number, array in partitioned.items()}, others)
     made = BlockPlan(
         program,
         after,
@@ -202,9 +216,9 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         0.0,
         rules,
     )
-    if not any(one.nodes for one in made.rounds):
+    if not any(round_.nodes for round_ in made.rounds):
         made.local = prepare(program, options)  # all of it needs whole operands
-    here = {at for at, one in partitioned.items() if one.source is not None}
+    here = {number for number, array in partitioned.items() if array.source is not None}
     too_large = _too_large(after, placed, options.budget, here)
     made.blocks_s = math.inf if too_large else _blocks_s(made, options)
     if made.blocks_s == math.inf and made.here_s == math.inf:
@@ -216,7 +230,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
 
 def _machine(options: Options) -> Any:
     from ..codegen.launch import default_threads
-    from ..planning.machine import Machine
+    from ..planning.machine_rates import Machine
 
     return Machine.here(options.threads or default_threads())
 
@@ -226,16 +240,16 @@ def _too_large(program: Program, placed: Places, budget: float, here: Collection
 
     Operands that are in this process already, those `here`, take no more of it as a whole.
     """
-    for at, why in placed.gathered.items():
-        node = program.nodes[at]
-        if at in here:
+    for number, why in placed.gathered.items():
+        node = program.nodes[number]
+        if number in here:
             continue
         size = bytes_of(node.shape, node.dtype, node.nnz)
         if size > budget:
             return _exceeds(f"{why} needs the whole array at once: ", node, size, budget)
-    for node, one in zip(program.nodes, placed.computed, strict=True):
+    for node, place in zip(program.nodes, placed.computed, strict=True):
         size = bytes_of(node.shape, node.dtype, node.nnz)
-        if one.place != "blocks" and node.op != "Input" and size > budget:
+        if place.place != "blocks" and node.op != "Input" and size > budget:
             whole = f"{node.op} needs the whole array at once, and makes "
             return _exceeds(whole, node, size, budget)
     return ""
@@ -252,15 +266,15 @@ def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
 def _here_s(program: Program, partitioned: Mapping[int, Partitioned], options: Options) -> float:
     """Return what computing it here costs: fetching the blocks, then running the plan."""
     stored = {*program.inputs, *program.outputs}
-    if sum(_bytes(program, at) for at in stored) > options.budget:
+    if sum(_bytes(program, number) for number in stored) > options.budget:
         return math.inf
-    missing = sum(one.nbytes for one in partitioned.values() if one.source is None)
-    tasks = sum(len(one.parts) for one in partitioned.values() if one.source is None)
+    missing = sum(array.nbytes for array in partitioned.values() if array.source is None)
+    tasks = sum(len(array.parts) for array in partitioned.values() if array.source is None)
     return missing / _TRANSFER + tasks * _TASK_S + _plan_s(program, options)
 
 
 def _plan_s(program: Program, options: Options) -> float:
-    from ..planning.planner import plan
+    from ..planning.fusion_planner import plan
 
     if any(not node.size for node in program.nodes):
         return 0.0
@@ -273,23 +287,27 @@ def _blocks_s(made: BlockPlan, options: Options) -> float:
     count = len(made.rows)
     turns = -(-count // workers)
     cost = 0.0
-    for number, one in enumerate(made.rounds):
-        if not one.nodes:
+    for number, round_ in enumerate(made.rounds):
+        if not round_.nodes:
             continue
-        largest = made._sized(number, one, max(made.rows))
+        largest = made._sized(number, round_, max(made.rows))
         cost += turns * _plan_s(largest.program, largest.options)
-        sent = sum(_bytes(made.program, at) for at in one.whole) * min(workers, count)
-        sent += sum(_bytes(made.program, at) for at, _ in one.split)
-        sent += sum(_bytes(made.program, each.node) for each in one.aggregates) * count
-        sent += sum(_bytes(made.program, at) for at in one.kept if at in made.placement.gathered)
-        tasks = count + (count // (_FAN_IN - 1) + 1 if one.aggregates else 0)
-        tasks += 2 * count * len(one.kept)
+        sent = sum(_bytes(made.program, number) for number in round_.whole) * min(workers, count)
+        sent += sum(_bytes(made.program, number) for number, _ in round_.split)
+        sent += sum(_bytes(made.program, each.node) for each in round_.aggregates) * count
+        sent += sum(
+            _bytes(made.program, number)
+            for number in round_.kept
+            if number in made.placement.gathered
+        )
+        tasks = count + (count // (_FAN_IN - 1) + 1 if round_.aggregates else 0)
+        tasks += 2 * count * len(round_.kept)
         cost += sent / _TRANSFER + tasks * _TASK_S
     return cost
 
 
-def _bytes(program: Program, at: int) -> int:
-    node = program.nodes[at]
+def _bytes(program: Program, number: int) -> int:
+    node = program.nodes[number]
     return bytes_of(node.shape, node.dtype, node.nnz)
 
 

@@ -14,16 +14,16 @@ from tensolog.optimizer.layouts.values import FAMILY, UNSTATED
 from tensolog.optimizer.match.rewrite import _BY_CODE, Step
 from tensolog.optimizer.race.contest import Plan
 from tensolog.optimizer.report.schema import steps_json
-from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
+from tensolog.optimizer.rewrites.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
 from tensolog.rules import load_rules
 
 from tests.optimizer.egraph.derived import RNG, Net
 from tests.optimizer.egraph.pricing import graph_of, searched
 from tests.optimizer.egraph.test_derived_convolutions import price_of_narrow
 
-from .builders import model, value
+from ..builders import model, value
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "docs"))
 
 from unproved_table import MARK, PAGE  # noqa: E402

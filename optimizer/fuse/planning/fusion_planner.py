@@ -17,9 +17,7 @@ from ....profiles.machine import cores
 from ...collector_pause import seldom_collected
 from ..program.dag import Program
 from .fusion_candidates import Conditions, conditions
-from .graph import Graph, Operand, mask, members
-from .machine import Limits, Machine
-from .plan import (
+from .fusion_plan import (
     FusedOperator,
     FusionPlan,
     Heuristic,
@@ -29,8 +27,10 @@ from .plan import (
     PlanCounts,
     Point,
 )
+from .machine_rates import Limits, Machine
+from .plan_search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
 from .plan_space import Operator, Region
-from .search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
+from .planning_graph import Graph, Operand, mask, members
 from .template_costs import INFINITE, TemplateCosts
 
 _KEPT = 1024
@@ -82,8 +82,8 @@ def plan(
         refused,
         pruning or Pruning(),
     )
-    found = _plans.get(question)
-    if found is None:
+    known_plan = _plans.get(question)
+    if known_plan is None:
         begin = time.perf_counter()
         made = make_plan(
             program,
@@ -93,11 +93,11 @@ def plan(
             limits=question.limits,
             pruning=question.pruning,
         )
-        found = replace(made, planning_s=time.perf_counter() - begin)
-        _plans[question] = found
+        known_plan = replace(made, planning_s=time.perf_counter() - begin)
+        _plans[question] = known_plan
         if len(_plans) > _KEPT:
             _plans.popitem(last=False)
-    return found
+    return known_plan
 
 
 def make_plan(
@@ -117,27 +117,27 @@ def make_plan(
     counts: list[PlanCounts] = []
     bound_s = 0.0
     for number, region in enumerate(regions(prices, joining=heuristic == "cost")):
-        found, chosen = _choose(region, heuristic, pruning or Pruning())
-        if found.cost_s == INFINITE:
+        result, chosen = _choose(region, heuristic, pruning or Pruning())
+        if result.cost_s == INFINITE:
             raise _no_plan(region)
         operators += chosen
-        counts.append(found.counts)
-        bound_s += found.bound_s
-        partitions.append(_partition(number, region, found, chosen))
-    partitioned = {node for one in partitions for node in one.nodes}
+        counts.append(result.counts)
+        bound_s += result.bound_s
+        partitions.append(_partition(number, region, result, chosen))
+    partitioned = {node for partition in partitions for node in partition.nodes}
     for number in graph.forced - partitioned:
         operators.append(_alone(prices, number, heuristic))
         bound_s += operators[-1].cost_s
-    chosen_s = sum(one.cost_s for one in operators)
+    chosen_s = sum(operator.cost_s for operator in operators)
     if heuristic == "cost":
         operators = _without_small(prices, machine, operators)
-    cost_s = sum(one.cost_s for one in operators)
+    cost_s = sum(operator.cost_s for operator in operators)
     total = PlanCounts(
-        sum(one.space for one in counts),
-        sum(one.costed for one in counts),
-        sum(one.skipped_by_cost for one in counts),
-        sum(one.skipped_by_structure for one in counts),
-        sum(one.bounds for one in counts),
+        sum(count.space for count in counts),
+        sum(count.costed for count in counts),
+        sum(count.skipped_by_cost for count in counts),
+        sum(count.skipped_by_structure for count in counts),
+        sum(count.bounds for count in counts),
     )
     return FusionPlan(
         steps(graph, operators),
@@ -166,25 +166,29 @@ def _without_small(
     """
     called = replace(machine, dispatch_s=machine.plain_s)
     numpy = TemplateCosts(prices.graph, called, prices.limits)
-    stored = {output for one in operators for output in one.outputs}
-    found: list[Operator] = []
+    stored = {output for operator in operators for output in operator.outputs}
+    kept: list[Operator] = []
     plain: dict[int, Operator] = {}
-    for one in operators:
-        within = [at for at in one.nodes if at in one.outputs or at not in stored]
-        instead = {at: numpy.plain(at) for at in within if at not in plain}
-        if isinstance(one, PlainOperator) or (
-            one.cost_s < _FEW * machine.dispatch_s
-            and _is_dense(prices.graph, one)
-            and sum(each.cost_s for each in instead.values()) < one.cost_s
+    for operator in operators:
+        within = [
+            number
+            for number in operator.nodes
+            if number in operator.outputs or number not in stored
+        ]
+        instead = {number: numpy.plain(number) for number in within if number not in plain}
+        if isinstance(operator, PlainOperator) or (
+            operator.cost_s < _FEW * machine.dispatch_s
+            and _is_dense(prices.graph, operator)
+            and sum(each.cost_s for each in instead.values()) < operator.cost_s
         ):
             plain |= instead
         else:
-            found.append(one)
-    return [*found, *plain.values()]
+            kept.append(operator)
+    return [*kept, *plain.values()]
 
 
 def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
-    return all(graph.nodes[at].nnz is None for at in (*operator.nodes, *operator.inputs))
+    return all(graph.nodes[number].nnz is None for number in (*operator.nodes, *operator.inputs))
 
 
 def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:
@@ -194,7 +198,7 @@ def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:
     members: dict[int, list[int]] = {}
     for node, first in sorted(conditions.partition.items()):
         members.setdefault(first, []).append(node)
-    found = []
+    regions = []
     for first in sorted(members):
         nodes = members[first]
         inside = set(nodes)
@@ -202,8 +206,8 @@ def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:
         candidates = {c for h, c in conditions.points if h in inside}
         if prices.limits.memory_bytes is not None:
             candidates = {c for _, c in edges}  # less may have to be fused than could be
-        found.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
-    return found
+        regions.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
+    return regions
 
 
 def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
@@ -232,11 +236,11 @@ def _choose(
     region: Region, heuristic: Heuristic, pruning: Pruning
 ) -> tuple[SearchResult, list[Operator]]:
     if heuristic == "cost":
-        found = search(region, pruning)
-        return found, region.operators(found.stored) if found.cost_s < INFINITE else []
+        result = search(region, pruning)
+        return result, region.operators(result.stored) if result.cost_s < INFINITE else []
     chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)
     counts = PlanCounts(1 << len(region.candidates), 1, 0, 0)
-    cost_s = sum(one.cost_s for one in chosen)
+    cost_s = sum(operator.cost_s for operator in chosen)
     return SearchResult(stored_by(region, chosen), cost_s, counts, 0.0), chosen
 
 
@@ -253,7 +257,7 @@ def _alone(prices: TemplateCosts, number: int, heuristic: Heuristic) -> Operator
 
 
 def _partition(
-    number: int, region: Region, found: SearchResult, chosen: Iterable[Operator]
+    number: int, region: Region, result: SearchResult, chosen: Iterable[Operator]
 ) -> Partition:
     graph = region.graph
     kinds = graph.conditions.points
@@ -283,9 +287,9 @@ def _partition(
         tuple(sorted(inputs)),
         tuple(points.values()),
         tuple(sorted(region.candidates)),
-        tuple(members(found.stored)),
+        tuple(members(result.stored)),
         tuple(points[edge] for edge in sorted(materialized)),
-        found.cost_s,
+        result.cost_s,
     )
 
 
@@ -324,11 +328,11 @@ def _identity(program: Program) -> tuple[object, ...]:
 
 def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
     """Order operators such that each follows what it reads; views that they need are added."""
-    found: dict[int, Operator] = {}
-    for one in operators:
-        complete = _with_turns(graph, one) if isinstance(one, FusedOperator) else one
+    by_output: dict[int, Operator] = {}
+    for operator in operators:
+        complete = _with_turns(graph, operator) if isinstance(operator, FusedOperator) else operator
         for output in complete.outputs:
-            found[output] = complete
+            by_output[output] = complete
     ordered: dict[Operator, None] = {}
     opened: set[int] = set()
 
@@ -337,15 +341,15 @@ def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
         if node.is_leaf or number in opened:
             return
         opened.add(number)
-        operator = found.get(number) or PlainOperator(number)
+        operator = by_output.get(number) or PlainOperator(number)
         inputs = operator.inputs if isinstance(operator, FusedOperator) else node.inputs
-        for one in sorted(inputs):
-            visit(one)
+        for operand in sorted(inputs):
+            visit(operand)
         opened.update(operator.outputs)
         ordered[operator] = None
 
     for number in graph.live:
-        if number in found:
+        if number in by_output:
             visit(number)
     return tuple(ordered)
 

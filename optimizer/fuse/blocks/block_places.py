@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..program.dag import Node, Program
-from ..program.operators import FUNCTIONS
+from ..program.numpy_operators import FUNCTIONS
 
 Place = Literal["here", "blocks", "aggregate"]
 
@@ -84,10 +84,10 @@ def places(
     """
     gathered = dict(gathered or {})
     while True:
-        found = _places(program, axes, gathered)
-        if len(found.gathered) == len(gathered):
-            return found
-        gathered = dict(found.gathered)
+        placement = _places(program, axes, gathered)
+        if len(placement.gathered) == len(gathered):
+            return placement
+        gathered = dict(placement.gathered)
 
 
 def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, str]) -> Places:
@@ -95,8 +95,8 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
     read: list[Placed] = []
     wanted = dict(gathered)
     for node in program.nodes:
-        ready = max((read[at].round for at in node.inputs), default=0)
-        blocks = [at for at in dict.fromkeys(node.inputs) if read[at].place == "blocks"]
+        ready = max((read[number].round for number in node.inputs), default=0)
+        blocks = [number for number in dict.fromkeys(node.inputs) if read[number].place == "blocks"]
         if node.id in axes:
             placed = Placed("blocks", axes[node.id])
         elif not blocks:
@@ -105,7 +105,7 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
             fitting = _in_blocks(program, node, read, ready)
             if fitting is None:
                 # The smallest alone at first: the others may then stay where they are.
-                smallest = min(blocks, key=lambda at: (program.nodes[at].size, at))
+                smallest = min(blocks, key=lambda number: (program.nodes[number].size, number))
                 wanted.setdefault(smallest, node.op)
             placed = fitting or Placed("here", round=ready + 1)
         computed.append(placed)
@@ -119,9 +119,11 @@ def _places(program: Program, axes: Mapping[int, int], gathered: Mapping[int, st
     return Places(tuple(computed), tuple(read), wanted)
 
 
-def _in_blocks(program: Program, node: Node, found: Sequence[Placed], ready: int) -> Placed | None:
+def _in_blocks(
+    program: Program, node: Node, placements: Sequence[Placed], ready: int
+) -> Placed | None:
     """Return the place of a node over blocks; None where it needs them as a whole."""
-    operands = [(program.nodes[at], found[at]) for at in node.inputs]
+    operands = [(program.nodes[number], placements[number]) for number in node.inputs]
     if node.op == "MatMul":
         return _product(node, operands, ready)
     function = str(node.attributes.get("function", ""))
@@ -142,17 +144,23 @@ def _in_blocks(program: Program, node: Node, found: Sequence[Placed], ready: int
 def _elementwise(node: Node, operands: Sequence[tuple[Node, Placed]], ready: int) -> Placed | None:
     rank = len(node.shape)
     axes = {
-        rank - len(one.shape) + place.axis for one, place in operands if place.place == "blocks"
+        rank - len(operand.shape) + place.axis
+        for operand, place in operands
+        if place.place == "blocks"
     }
     if len(axes) != 1:
         return None
     axis = axes.pop()
     split = []
-    for one, place in operands:
-        own = axis - (rank - len(one.shape))
-        if place.place != "blocks" and own >= 0 and one.shape[own] == node.shape[axis] != 1:
-            split.append((one.id, own))
-        elif place.place == "blocks" and one.shape[place.axis] != node.shape[axis]:
+    for operand, place in operands:
+        operand_axis = axis - (rank - len(operand.shape))
+        if (
+            place.place != "blocks"
+            and operand_axis >= 0
+            and operand.shape[operand_axis] == node.shape[axis] != 1
+        ):
+            split.append((operand.id, operand_axis))
+        elif place.place == "blocks" and operand.shape[place.axis] != node.shape[axis]:
             return None  # one row that is spread over others
     return Placed("blocks", axis, ready, tuple(split))
 
@@ -212,7 +220,7 @@ def _concatenation(
     if len(axes) != 1 or node.attributes["axis"] in axes:
         return None
     (axis,) = axes
-    split = tuple((one.id, axis) for one, place in operands if place.place != "blocks")
+    split = tuple((operand.id, axis) for operand, place in operands if place.place != "blocks")
     return Placed("blocks", axis, ready, split)
 
 
@@ -232,8 +240,8 @@ def _moved(node: Node, operand: Node, axis: int) -> int | None:
         case "CumSum":
             return None if axis == node.attributes["axis"] else axis
         case "Expand":
-            own = axis + len(node.shape) - len(operand.shape)
-            return own if operand.shape[axis] == node.shape[own] else None
+            result_axis = axis + len(node.shape) - len(operand.shape)
+            return result_axis if operand.shape[axis] == node.shape[result_axis] else None
         case "Reshape":
             return _kept(operand.shape, node.shape, axis)
     return None

@@ -10,8 +10,9 @@ outside of l:h. What holds then: a score that far below the largest has an expon
 floating point, since exp(x) is 0 for x < -745 in float64 (-104 in float32), as long as the scores
 themselves differ by less than GAP - 745 within a row. So the columns left out add zeros to the
 sums, and nothing changes but the order of additions. A row that sees nothing (a mask of -Inf alone
-gives NaN) rules the mask out. tests/optimizer/test_masked_attention.py compares both sides for
-random lengths, heads, scales and masks; like any plan, it is compared with the original's outputs.
+gives NaN) rules the mask out. tests/optimizer/rewrites/test_split_masked_attention.py
+compares both sides for random lengths, heads, scales and masks; like any plan, it is compared with
+the original's outputs.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from .graph.graph import Graph, Node
-from .graph.maker import Maker
-from .graph.simplify import remove_dead
-from .match.rewrite import Step
+from ..graph.graph import Graph, Node
+from ..graph.maker import Maker
+from ..graph.simplify import remove_dead
+from ..match.rewrite import Step
 
 NAME = "SplitMaskedAttention"
 SUMMARY = "computes attention under a constant mask by blocks of rows, over what each block sees"
@@ -83,12 +84,12 @@ def blocks_of(masked: np.ndarray[Any, Any]) -> list[Block]:
     count = max(2, -(-rows // ROWS))
     size = -(-rows // count // STEP) * STEP or STEP
     seen = np.any(~masked.reshape(-1, *masked.shape[-2:]), axis=0)
-    found: list[Block] = []
+    found_blocks: list[Block] = []
     for start in range(0, rows, size):
         end = min(start + size, rows)
         columns = np.flatnonzero(seen[start:end].any(axis=0))
-        found.append((start, end, int(columns[0]), int(columns[-1]) + 1))
-    return found if work(found, masked) <= 1 - LEAST_LEFT_OUT else []
+        found_blocks.append((start, end, int(columns[0]), int(columns[-1]) + 1))
+    return found_blocks if work(found_blocks, masked) <= 1 - LEAST_LEFT_OUT else []
 
 
 def work(blocks: Sequence[Block], masked: np.ndarray[Any, Any]) -> float:
@@ -115,10 +116,10 @@ def _site(graph: Graph, number: int) -> Site | None:
     softmax = _above(graph, result.inputs[0], ("Softmax",))
     if softmax is None or not _is_last(graph, softmax):
         return None
-    found = _mask(graph, graph.nodes[softmax].inputs[0])
-    if found is None:
+    mask_input = _mask(graph, graph.nodes[softmax].inputs[0])
+    if mask_input is None:
         return None
-    mask, value, masked = found
+    mask, value, masked = mask_input
     scale: list[int] = []
     while (above := _above(graph, value, ("Div", "Mul"))) is not None:
         node = graph.nodes[above]

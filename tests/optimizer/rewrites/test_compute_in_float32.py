@@ -9,8 +9,8 @@ from tensolog.optimizer import explain_model
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.graph.widen import widen
-from tensolog.optimizer.in_float32 import NAME, basis_of, in_float32
 from tensolog.optimizer.race.verify import Verifier
+from tensolog.optimizer.rewrites.compute_in_float32 import NAME, basis_of, in_float32
 from tensolog.optimizer.setting import Setting
 
 node = helper.make_node

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
-from ..rules import Match, Rule, check_conditions, promise
-from ..rules.compiler.match_rows import match_of_all
-from ..rules.language.repetition import gathers
-from .graph.graph import Graph, TensorType
-from .graph.simplify import share_subexpressions
-from .match.matcher import Matcher
-from .match.rewrite import RewriteError, Step, apply_match
+from ...rules import Match, Rule, check_conditions, promise
+from ...rules.compiler.match_rows import match_of_all
+from ...rules.language.repetition import gathers
+from ..graph.graph import Graph, TensorType
+from ..graph.simplify import share_subexpressions
+from ..match.matcher import Matcher
+from ..match.rewrite import RewriteError, Step, apply_match
 
 # The rule that makes a matrix of an operand of any rank, for the others to gather.
 AS_MATRIX = "ConvertMatMulToMatrix"
@@ -47,18 +47,18 @@ def merge_products(
     steps: list[Step] = []
     refused: set[tuple[int, ...]] = set()
     while True:
-        found = _round(graph, types, merging, refused, MOST_MERGES - len(steps))
-        if not found:
+        round_steps = _round(graph, types, merging, refused, MOST_MERGES - len(steps))
+        if not round_steps:
             break
-        steps += found
+        steps += round_steps
     share_subexpressions(graph)  # what several matrices multiply is joined once
     return steps
 
 
 def _convert(graph: Graph, types: Mapping[int, TensorType], rows_of: Matcher) -> None:
     """Make matrices of operands of any rank where there is another product for theirs to join."""
-    found = [match for match in rows_of.find(graph) if _is_few(graph, match, types)]
-    converted = {_product(match): match for match in found}
+    matches = [match for match in rows_of.find(graph) if _is_few(graph, match, types)]
+    converted = {_product(match): match for match in matches}
     alike: dict[tuple[object, ...], list[int]] = {}
     for number, node in graph.nodes.items():
         if node.operator == "MatMul" and node.inputs[1] in graph.constants:

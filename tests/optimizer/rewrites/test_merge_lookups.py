@@ -7,14 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from tensolog.optimizer import lookups
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.lookups import NAME, merge_lookups
+from tensolog.optimizer.rewrites import merge_lookups as lookups
+from tensolog.optimizer.rewrites.merge_lookups import NAME, merge_lookups
 
 from tests.campaigns import examples
 
-from .builders import INT64, model, run, value
+from ..builders import INT64, model, run, value
 
 INT32 = TensorProto.INT32
 WIDTH = 5

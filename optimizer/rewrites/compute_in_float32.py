@@ -22,12 +22,12 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from ..rules import Rule
-from .graph.graph import Graph, Node, TensorType
-from .graph.infer import infer_types
-from .graph.raise_opset import raised_for
-from .match.rewrite import Step
-from .setting import Setting
+from ...rules import Rule
+from ..graph.graph import Graph, Node, TensorType
+from ..graph.infer import infer_types
+from ..graph.raise_opset import raised_for
+from ..match.rewrite import Step
+from ..setting import Setting
 
 NAME = "ComputeInFloat32"
 SUMMARY = "computes in float32 throughout, as the runtime does operator by operator"
@@ -89,7 +89,7 @@ def in_float32(graph: Graph) -> Graph | None:
         number = wide.producer[value]
         node = wide.nodes[number]
         wide.replace_uses(value, made)
-        outputs = tuple(made if one == value else one for one in node.outputs)
+        outputs = tuple(made if name == value else name for name in node.outputs)
         _put(wide, number, replace(wide.nodes[number], outputs=outputs))
         wide.add_node(_cast(made, value, TensorProto.FLOAT16))
     wide.types = {value: type_ for value, type_ in wide.types.items() if type_.dtype != HALF}

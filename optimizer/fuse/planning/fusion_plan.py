@@ -234,8 +234,14 @@ class FusionPlan:
                 kept = (node in part.roots, node in part.candidates, node in part.stored)
                 member.append((part.number, node, *kept))
             point += [
-                (part.number, one.consumer, one.producer, one.kind, one in part.materialized)
-                for one in part.points
+                (
+                    part.number,
+                    point.consumer,
+                    point.producer,
+                    point.kind,
+                    point in part.materialized,
+                )
+                for point in part.points
             ]
         return {
             "fusion_operator": (

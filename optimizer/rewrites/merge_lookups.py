@@ -10,9 +10,8 @@ own. Joined in Concat,
 where o are the rows above each table; an index below zero counts from the end of its own table. An
 index beyond its table is made one beyond all of them, so that it is refused as before. Tables that
 are large together are made several: the runtime takes long to read a large tensor from a file
-(docs/search.md).
-tests/optimizer/test_lookups.py compares both sides; like any plan, it is compared with the
-original's outputs.
+(docs/search.md). tests/optimizer/rewrites/test_merge_lookups.py compares both sides; like any
+plan, it is compared with the original's outputs.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from itertools import accumulate, groupby
 
 import numpy as np
 
-from ..rules import ABSENT
-from .graph.axes import explicit_axes
-from .graph.graph import Graph, Node
-from .graph.maker import Maker
-from .graph.simplify import remove_dead
-from .match.rewrite import Step
+from ...rules import ABSENT
+from ..graph.axes import explicit_axes
+from ..graph.graph import Graph, Node
+from ..graph.maker import Maker
+from ..graph.simplify import remove_dead
+from ..match.rewrite import Step
 
 NAME = "MergeLookups"
 SUMMARY = "looks up rows of several tables in one table of all their rows"
@@ -83,8 +82,8 @@ def merge_lookups(graph: Graph) -> list[Step]:
 
 def _runs(graph: Graph, node: Node) -> Iterator[list[tuple[int, Lookup]]]:
     """Yield lookups of one kind that are side by side, with their places."""
-    found = [_lookup(graph, value) for value in node.inputs]
-    for kind, run in groupby(enumerate(found), key=lambda each: each[1] and each[1].kind):
+    lookups_of_node = [_lookup(graph, value) for value in node.inputs]
+    for kind, run in groupby(enumerate(lookups_of_node), key=lambda each: each[1] and each[1].kind):
         if kind is not None:
             yield [(place, lookup) for place, lookup in run if lookup is not None]
 
@@ -151,12 +150,18 @@ def _merge(graph: Graph, number: int, groups: Sequence[Group]) -> Step:
     inputs, end = list(node.inputs), len(lookups)
     for group, table in reversed(list(zip(groups, tables, strict=True))):
         total, width = len(group.lookups), table.rows.shape[1]
-        own = made.columns(places, (end - total) * count, end * count) if groups[1:] else places
-        found = made.node("Gather", (graph.add_constant(table.rows, f"{NAME}/table"), own), axis=0)
+        table_rows = (
+            made.columns(places, (end - total) * count, end * count) if groups[1:] else places
+        )
+        gathered = made.node(
+            "Gather", (graph.add_constant(table.rows, f"{NAME}/table"), table_rows), axis=0
+        )
         if lookups[0].reduction != ABSENT:
-            apart = made.node("Reshape", (found, made.constant(np.array([0, total, count, width]))))
-            found = made.reduction(lookups[0].reduction, apart)
-        flat = made.node("Reshape", (found, made.constant(np.array([0, total * width]))))
+            separate = made.node(
+                "Reshape", (gathered, made.constant(np.array([0, total, count, width])))
+            )
+            gathered = made.reduction(lookups[0].reduction, separate)
+        flat = made.node("Reshape", (gathered, made.constant(np.array([0, total * width]))))
         inputs[group.place : group.place + total] = [flat]
         end -= total
     graph.remove_node(number)
@@ -178,7 +183,7 @@ def _places(made: _Maker, lookups: Sequence[Lookup], tables: Sequence[_Table]) -
 
     if lookups[0].reduction == ABSENT:
         column = made.constant(np.array([-1, 1]))
-        ids = [made.node("Reshape", (one, column)) for one in ids]
+        ids = [made.node("Reshape", (indices, column)) for indices in ids]
     joined = made.node("Concat", tuple(ids), axis=1)
     rows = [size for table in tables for size in table.counts]
     above = [start for table in tables for start in table.starts]

@@ -3,8 +3,8 @@
 A rule is proved for all sizes (docs/ledger.md). What stands here is written in code: it is compared
 with ONNX Runtime on random instances by the test that its row names, every plan that uses it is
 compared with the original's outputs, and `explain`, the summary and the verdict say "not proved".
-Code names such a rewrite by a row of this table; tests/optimizer/test_unproved.py finds any that
-does not.
+Code names such a rewrite by a row of this table; tests/optimizer/rewrites/test_unproved.py
+finds any that does not.
 """
 
 from __future__ import annotations
@@ -89,19 +89,19 @@ UNPROVED = (
         "MergeLookups",
         "lookups in several tables, joined, are one lookup in a table of all their rows",
         "where each table begins depends on those before it, which repeated nodes don't see",
-        "tests/optimizer/test_lookups.py::test_the_same_rows_are_found",
+        "tests/optimizer/rewrites/test_merge_lookups.py::test_the_same_rows_are_found",
     ),
     Unproved(
         "ComputeInFloat32",
         "a model in float16 is what it is in float32, its inputs widened and its outputs rounded",
         "it changes the types of a whole graph, and numbers are rounded at its outputs alone",
-        "tests/optimizer/test_in_float32.py::test_it_computes_what_the_runtime_does",
+        "tests/optimizer/rewrites/test_compute_in_float32.py::test_it_computes_what_the_runtime_does",
     ),
     Unproved(
         "SplitMaskedAttention",
         "attention under a constant mask is that of blocks of rows to the columns they see",
         f"{_CONSTANTS}; how many blocks there are they say, too",
-        "tests/optimizer/test_masked_attention.py::test_blocks_compute_the_same",
+        "tests/optimizer/rewrites/test_split_masked_attention.py::test_blocks_compute_the_same",
     ),
     # Inputs that say nothing and subgraphs, taken out before anything else.
     Unproved(

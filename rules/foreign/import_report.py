@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..gate.parallel import prove_rules
+from ..gate.prover_pool import prove_rules
 from ..gate.verdict import Verdict
 from ..language.parser import parse_rules
 from ..language.syntax import Rule
@@ -52,9 +52,9 @@ class Report:
     def rules_text(self) -> str:
         """The rules that are proved and of use, as a .rules file, each under its origin."""
         return "\n".join(
-            _comment(one, Path(self.path).name) + one.rule
-            for one in self.rules
-            if one.usable and one.status in ("proved", "conditional")
+            _comment(rule, Path(self.path).name) + rule.rule
+            for rule in self.rules
+            if rule.usable and rule.status in ("proved", "conditional")
         )
 
     def write(self, path: Path) -> int:
@@ -64,9 +64,9 @@ class Report:
         return len(parse_rules(text, str(path)))
 
 
-def _comment(one: Imported, origin: str) -> str:
-    lines = [f"{one.name} is line {one.line} of {origin}."]
-    lines += [f"It needs {condition.text}." for condition in one.conditions]
+def _comment(imported: Imported, origin: str) -> str:
+    lines = [f"{imported.name} is line {imported.line} of {origin}."]
+    lines += [f"It needs {condition.text}." for condition in imported.conditions]
     return "".join(f"# {line}\n" for line in lines)
 
 
@@ -112,16 +112,16 @@ def import_rules(
     read; what is wrong with a single rule stands in the report.
     """
     system, said = read_foreign(path)
-    attempts = [Attempts(one) for one in said]
+    attempts = [Attempts(statement) for statement in said]
     workers = workers or min(8, os.cpu_count() or 1)
-    for one in attempts:
-        if progress is not None and one.done:
-            progress(one.result())
-    while waiting := [one for one in attempts if not one.done]:
+    for attempt in attempts:
+        if progress is not None and attempt.done:
+            progress(attempt.result())
+    while waiting := [attempt for attempt in attempts if not attempt.done]:
         for hard, limit in ((False, timeout), (True, min(timeout, HARD_TIMEOUT_S))):
-            chosen = [one for one in waiting if not one.done and one.hard == hard]
+            chosen = [attempt for attempt in waiting if not attempt.done and attempt.hard == hard]
             _try(chosen, workers, limit, search, progress)
-    return Report(str(path), system, tuple(one.result() for one in attempts))
+    return Report(str(path), system, tuple(attempt.result() for attempt in attempts))
 
 
 def _try(
@@ -134,13 +134,13 @@ def _try(
     """Put the next reading of some rules through the gate."""
     if not chosen:
         return
-    by_name = {one.foreign.name: one for one in chosen}
+    by_name = {attempt.foreign.name: attempt for attempt in chosen}
 
     def judged(rule: Rule, verdict: Verdict) -> None:
-        one = by_name[rule.name]
-        one.verdicts.append(verdict)
-        if progress is not None and one.done:
-            progress(one.result())
+        attempt = by_name[rule.name]
+        attempt.verdicts.append(verdict)
+        if progress is not None and attempt.done:
+            progress(attempt.result())
 
-    rules = [one.next() for one in chosen]
+    rules = [attempt.next() for attempt in chosen]
     prove_rules(rules, workers, judged, timeout=timeout, search=search, infer=False)

@@ -38,9 +38,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from .graph import mask, members
-from .plan import PlanCounts
+from .fusion_plan import PlanCounts
 from .plan_space import Operator, Region, Roots
+from .planning_graph import mask, members
 
 
 def fuse_all(region: Region) -> list[Operator]:
@@ -57,20 +57,20 @@ def fuse_no_redundancy(region: Region) -> list[Operator]:
 
 def stored_by(region: Region, operators: list[Operator]) -> int:
     """Return the candidates that operators store."""
-    return mask(one for each in operators for one in each.outputs) & mask(region.candidates)
+    return mask(output for each in operators for output in each.outputs) & mask(region.candidates)
 
 
 def _operators(region: Region, read: int) -> list[Operator]:
     """Cover from the outputs down; nodes in the mask `read` are read rather than covered."""
-    found: list[Operator] = []
+    operators: list[Operator] = []
     waiting, done = region.forced, 0
     while waiting:
         root = waiting.bit_length() - 1  # its consumers are done
         operator, met = _largest(region, root, read)
-        found.append(operator)
+        operators.append(operator)
         done |= 1 << root
         waiting = (waiting | met) & ~done
-    return found
+    return operators
 
 
 def _largest(region: Region, root: int, read: int) -> tuple[Operator, int]:
@@ -78,14 +78,14 @@ def _largest(region: Region, root: int, read: int) -> tuple[Operator, int]:
     # Alone it can always run, if only beyond the limits.
     alone = mask(region.below[root])
     best: tuple[Operator, int] = region.prices.plain(root), alone
-    found = False
+    is_met = False
     cover, met = region.closure((root,), read)
     tries = [(cover, met)]
     tries += [_within(region, root, read, template) for template in ("Row", "Outer", "Cell")]
     for cover, met in [*tries, (1 << root, alone)]:
         operator = region.covering((root,), cover)
-        if operator is not None and (not found or len(operator.nodes) > len(best[0].nodes)):
-            best, found = (operator, met), True
+        if operator is not None and (not is_met or len(operator.nodes) > len(best[0].nodes)):
+            best, is_met = (operator, met), True
     return best
 
 
@@ -119,11 +119,14 @@ def best_cut(region: Region) -> Cut | None:
         cut = _cut(region, node)
         if cut is None:
             continue
-        inside = [sum(one in side for one in region.candidates) for side in (cut.below, cut.above)]
+        inside = [
+            sum(candidate in side for candidate in region.candidates)
+            for side in (cut.below, cut.above)
+        ]
         inside[0] -= 1
-        left = 2.0 ** (len(region.candidates) - 1) + sum(2.0**held for held in inside)
-        if left < least:
-            best, least = cut, left
+        work = 2.0 ** (len(region.candidates) - 1) + sum(2.0**size for size in inside)
+        if work < least:
+            best, least = cut, work
     return best
 
 
@@ -134,21 +137,21 @@ def _cut(region: Region, node: int) -> Cut | None:
         return None
     if not all(map(partial(_as_large, region, node), _met(region, below, node))):
         return None
-    inside = frozenset(one for one in below if one in region.below)
+    inside = frozenset(h for h in below if h in region.below)
     return Cut(node, inside, frozenset(region.nodes) - inside)
 
 
 def _met(region: Region, below: set[int], node: int) -> set[int]:
     """Return what an operator could read to compute a node again: numbers alone don't do."""
     graph = region.graph
-    found = {operand.node for h in below if h in region.below for operand in graph.operands[h]}
-    return {one for one in (found | below) - {node} if graph.nodes[one].size > 1}
+    operands = {operand.node for h in below if h in region.below for operand in graph.operands[h]}
+    return {number for number in (operands | below) - {node} if graph.nodes[number].size > 1}
 
 
-def _as_large(region: Region, node: int, one: int) -> bool:
+def _as_large(region: Region, node: int, other: int) -> bool:
     """Whether reading one node costs as much as reading another, however either is read."""
     read_s, size = region.minima.read_s, region.graph.bytes
-    return read_s[one] >= read_s[node] and size[one] >= size[node]
+    return read_s[other] >= read_s[node] and size[other] >= size[node]
 
 
 def _connected(region: Region, start: int, cut: int) -> set[int]:
@@ -167,25 +170,29 @@ def _connected(region: Region, start: int, cut: int) -> set[int]:
                 continue  # of another partition, or of another side
             neighbours.setdefault(a, set()).add(b)
             neighbours.setdefault(b, set()).add(a)
-    found, waiting = {start}, [start]
+    connected, waiting = {start}, [start]
     while waiting:
-        for one in neighbours.get(waiting.pop(), ()):
-            if one not in found:
-                found.add(one)
-                waiting.append(one)
-    return found
+        for neighbour in neighbours.get(waiting.pop(), ()):
+            if neighbour not in connected:
+                connected.add(neighbour)
+                waiting.append(neighbour)
+    return connected
 
 
 def parts(region: Region, cut: Cut) -> tuple[Region, Region]:
     """Return the two sides as regions: in one the node is a root, in the other an input."""
-    found = []
+    halves = []
     for side in (cut.below, cut.above):
         edges = [(h, c) for h, c in region.edges if h in side and c in side]
-        candidates = [one for one in region.candidates if one in side and one != cut.node]
-        forced = [one for one in members(region.forced) if one in side]
+        candidates = [
+            candidate
+            for candidate in region.candidates
+            if candidate in side and candidate != cut.node
+        ]
+        forced = [member for member in members(region.forced) if member in side]
         forced += [cut.node] if cut.node in side else []
-        found.append(Region(region.prices, side, edges, candidates, forced, region.joining))
-    return found[0], found[1]
+        halves.append(Region(region.prices, side, edges, candidates, forced, region.joining))
+    return halves[0], halves[1]
 
 
 class Bound:
@@ -198,10 +205,10 @@ class Bound:
 
     @cached_property
     def _inputs(self) -> int:
-        found = 0
+        union = 0
         for reads in self.minima.fixed.values():
-            found |= reads
-        return found
+            union |= reads
+        return union
 
     @cached_property
     def _all_nodes(self) -> int:
@@ -210,11 +217,11 @@ class Bound:
     @cached_property
     def _readers(self) -> dict[int, int]:
         """For each candidate, the nodes that it may be fused into."""
-        found = dict.fromkeys(self.region.candidates, 0)
+        readers = dict.fromkeys(self.region.candidates, 0)
         for h, c in self.region.edges:
-            if c in found:
-                found[c] |= 1 << h
-        return found
+            if c in readers:
+                readers[c] |= 1 << h
+        return readers
 
     def of(self, stored: int, undecided: int) -> float:
         """Return seconds that no useful plan undercuts.
@@ -244,11 +251,11 @@ class Bound:
                 slack_to_read += computing_s - reading_s
         to_read = minima.reading_s(self._inputs & ~read)
         to_read += minima.reading_s(stored & ~region.unread)
-        left = self._all_nodes & ~covered
-        to_compute = minima.covered_minimum(left)[1] + minima.fusing_s(left & ~undecided)
+        uncovered = self._all_nodes & ~covered
+        to_compute = minima.covered_minimum(uncovered)[1] + minima.fusing_s(uncovered & ~undecided)
         for node in members(undecided):
             readers = self._readers[node]
-            times = sum(1 for held in covers if held & readers) - 1
+            times = sum(1 for cover in covers if cover & readers) - 1
             if times <= 0:
                 to_compute += min(minima.write_s[node], minima.fused_s[node])
                 continue
@@ -283,17 +290,17 @@ class Bound:
     def _part(self, roots: Roots, stops: int) -> tuple[int, int, float, float, float]:
         region, minima = self.region, self.minima
         key = (roots, stops & region.reached(roots))
-        found = self._parts.get(key)
-        if found is None:
+        part = self._parts.get(key)
+        if part is None:
             cover, _ = region.closure(roots, stops)
             if len(roots) == 1 and cover == 1 << roots[0] and region.graph.is_view(roots[0]):
-                found = cover, 0, 0.0, 0.0, 0.0
+                part = cover, 0, 0.0, 0.0, 0.0
             else:
                 reads, computing_s = minima.covering(roots, cover)
                 writing_s = minima.writing_s(roots)
-                found = cover, reads, writing_s, minima.reading_s(reads), computing_s
-            self._parts[key] = found
-        return found
+                part = cover, reads, writing_s, minima.reading_s(reads), computing_s
+            self._parts[key] = part
+        return part
 
 
 @dataclass(frozen=True)
@@ -342,7 +349,7 @@ class _Search:
             self.cost(stored_by(self.region, operators))
         better = True
         while better:
-            tried = [self.cost(self.best ^ 1 << one) for one in self.region.candidates]
+            tried = [self.cost(self.best ^ 1 << candidate) for candidate in self.region.candidates]
             tried += [self.cost(moved) for moved in self._moved()]
             better = any(tried)
 
@@ -354,16 +361,16 @@ class _Search:
 
     def sides(self, cut: Cut) -> None:
         """Plan the sides of a cut that is stored, each on its own."""
-        found = [search(side, self.pruning) for side in parts(self.region, cut)]
-        self.costed += sum(one.counts.costed for one in found)
-        self.skipped_by_cost += sum(one.counts.skipped_by_cost for one in found)
-        self.bounds += sum(one.counts.bounds for one in found)
-        self.bound_s = min(self.bound_s, sum(one.bound_s for one in found))
+        results = [search(side, self.pruning) for side in parts(self.region, cut)]
+        self.costed += sum(result.counts.costed for result in results)
+        self.skipped_by_cost += sum(result.counts.skipped_by_cost for result in results)
+        self.bounds += sum(result.counts.bounds for result in results)
+        self.bound_s = min(self.bound_s, sum(result.bound_s for result in results))
         space = 1 << (len(self.region.candidates) - 1)
-        self.skipped_by_structure += max(0, space - sum(one.counts.space for one in found))
-        cost = sum(one.cost_s for one in found)
+        self.skipped_by_structure += max(0, space - sum(result.counts.space for result in results))
+        cost = sum(result.cost_s for result in results)
         if cost < self.least:
-            self.best, self.least = 1 << cut.node | found[0].stored | found[1].stored, cost
+            self.best, self.least = 1 << cut.node | results[0].stored | results[1].stored, cost
 
     def leave(self, bound: Bound, plan: int, undecided: list[int]) -> None:
         """Bound the plans from `plan` on, which are not looked at: they are a few subtrees."""
@@ -420,4 +427,6 @@ def search(region: Region, pruning: Pruning) -> SearchResult:
 
 def _stored(region: Region, plan: int) -> int:
     count = len(region.candidates)
-    return mask(one for at, one in enumerate(region.candidates) if plan >> (count - 1 - at) & 1)
+    return mask(
+        candidate for i, candidate in enumerate(region.candidates) if plan >> (count - 1 - i) & 1
+    )

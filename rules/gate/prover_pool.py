@@ -96,25 +96,25 @@ class Provers:
         for process in self._processes:
             process.options, process.limit, process.floating = options, limit, chosen
         verdicts: dict[int, Verdict] = {}
-        for at, verdict in _proving(rules, self._processes):
-            verdicts[at] = verdict
+        for number, verdict in _proving(rules, self._processes):
+            verdicts[number] = verdict
             if progress is not None:
-                progress(rules[at], verdict)
-        return tuple(verdicts[at] for at in range(len(rules)))
+                progress(rules[number], verdict)
+        return tuple(verdicts[number] for number in range(len(rules)))
 
 
 def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[tuple[int, Verdict]]:
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for at in range(len(rules)):
-        waiting.put(at)
+    for number in range(len(rules)):
+        waiting.put(number)
     done: queue.SimpleQueue[tuple[int, Verdict] | BaseException] = queue.SimpleQueue()
 
     def work(process: _Process) -> None:
         try:
             with suppress(queue.Empty):
                 while not process.ended:
-                    at = waiting.get_nowait()
-                    done.put((at, process.ask(rules[at])))
+                    number = waiting.get_nowait()
+                    done.put((number, process.ask(rules[number])))
         except BaseException as error:  # told to the thread that waits for verdicts
             done.put(error)
 

@@ -57,15 +57,15 @@ def place() -> Path:
 
 def rates() -> Rates:
     """Return this machine's rates by the names of Machine's fields; measured where not kept."""
-    own = identity().fingerprint
+    fingerprint = identity().fingerprint
     known: dict[str, Rates] = {}
     with contextlib.suppress(OSError, ValueError):
         known = json.loads(place().read_text(encoding="utf-8"))
-    found = known.get(own) if isinstance(known, dict) else None
-    if found is not None and _is_whole(found):
-        return found
+    known_rates = known.get(fingerprint) if isinstance(known, dict) else None
+    if known_rates is not None and _is_whole(known_rates):
+        return known_rates
     made = measured()
-    _keep({**(known if isinstance(known, dict) else {}), own: made})
+    _keep({**(known if isinstance(known, dict) else {}), fingerprint: made})
     return made
 
 
@@ -77,12 +77,12 @@ _NAMES = frozenset(
 )
 
 
-def _is_whole(found: object) -> bool:
+def _is_whole(rates: object) -> bool:
     return (
-        isinstance(found, dict)
-        and set(found) == _NAMES
-        and all(isinstance(one, int | float) and 0 <= one < 1e15 for one in found.values())
-        and all(found[name] > 0 for name in _NAMES - {"near_bytes"})
+        isinstance(rates, dict)
+        and set(rates) == _NAMES
+        and all(isinstance(rate, int | float) and 0 <= rate < 1e15 for rate in rates.values())
+        and all(rates[name] > 0 for name in _NAMES - {"near_bytes"})
     )
 
 
@@ -111,8 +111,8 @@ def measured() -> Rates:
     flops, functions = _computing()
     square = np.ones((_MATRIX, _MATRIX))
     matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 99)
-    one = np.ones(1)
-    call = _least_s(lambda: [np.add(one, one) for _ in range(_CALLS)], 99) / _CALLS
+    array = np.ones(1)
+    call = _least_s(lambda: [np.add(array, array) for _ in range(_CALLS)], 99) / _CALLS
     return {
         "read": read,
         "write": write,
@@ -150,12 +150,12 @@ def _computing() -> tuple[float, float]:
 def _least_s(call: Callable[[], object], times: int) -> float:
     """Return the least CPU seconds of a call, in this thread: others may be busy meanwhile."""
     call()
-    found = []
+    times_ns = []
     for _ in range(times):
         begin = time.thread_time_ns()
         call()
-        found.append(time.thread_time_ns() - begin)
-    return max(min(found), 1) / 1e9
+        times_ns.append(time.thread_time_ns() - begin)
+    return max(min(times_ns), 1) / 1e9
 
 
 # What a call of NumPy takes of a kernel's, and the bytes of arrays that stay in the nearest caches.
@@ -214,10 +214,10 @@ class Machine:
         It is called sooner than a kernel, and small arrays are still in the nearest caches when
         the next operator reads them.
         """
-        found = replace(self, dispatch_s=self.dispatch_s * _CALLED)
+        called = replace(self, dispatch_s=self.dispatch_s * _CALLED)
         if largest > _NEAREST:
-            return found
-        return replace(found, read=self.cache, write=self.cache / 2, near=1.0, near_write=1.0)
+            return called
+        return replace(called, read=self.cache, write=self.cache / 2, near=1.0, near_write=1.0)
 
     @property
     def bus(self) -> float:

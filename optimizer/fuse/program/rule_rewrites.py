@@ -30,7 +30,7 @@ from ...graph.graph import Graph, TensorType, attribute_value
 from ...graph.graph import Node as GraphNode
 from ...match.rewrite import attribute_proto
 from .dag import LISTS, Node, Program, type_code
-from .operators import FUNCTIONS, OPSET
+from .numpy_operators import FUNCTIONS, OPSET
 from .value_rewrites import Builder
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ _DEAR = frozenset(["Exp", "Log", "Pow", "Tanh", "Sigmoid", "Erf", "Div", "Sqrt"]
 def apply_rules(program: Program) -> tuple[Program, tuple[str, ...]]:
     """Return a program that computes the same, and the rules that were applied, in order."""
     present = {node.op for node in program.nodes}
-    rules = tuple(one.rule for one in usable() if one.occurs(present))
+    rules = tuple(candidate.rule for candidate in usable() if candidate.occurs(present))
     if not rules:
         return program, ()
     applied: list[str] = []
     refused: set[tuple[str, tuple[int, ...]]] = set()
     for _ in range(_ROUNDS):
-        found = _round(program, rules, applied, refused)
-        if found is None:
+        rewritten = _round(program, rules, applied, refused)
+        if rewritten is None:
             break
-        program = found
+        program = rewritten
     return program, tuple(applied)
 
 
@@ -114,11 +114,11 @@ def _cost(program: Program) -> float:
     for node in program.nodes:
         if node.is_leaf:
             continue
-        operands = [program.nodes[at] for at in node.inputs]
+        operands = [program.nodes[number] for number in node.inputs]
         if node.op == "MatMul":
             work = 2.0 * node.size * operands[0].shape[-1]
         else:
-            moved = max([node.size, *(one.size for one in operands)])
+            moved = max([node.size, *(operand.size for operand in operands)])
             work = moved * (8.0 if node.op in _DEAR else 1.0)
         total += 8.0 + work + node.size
     return total
@@ -137,13 +137,13 @@ class Usable:
 
     def occurs(self, present: Set[str]) -> bool:
         """Whether a program of these operators may have a match."""
-        return all(present & one for one in self.operators)
+        return all(present & alternatives for alternatives in self.operators)
 
     @cached_property
     def rule(self) -> Rule:
         """The rule itself."""
-        found: Rule = load_data(self.pickled)
-        return found
+        rule: Rule = load_data(self.pickled)
+        return rule
 
 
 @cache
@@ -174,10 +174,10 @@ def _version() -> str:
 
     digest = hashlib.sha256(f"{sys.version}{normaliser()}{library()}{__name__}".encode())
     folder = resources.files(normaliser.__module__.partition(".gate")[0])
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if file.name.endswith((".rules", ".jsonl", ".py")):
             digest.update(file.read_bytes())
-    digest.update((resources.files(str(__package__)) / "rules.py").read_bytes())
+    digest.update((resources.files(str(__package__)) / "rule_rewrites.py").read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -185,13 +185,17 @@ def _is_usable(rule: Rule) -> bool:
     operators = [set(node.operators) for node in (*rule.match, *rule.rewrite, *rule.correct)]
     if rule.target or not rule.match:
         return False
-    known = all(one & _KNOWN for one in operators[: len(rule.match)])
-    if not known or not all(one <= _KNOWN for one in operators[len(rule.match) :] if len(one) == 1):
+    known = all(alternatives & _KNOWN for alternatives in operators[: len(rule.match)])
+    if not known or not all(
+        alternatives <= _KNOWN
+        for alternatives in operators[len(rule.match) :]
+        if len(alternatives) == 1
+    ):
         return False
     if _is_exact(rule):
         return True
-    matched = {name for one in operators[: len(rule.match)] for name in one}
-    return bool(matched & _SUMMING) and all(one <= _LINEAR for one in operators)
+    matched = {name for alternatives in operators[: len(rule.match)] for name in alternatives}
+    return bool(matched & _SUMMING) and all(alternatives <= _LINEAR for alternatives in operators)
 
 
 # Of the nodes that no rule may touch; they are numbered as in the program.
@@ -225,9 +229,9 @@ def _constant(graph: Graph, value: Any, dtype: str) -> Any:
 
 
 def _graph_node(graph: Graph, program: Program, node: Node) -> GraphNode:
-    operands = [program.nodes[at] for at in node.inputs]
-    own = node.op == "Call" or node.op in FUNCTIONS
-    if own or any(one.layout != "dense" for one in (node, *operands)):
+    operands = [program.nodes[number] for number in node.inputs]
+    outside_onnx = node.op == "Call" or node.op in FUNCTIONS
+    if outside_onnx or any(described.layout != "dense" for described in (node, *operands)):
         return GraphNode(str(node.id), _OWN, node.inputs, (node.id,), {})
     attributes: dict[str, Any] = {}
     listed = LISTS.get(node.op, ())
@@ -256,7 +260,7 @@ def _is_list(value: object) -> bool:
 def program_of(graph: Graph, before: Program) -> Program:
     """Return the graph, made of a program's, as a program; raise TranslationError if it is none."""
     builder = Builder()
-    place: dict[int, int] = {at: builder.keep(before.nodes[at]) for at in before.inputs}
+    place: dict[int, int] = {number: builder.keep(before.nodes[number]) for number in before.inputs}
 
     def operand(value: int) -> int:
         if value not in place:
@@ -272,7 +276,7 @@ def program_of(graph: Graph, before: Program) -> Program:
         (value,) = node.outputs
         if node.domain == _OWN:
             kept = before.nodes[int(node.op_type)]
-            place[value] = builder.copy(kept, [operand(at) for at in node.inputs])
+            place[value] = builder.copy(kept, [operand(number) for number in node.inputs])
             continue
         type_ = graph.types.get(value)
         if node.domain or type_ is None or type_.shape is None:
@@ -281,21 +285,21 @@ def program_of(graph: Graph, before: Program) -> Program:
         count = 1 if node.op_type in LISTS else len(node.inputs)
         shape = tuple(int(extent) for extent in type_.shape)
         attributes = _attributes(graph, node, shape)
-        operands = [operand(at) for at in node.inputs[:count]]
+        operands = [operand(number) for number in node.inputs[:count]]
         place[value] = builder.add(node.op_type, operands, shape, type_.dtype, attributes)
     outputs = [operand(value) for value in graph.graph_outputs]
-    return builder.program([place[at] for at in before.inputs], outputs)
+    return builder.program([place[number] for number in before.inputs], outputs)
 
 
 def _attributes(graph: Graph, node: GraphNode, shape: tuple[int, ...]) -> Mapping[str, Any]:
     """Return a node's attributes as a program spells them: none is negative, none is left out."""
-    found = {name: attribute_value(proto) for name, proto in node.attributes.items()}
-    found.pop("noop_with_empty_axes", None)
+    attributes = {name: attribute_value(proto) for name, proto in node.attributes.items()}
+    attributes.pop("noop_with_empty_axes", None)
     for name, value in zip(LISTS.get(node.op_type, ()), node.inputs[1:], strict=False):
         constant = graph.constant(value)
         if constant is None:
             raise TranslationError(f"{name} of {node.operator} isn't known")
-        found[name] = tuple(int(one) for one in constant) if constant.ndim else int(constant)
+        attributes[name] = tuple(int(axis) for axis in constant) if constant.ndim else int(constant)
     extents = tuple(int(extent) for extent in graph.types[node.inputs[0]].shape or ())
     rank = len(extents)
     match node.op_type:
@@ -304,21 +308,21 @@ def _attributes(graph: Graph, node: GraphNode, shape: tuple[int, ...]) -> Mappin
         case "Reshape" | "Expand":
             return {"shape": shape}
         case "Transpose":
-            return {"perm": tuple(found.get("perm", reversed(range(rank))))}
+            return {"perm": tuple(attributes.get("perm", reversed(range(rank))))}
         case "Concat" | "CumSum":
-            return {"axis": int(found["axis"]) % rank}
+            return {"axis": int(attributes["axis"]) % rank}
         case "Slice":
-            return _slice(found, extents)
+            return _slice(attributes, extents)
         case "Unsqueeze":
-            return {"axes": tuple(sorted(axis % len(shape) for axis in found["axes"]))}
+            return {"axes": tuple(sorted(axis % len(shape) for axis in attributes["axes"]))}
         case "Squeeze":
             ones = tuple(axis for axis, extent in enumerate(extents) if extent == 1)
-            return {"axes": tuple(sorted(axis % rank for axis in found.get("axes", ones)))}
+            return {"axes": tuple(sorted(axis % rank for axis in attributes.get("axes", ones)))}
     if node.op_type.startswith("Reduce"):
-        axes = found.get("axes", tuple(range(rank)))
-        keepdims = int(found.get("keepdims", 1))
+        axes = attributes.get("axes", tuple(range(rank)))
+        keepdims = int(attributes.get("keepdims", 1))
         return {"axes": tuple(sorted(axis % rank for axis in axes)), "keepdims": keepdims}
-    return found
+    return attributes
 
 
 def _slice(given: Mapping[str, Any], extents: tuple[int, ...]) -> Mapping[str, Any]:

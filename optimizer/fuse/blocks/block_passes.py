@@ -34,28 +34,28 @@ _prepared: OrderedDict[str, Prepared] = OrderedDict()
 _lock = threading.Lock()
 
 
-def prepared(one: Pass) -> Prepared:
+def prepared(pass_: Pass) -> Prepared:
     """Return a pass ready to run in this process."""
     with _lock:
-        found = _prepared.get(one.key)
-        if found is None:
-            found = _prepared[one.key] = prepare(one.program, one.options)
+        prepared_pass = _prepared.get(pass_.key)
+        if prepared_pass is None:
+            prepared_pass = _prepared[pass_.key] = prepare(pass_.program, pass_.options)
             while len(_prepared) > _KEPT:
                 _prepared.popitem(last=False)
-        return found
+        return prepared_pass
 
 
-def run_pass(one: Pass, *inputs: Any) -> tuple[list[Any], list[Any]]:
+def run_pass(pass_: Pass, *inputs: Any) -> tuple[list[Any], list[Any]]:
     """Return a block's parts of the aggregates, and its values that are kept."""
-    values = [_owned(value, inputs) for value in prepared(one).run(inputs)]
-    return values[: one.parts], values[one.parts :]
+    values = [_owned(value, inputs) for value in prepared(pass_).run(inputs)]
+    return values[: pass_.parts], values[pass_.parts :]
 
 
 def _owned(value: Any, inputs: Sequence[Any]) -> Any:
     if not isinstance(value, np.ndarray):
         return value
-    arrays = (one for one in inputs if isinstance(one, np.ndarray))
-    return value.copy() if any(np.may_share_memory(value, one) for one in arrays) else value
+    arrays = (array for array in inputs if isinstance(array, np.ndarray))
+    return value.copy() if any(np.may_share_memory(value, array) for array in arrays) else value
 
 
 def combine(ufuncs: Sequence[str], results: Sequence[Any], first: bool) -> list[Any]:
@@ -63,12 +63,12 @@ def combine(ufuncs: Sequence[str], results: Sequence[Any], first: bool) -> list[
 
     `results` are what run_pass returned, where this is the `first` combination, or this function.
     """
-    parts = [one[0] for one in results] if first else results
-    found = list(parts[0])
+    parts = [result[0] for result in results] if first else results
+    combined = list(parts[0])
     with np.errstate(all="ignore"):
         for more in parts[1:]:
-            found = [
-                np.asarray(getattr(np, name)(one, other))
-                for name, one, other in zip(ufuncs, found, more, strict=True)
+            combined = [
+                np.asarray(getattr(np, name)(value, other))
+                for name, value, other in zip(ufuncs, combined, more, strict=True)
             ]
-    return found
+    return combined

@@ -16,20 +16,20 @@ from .work import work
 
 def mask(nodes: Iterable[int]) -> int:
     """Return a set of nodes as a mask."""
-    found = 0
-    for one in nodes:
-        found |= 1 << one
-    return found
+    bits = 0
+    for node in nodes:
+        bits |= 1 << node
+    return bits
 
 
 def members(nodes: int) -> list[int]:
     """Return the nodes of a mask, ascending."""
-    found = []
+    numbers = []
     while nodes:
         low = nodes & -nodes
-        found.append(low.bit_length() - 1)
+        numbers.append(low.bit_length() - 1)
         nodes ^= low
-    return found
+    return numbers
 
 
 # An entry of a sparse matrix holds its column too, and a row where it begins.
@@ -57,9 +57,7 @@ class Graph:
         self.conditions = conditions
         self.live = live(program)
         self.operands: dict[int, tuple[Operand, ...]] = {
-            number: tuple(
-                self._operand(self.nodes[number], at) for at in range(self._arity(number))
-            )
+            number: tuple(self._operand(self.nodes[number], i) for i in range(self._arity(number)))
             for number in self.live
         }
         self.kinds = {number: kind(self.nodes[number]) for number in self.live}
@@ -84,14 +82,14 @@ class Graph:
     @cached_property
     def forced(self) -> frozenset[int]:
         """Nodes that every plan materializes: outputs, and what is read other than by an edge."""
-        found = set(self.program.outputs)
+        materialized = set(self.program.outputs)
         for h in self.live:
-            if self.is_turn(self.nodes[h]) and h not in found and not self._read_alone(h):
+            if self.is_turn(self.nodes[h]) and h not in materialized and not self._read_alone(h):
                 continue  # only looked through
             for operand in self.operands[h]:
                 if (h, operand.node) not in self.conditions.fuses:
-                    found.add(operand.node)
-        return frozenset(one for one in found if not self.nodes[one].is_leaf)
+                    materialized.add(operand.node)
+        return frozenset(number for number in materialized if not self.nodes[number].is_leaf)
 
     def _read_alone(self, turn: int) -> bool:
         return any(self.nodes[h].op != "MatMul" for h in self.program.consumers[turn])
@@ -99,19 +97,19 @@ class Graph:
     @cached_property
     def ancestors(self) -> dict[int, int]:
         """For each node, the nodes that it depends on, as a mask."""
-        found: dict[int, int] = {}
+        masks: dict[int, int] = {}
         for number in self.live:
             mask = 0
-            for one in self.nodes[number].inputs:
-                mask |= 1 << one | found[one]
-            found[number] = mask
-        return found
+            for operand in self.nodes[number].inputs:
+                mask |= 1 << operand | masks[operand]
+            masks[number] = mask
+        return masks
 
     @cached_property
     def least_entries(self) -> int | None:
         """The fewest entries of a sparse matrix: what a sparse operator visits at least."""
-        found = [node.nnz for node in self.nodes if node.nnz is not None]
-        return min(found) if found else None
+        counts = [node.nnz for node in self.nodes if node.nnz is not None]
+        return min(counts) if counts else None
 
     def is_view(self, number: int) -> bool:
         """Whether NumPy copies nothing for the node."""
@@ -120,28 +118,28 @@ class Graph:
 
     def is_square(self, number: int) -> bool:
         """Whether a product multiplies two matrices, neither of which is a vector."""
-        ends = [self.extents[one] for one in self.nodes[number].inputs]
+        ends = [self.extents[operand] for operand in self.nodes[number].inputs]
         return all(min(end) > 1 for end in ends)
 
     def unfilled(self, number: int) -> float:
         """Return how many times longer a dense node takes as its rows don't fill vectors."""
-        found = self._unfilled.get(number)
-        if found is None:
+        factor = self._unfilled.get(number)
+        if factor is None:
             node = self.nodes[number]
             around = [number, *(operand.node for operand in self.operands[number])]
-            lengths = [self.nodes[one].shape[1] for one in around if self._is_matrix(one)]
+            lengths = [self.nodes[number].shape[1] for number in around if self._is_matrix(number)]
             wide = max(lengths, default=0)
             lanes = _VECTOR // _ITEM.get(node.dtype, 8)
-            found = -(-wide // lanes) * lanes / wide if wide and self._is_dense(around) else 1.0
-            self._unfilled[number] = found
-        return found
+            factor = -(-wide // lanes) * lanes / wide if wide and self._is_dense(around) else 1.0
+            self._unfilled[number] = factor
+        return factor
 
     def goes_by_rows(self, number: int) -> bool:
         """Whether a loop over a node's cells begins anew in each row, as extents differ."""
-        found = self._by_rows.get(number)
-        if found is None:
-            found = self._by_rows[number] = self._begins_anew(number)
-        return found
+        by_rows = self._by_rows.get(number)
+        if by_rows is None:
+            by_rows = self._by_rows[number] = self._begins_anew(number)
+        return by_rows
 
     def _begins_anew(self, number: int) -> bool:
         if self.kinds[number] not in ("elementwise", "reduction"):
@@ -149,7 +147,7 @@ class Graph:
         around = [number, *(operand.node for operand in self.operands[number])]
         if not any(map(self._is_matrix, around)) or not self._is_dense(around):
             return False
-        met = {self.extents[one] for one in around}
+        met = {self.extents[number] for number in around}
         if self.kinds[number] == "reduction":
             return self.nodes[number].size > 1
         return len(met - {(1, 1)}) > 1
@@ -159,7 +157,7 @@ class Graph:
         return len(shape) == 2 and min(shape) > 1
 
     def _is_dense(self, numbers: list[int]) -> bool:
-        return all(self.nodes[one].nnz is None for one in numbers)
+        return all(self.nodes[number].nnz is None for number in numbers)
 
     def flops(self, number: int, cells: float | None = None, density: float = 1.0) -> float:
         """Return the weighted operations of a node, those of float32 as half of them.
@@ -173,7 +171,8 @@ class Graph:
         """Return the share of float64's vectors that a node's elements fill: half, of float32."""
         node = self.nodes[number]
         single = node.dtype == "float32" or (
-            node.dtype == "bool" and any(self.nodes[one].dtype == "float32" for one in node.inputs)
+            node.dtype == "bool"
+            and any(self.nodes[operand].dtype == "float32" for operand in node.inputs)
         )
         return 0.5 if single else 1.0
 
