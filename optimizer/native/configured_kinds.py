@@ -129,8 +129,8 @@ def other_sizes(one: RegionKernel, extents: Sequence[int], threads: int) -> Othe
         return AttentionSizes(math.prod(batch), queries, keys, depth, width, threads)
     if kernel.arrange or kernel.form or kernel.packed or kernel.is_exact:
         return None  # of these nothing may be chosen, or elsewhere
-    groups = kernel.shapes.groups
-    sizes = [math.prod(extents[at] for at in groups.loops(g)) for g in range(groups.count)]
+    groups, loops = kernel.shapes.groups, kernel.shapes.groups.count - kernel.shapes.picked
+    sizes = [math.prod(extents[at] for at in groups.loops(g)) for g in range(loops)]
     length = sizes[-1]
     if not one.region.reduced:
         return CellSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)

@@ -14,6 +14,7 @@ from .byte_tables import lookups
 from .embed import embed, place
 from .grow import Grower, RegionKernel
 from .indexed.kernel import scattered_rows
+from .indexed.moved_rows import gather_moved_rows
 from .indexed.rows import separate_indices
 from .library import Library, build
 from .loops.kernel_region import Meanings
@@ -31,11 +32,11 @@ from .shapes.constant_shapes import resolve_shapes
 
 
 def prepare(graph: Graph) -> list[Step]:
-    """Change a graph so that regions are found in it; return the steps of `resolve_shapes`.
+    """Change a graph so that regions are found in it; return what was rewritten for that.
 
     Groups of integer products and indices that share nodes with others get nodes of their own.
     """
-    steps = resolve_shapes(graph)
+    steps = [*resolve_shapes(graph), *gather_moved_rows(graph)]
     separate(graph)
     separate_indices(graph)
     return steps

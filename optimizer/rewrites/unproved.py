@@ -103,6 +103,13 @@ UNPROVED = (
         f"{_CONSTANTS}; how many blocks there are they say, too",
         "tests/optimizer/rewrites/test_split_masked_attention.py::test_blocks_compute_the_same",
     ),
+    # Moves of rows, where kernels look for regions.
+    Unproved(
+        "GatherMovedRows",
+        "moves that leave rows whole are one Gather of these rows",
+        "how many moves there are, and where each row goes, the model says",
+        "tests/optimizer/native/test_moved_rows.py::test_rows_are_moved_as_the_chain_does",
+    ),
     # Inputs that say nothing and subgraphs, taken out before anything else.
     Unproved(
         "drop default inputs",

@@ -10,7 +10,7 @@ nothing needs to be known of the mask beforehand; a causal one halves the work.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ...codegen.expressions import LoweringError
@@ -21,7 +21,7 @@ from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
-from ..regions.region_facts import MOVES
+from ..regions.region_facts import MOVES, PICKS
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
 
@@ -152,15 +152,11 @@ def _only_user(meanings: Meanings, value: int) -> int | None:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A tensor, where it is read by the attention's loops, and the moves that led there.
-
-    `split` is the Split behind them of which it is one part.
-    """
+    """A tensor, where it is read by the attention's loops, and the moves that led there."""
 
     value: int
     place: Map
     nodes: frozenset[int]
-    split: int | None = None
 
 
 def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> RegionKernel:
@@ -180,13 +176,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     outer = tuple(range(batch))
     inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
-    operands = [_operand(meanings, v, loops, extents, inner, allowed) for v, loops in places]
-    splits = {operand.split for operand in operands if operand.split is not None}
-    ends = inner.union(*(operand.nodes for operand in operands))
-    if any(_users(graph, number) - ends for number in splits):  # its other parts are needed
-        unsplit = set(allowed) - splits
-        operands = [_operand(meanings, v, loops, extents, inner, unsplit) for v, loops in places]
-        splits = set()
+    operands = _operands(meanings, places, extents, inner, allowed)
     chain = tuple(n for n in graph.order() if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
@@ -194,7 +184,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     accesses += written.loads
     inputs = tuple(dict.fromkeys(access.value for access in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
-    moved = splits.union(*(operand.nodes for operand in operands))
+    moved = frozenset[int]().union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
     outputs = ((meanings.shape(output), place),)
@@ -258,12 +248,32 @@ def _unscaled(
         value, reader = node.inputs[at], producer
 
 
+def _operands(
+    meanings: Meanings,
+    places: Iterable[tuple[int, tuple[int, ...]]],
+    extents: tuple[Extent, ...],
+    inside: frozenset[int],
+    allowed: Collection[int],
+) -> list[_Operand]:
+    """Follow the operands back through what only moves their elements, and is read by them alone.
+
+    They may be parts of one tensor, cut from it in any way.
+    """
+    graph, left, places = meanings.graph, set(allowed), tuple(places)
+    while True:
+        found = [_operand(meanings, value, loops, extents, left) for value, loops in places]
+        nodes = inside.union(*(one.nodes for one in found))
+        needed = {number for number in nodes - inside if _users(graph, number) - nodes}
+        if not needed:
+            return found
+        left -= needed
+
+
 def _operand(
     meanings: Meanings,
     value: int,
     loops: tuple[int, ...],
     extents: tuple[Extent, ...],
-    inside: frozenset[int],
     allowed: Collection[int],
 ) -> _Operand:
     """Follow an operand back through what only moves its elements."""
@@ -281,12 +291,9 @@ def _operand(
         if producer is None or producer not in allowed:
             return best
         node = graph.nodes[producer]
-        splits = len(node.outputs) > 1
-        if node.op_type not in MOVES or not meanings.has(producer):
+        if node.operator not in {*MOVES, PICKS} or not meanings.has(producer):
             return best
         if any(map(graph.is_pinned, node.outputs)):
-            return best
-        if graph.users[current] - {*nodes, *inside}:
             return best
         nodes.insert(0, producer)
         try:
@@ -296,10 +303,7 @@ def _operand(
         if len(cells.accesses) != 1:
             return best
         (access,) = cells.accesses
-        place = renamed(access.map, shape, loops)
-        if splits:
-            return _Operand(access.value, place, frozenset(nodes[1:]), producer)
-        best = _Operand(access.value, place, frozenset(nodes))
+        best = _Operand(access.value, renamed(access.map, shape, loops), frozenset(nodes))
         current = access.value
 
 

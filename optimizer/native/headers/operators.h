@@ -47,6 +47,7 @@ typedef struct {
   int groups;
   const output_shape *output;
   const uint8_t *output_type;
+  int picked;                       /* the last groups stand for indices that are read, and are no loops */
   i64 block;                        /* cells of a row that make a unit, 0: whole rows */
   i64 grain;                        /* cells that are worth a task */
   int slots;                        /* rows of scratch memory of a task */
@@ -145,7 +146,7 @@ static STATUS compute(void *state, void *context) {
     i64 wanted = check->loop >= 0 ? extent[check->loop] : check->size;
     if (shape[check->operand][check->axis] != wanted) return mismatch(own, check->operand, check->axis);
   }
-  c.loops = w->groups;
+  c.loops = w->groups - w->picked;
   for (int g = 0; g < w->groups; g++) c.extent[g] = 1;
   for (int l = 0; l < w->loops; l++) c.extent[w->group[l]] *= extent[l];
   for (int k = 0; k < w->accesses; k++) {
@@ -178,8 +179,8 @@ static STATUS compute(void *state, void *context) {
     }
   }
   c.rows = 1;
-  for (int g = 0; g + 1 < w->groups; g++) c.rows *= c.extent[g];
-  c.inner = w->groups ? c.extent[w->groups - 1] : 1;
+  for (int g = 0; g + 1 < c.loops; g++) c.rows *= c.extent[g];
+  c.inner = c.loops ? c.extent[c.loops - 1] : 1;
   c.blocks = w->block && c.inner > w->block ? (c.inner + w->block - 1) / w->block : 1;
   c.units = c.rows * c.blocks;
   c.share = (i64)sizeof(float) * w->slots * ((c.inner + 15) / 16 * 16) + w->room;

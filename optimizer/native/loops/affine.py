@@ -2,7 +2,8 @@
 
 What a specification says of an element (`X[i1, (i2 * 4 + i3) // 64]`) becomes, for each axis of the
 tensor, a sum of loops times numbers; slices, transpositions, broadcasts and reshapes that split an
-axis all do. Quotients and remainders are resolved by the loops' extents where these are known.
+axis all do. Quotients and remainders are resolved by the loops' extents where these are known. An
+index that is read itself, as of rows that a Gather picks, counts as a loop behind the others.
 """
 
 from __future__ import annotations
@@ -79,18 +80,23 @@ def axis_by_axis(rank: int) -> Map:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The loops' extents, and the part [first, end) of the last loop that text is made for."""
+    """The loops' extents, and the part [first, end) of the last loop that text is made for.
+
+    `picked` are the sizes of the axes along which indices are read: these are numbered as if they
+    were loops behind those of `extents`.
+    """
 
     extents: tuple[Extent, ...]
     first: int = 0
     end: int | None = None
+    picked: tuple[Extent, ...] = ()
 
     def bounds(self, index: Affine) -> tuple[int, int | None]:
         """Give the least and the greatest value; None where that isn't known."""
         low, high = index.offset, index.offset
         known = True
         for number, coefficient in index.terms:
-            extent = self.extents[number]
+            extent = (*self.extents, *self.picked)[number]
             first, last = 0, None if isinstance(extent, str) else extent - 1
             if number == len(self.extents) - 1:
                 first, last = self.first, last if self.end is None else self.end - 1

@@ -8,7 +8,7 @@ is read. What is the same for a whole row of the innermost loops is a row's cell
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....catalog.operators.expand import Definition, Expansion
 from ....catalog.operators.terms import (
@@ -22,7 +22,8 @@ from ....catalog.operators.terms import (
     is_integer,
 )
 from ...codegen.expressions import LoweringError
-from .affine import Affine, Map, Ranges, index_of, loop
+from ...graph.graph import TensorType
+from .affine import Affine, Extent, Map, Ranges, index_of, loop
 from .kernel_region import Meanings, Region
 
 # Primitives that take much longer than a load or a store.
@@ -44,6 +45,8 @@ SLOW = frozenset(
     | {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "fmod", "mod"}
 )
 SLOW_COST, QUICK_COST = 10.0, 0.3
+# Constants of which rows are picked: a larger one is drawn anew to try a kernel alone.
+MOST_TABLE_BYTES = 4 << 20
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
 _BOOLEAN = _COMPARISONS | {"and", "or", "xor", "not", "isnan", "is_positive_inf", "is_negative_inf"}
 
@@ -55,6 +58,21 @@ class Access:
     value: int
     map: Map
     dtype: str
+
+
+@dataclass(frozen=True)
+class Pick:
+    """An index that is read, counted from the end where it is below zero.
+
+    It lies in `value` at `map`, and names one of `size` elements along `axis` of `table`.
+    """
+
+    value: int
+    map: Map
+    dtype: str
+    size: Extent
+    table: int
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -103,17 +121,21 @@ class Cells:
         ranges: Ranges,
         *,
         sequential: frozenset[int] = frozenset(),
+        picks: bool = False,
     ) -> None:
         """`axes` are those of the space that are loops, in order; others have one element.
 
         Loops that are `sequential` are no axes of outputs: each step of them makes these anew.
+        Indices are read where it `picks`.
         """
+        self._may_pick = picks
         self.sequential = sequential
         self.meanings = meanings
         self.region = region
         self.ranges = ranges
         self.axes = axes
         self.accesses: list[Access] = []
+        self.picks: list[Pick] = []
         self.reductions: list[Reduction] = []
         self.cells: list[Cell] = []
         self.inner = (
@@ -215,7 +237,9 @@ class Cells:
             case Symbol(name):
                 return Read(f"size {name}", ())
             case Read(tensor, indices):
-                place = tuple(index_of(index, frame.known, self.ranges) for index in indices)
+                place = tuple(
+                    self._index(one, axis, tensor, frame) for axis, one in enumerate(indices)
+                )
                 return self._read(tensor, place, frame)
             case Reduce():
                 return self._reduce(term, frame)
@@ -240,6 +264,38 @@ class Cells:
                 return Select(chosen, self._resolve(then, frame), self._resolve(otherwise, frame))
             case _:
                 raise LoweringError(f"{term} as a number")
+
+    def _index(self, term: Term, axis: int, tensor: str, frame: _Frame) -> Affine:
+        """Return an index of `tensor` along an axis, which may be one that is read itself."""
+        match term:
+            case Select(
+                Apply("<", (Read() as read, 0)), Apply("+", (Read() as again, size)), Read() as last
+            ) if read == again == last and isinstance(size, int | Symbol):
+                return self._picked(read, size, axis, tensor, frame)
+        return index_of(term, frame.known, self.ranges)
+
+    def _picked(
+        self, read: Read, extent: int | Symbol, axis: int, tensor: str, frame: _Frame
+    ) -> Affine:
+        """Return what an index that is read is: a number, or as good as a loop of its own."""
+        graph, size = self.meanings.graph, extent.name if isinstance(extent, Symbol) else extent
+        value, table = (self._operand(name, frame) for name in (read.tensor, tensor))
+        known = graph.constant(value) if graph.shape(value) == () else None
+        if known is not None and isinstance(size, int) and -size <= int(known) < size:
+            return Affine((), int(known) % size)
+        if not self._may_pick or graph.producer.get(value) in self._inside:
+            raise LoweringError("an index that is read")
+        if table in graph.constants and _is_large(graph.constants[table].type):
+            raise LoweringError("rows of a large constant: to try that takes longer than it gains")
+        place = tuple(index_of(one, frame.known, self.ranges) for one in read.indices)
+        along = {number for index in place for number in index.loops}
+        if along & self.inner or any(number >= len(self.axes) for number in along):
+            raise LoweringError("an index that changes along a row")
+        pick = Pick(value, place, graph.dtype(value) or "", size, table, axis)
+        if pick not in self.picks:
+            self.picks.append(pick)
+            self.ranges = replace(self.ranges, picked=(*self.ranges.picked, size))
+        return loop(len(self.axes) + self.picks.index(pick))
 
     def _quicker(self, term: Apply, frame: _Frame) -> Term:
         """Return a term that differs in rounding alone: a cube without pow, a row's inverse.
@@ -292,9 +348,13 @@ class Cells:
                         frame.node, frame.expansion, local, place, boolean=False
                     )
                 return self._known[key]
+        return self._value(self._operand(tensor, frame), place)
+
+    def _operand(self, tensor: str, frame: _Frame) -> int:
+        """Return the value that a node's specification calls `tensor`."""
         for at, declared in enumerate(frame.expansion.inputs):
             if declared is not None and declared.name == tensor:
-                return self._value(self.meanings.graph.nodes[frame.node].inputs[at], place)
+                return self.meanings.graph.nodes[frame.node].inputs[at]
         raise LoweringError(f"{tensor} is no input")
 
     def _reduce(self, term: Reduce, frame: _Frame) -> Term:
@@ -354,6 +414,10 @@ class Cells:
             )
         )
         return int(read.tensor[1:])
+
+
+def _is_large(type_: TensorType) -> bool:
+    return (type_.size_bytes or 0) > MOST_TABLE_BYTES
 
 
 def _operands(term: Term) -> list[int]:

@@ -178,7 +178,7 @@ class Meanings:
                 if known is None:
                     raise LoweringError(f"{node.operator}: its input {at} is not known")
                 values[at] = known.tolist()
-            elif graph.dtype(value) not in C_TYPES:
+            elif graph.dtype(value) not in C_TYPES and (node.operator, at) != ("Gather", 1):
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
         attributes = graph.attributes(number)
         if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:

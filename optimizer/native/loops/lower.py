@@ -71,7 +71,8 @@ class Shapes:
 
     `inputs` are (element type, shape) of the operands; `accesses` (operand, place) of what is
     read; `extents` the loops before they are merged; `outputs` the shape of each output and which
-    loop each of its axes is; `made` the outputs' element types, float32 where it is empty.
+    loop each of its axes is; `made` the outputs' element types, float32 where it is empty. The
+    last loops, `picked` of them, are none: they stand for indices that are read.
     """
 
     inputs: tuple[tuple[str, tuple[Extent, ...]], ...]
@@ -80,6 +81,7 @@ class Shapes:
     groups: Groups
     outputs: tuple[tuple[tuple[Extent, ...], Map], ...]
     made: tuple[str, ...] = ()
+    picked: int = 0
 
 
 class Laying(Protocol):
@@ -163,12 +165,20 @@ def lower_region(
     accesses: list[Access] = []
     for part in parts:
         accesses += [one for one in part.accesses if one not in accesses]
-    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    picks = parts[0].picks
+    if any(part.picks != picks for part in parts):
+        raise LoweringError("rows that are picked in some parts of a row")
+    read = [Access(one.value, one.map, one.dtype) for one in picks]
+    inputs = tuple(dict.fromkeys(one.value for one in (*accesses, *read)))
     outputs = tuple((meanings.shape(value), parts[0].natural(value)) for value in region.outputs)
-    if max(len(inputs), len(outputs)) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
+    if len(extents) + len(picks) > MOST_LOOPS:
+        raise LoweringError("too many indices that are read")
+    if max(len(inputs), len(outputs)) > MOST_OPERANDS or (
+        len(accesses) + len(picks) > MOST_ACCESSES
+    ):
         raise LoweringError("too many operands")
     reduced = parts[0].inner if region.reduced else frozenset()
-    places = [(one.map, meanings.shape(one.value)) for one in accesses]
+    places = [(one.map, meanings.shape(one.value)) for one in (*accesses, *read)]
     places += [(place, shape) for shape, place in outputs]
     groups = merged(extents, reduced, places)
     inner = groups.loops(groups.count - 1)
@@ -185,14 +195,25 @@ def lower_region(
             cell = configuration
     columns = None
     if reduced and len(extents) - 1 not in reduced:
+        if picks:
+            raise LoweringError("columns of rows that are picked")
         if HALVES.intersection((*made, *(one.dtype for one in accesses))):
             raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
         columns.column_configuration = column
-    writer = columns or Writer(*what, row_configuration=row, cell_configuration=cell)
+    writer = columns or Writer(
+        *what, row_configuration=row, cell_configuration=cell, picks=tuple(picks)
+    )
     text = writer.text()
     shapes = shapes_of(
-        meanings, inputs, extents, outputs, accesses=accesses, groups=groups, made=made
+        meanings,
+        inputs,
+        (*extents, *(one.size for one in picks)),
+        outputs,
+        accesses=(*accesses, *read),
+        groups=Groups((*groups.of, *range(groups.count, groups.count + len(picks)))),
+        made=made,
+        picked=len(picks),
     )
     cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
     operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
@@ -208,9 +229,10 @@ def lower_region(
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
             slots=0 if columns else writer.slots,
             room=0 if columns else writer.room,
-            support=_support(text, (*made, *(one.dtype for one in accesses))),
+            support=_support(text, (*made, *(one.dtype for one in accesses)), bool(picks)),
             flushes=flushes(meanings, region.nodes),
             columns=columns.arranges if columns else (),
+            drawn=tuple((one.value, one.table, one.axis) for one in picks),
         )
     )
 
@@ -221,9 +243,10 @@ def reconfigured(meanings: Meanings, region: Region, chosen: ChosenLoops) -> Ker
     return replace(kernel, configuration=chosen)
 
 
-def _support(text: str, dtypes: Iterable[str]) -> str:
-    """Name the file that conversions of elements are in, where there are any."""
-    return "elements.h" if set(dtypes) - FULL or _CONVERSION.search(text) else ""
+def _support(text: str, dtypes: Iterable[str], picks: bool) -> str:
+    """Name the files that conversions of elements, and of indices, are in where there are any."""
+    converts = set(dtypes) - FULL or _CONVERSION.search(text)
+    return " ".join(["elements.h"] * bool(converts) + ["indexed.h"] * picks)
 
 
 def flushes(meanings: Meanings, nodes: Iterable[int]) -> bool:
@@ -286,6 +309,7 @@ def shapes_of(
     accesses: Iterable[Access] = (),
     groups: Groups | None = None,
     made: tuple[str, ...] = (),
+    picked: int = 0,
 ) -> Shapes:
     """Return how operands are checked and read; `groups` are loops one by one unless given.
 
@@ -298,6 +322,7 @@ def shapes_of(
         Groups(tuple(range(len(extents)))) if groups is None else groups,
         outputs,
         made,
+        picked,
     )
     check(shapes)
     return shapes
@@ -324,7 +349,7 @@ def _parts(
         try:
             for first, end in bounds:
                 ranges = Ranges(extents, first, end)
-                parts.append(Cells(meanings, region, axes, ranges))
+                parts.append(Cells(meanings, region, axes, ranges, picks=True))
             return parts, bounds
         except SplitError as error:
             if error.at in ends or len(ends) >= MOST_PARTS:

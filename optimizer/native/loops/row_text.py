@@ -16,8 +16,8 @@ from ....catalog.operators.terms import Read
 from ...codegen.expressions import LoweringError, Reduction, expression
 from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
-from .affine import Extent
-from .cells import SLOW_COST, Access, Cells
+from .affine import Extent, Map
+from .cells import SLOW_COST, Access, Cells, Pick
 from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
 
@@ -41,7 +41,7 @@ class Output:
 class Writer:
     """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop.
 
-    `made` are the outputs' element types.
+    `made` are the outputs' element types, `picks` the indices that are read for each row.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Writer:
     made: Sequence[str] = ()
     row_configuration: RowConfiguration = field(default_factory=RowConfiguration)
     cell_configuration: CellConfiguration = field(default_factory=CellConfiguration)
+    picks: Sequence[Pick] = ()
     kept: list[int] = field(default_factory=list)
     # the outputs that kept cells lie in until these are written
     lent: dict[int, int] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class Writer:
             else:
                 extent = self._extent(group)
                 lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
-        lines += self._pointers()
+        lines += [*self._picked(), *self._pointers()]
         if len(self.parts) == 1:
             lines += self._widened(range(len(self.accesses)), "from", "to")
             lines += self._stages(first)
@@ -147,17 +148,44 @@ class Writer:
             for slot, name in enumerate((*rows, *self._converted))
         ]
 
+    def _picked(self) -> list[str]:
+        """Read the indices of a unit; leave it where one names nothing."""
+        lines = []
+        for at, pick in enumerate(self.picks):
+            number = len(self.accesses) + at
+            place = "".join(self._along(number, pick.map))
+            size = pick.size if isinstance(pick.size, int) else f"c->extent[{self._group(at)}]"
+            lines += [
+                f"    const i64 t{at} = indexed_row(*(a{number}{place}), {size});",
+                f"    if (t{at} < 0) {{ indexed_outside(c); continue; }}",
+            ]
+        return lines
+
+    def _along(self, number: int, place: Map) -> list[str]:
+        """Return the steps of an access along the outer loops, and along what is picked."""
+        loops = {loop for index in place for loop in index.loops}
+        steps = [
+            f" + i{group} * c->stride[{number}][{group}]"
+            for group in range(self.groups.count - 1)
+            if loops & set(self.groups.loops(group))
+        ]
+        return steps + [
+            f" + t{at} * c->stride[{number}][{self._group(at)}]"
+            for at in range(len(self.picks))
+            if len(self.extents) + at in loops
+        ]
+
+    def _group(self, pick: int) -> int:
+        """Return where the tables have what they know of an index that is read."""
+        return self.groups.count + pick
+
     def _pointers(self) -> list[str]:
         """Point to a unit's part of each operand: p and q to numbers, n and m to halves of them."""
-        lines, outer = [], self.groups.count - 1
+        lines = []
         shifted = bool(self._converted) and not self.reduces
         for number, access in enumerate(self.accesses):
             kind = C_TYPES[access.dtype]
-            steps = "".join(
-                f" + i{group} * c->stride[{number}][{group}]"
-                for group in range(outer)
-                if any(index.loops & set(self.groups.loops(group)) for index in access.map)
-            )
+            steps = "".join(self._along(number, access.map))
             if shifted and self.steps[number]:
                 steps += f" + {self.steps[number]} * base"
             if access.dtype not in HALVES:
@@ -197,6 +225,10 @@ class Writer:
         for number, access in enumerate(self.accesses):
             kind = C_TYPES[access.dtype]
             operand = self.inputs.index(access.value)
+            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
+            lines.append(f"  const {kind} *a{number} = {base};")
+        for number, pick in enumerate(self.picks, len(self.accesses)):
+            operand, kind = self.inputs.index(pick.value), f"{pick.dtype}_t"
             base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
             lines.append(f"  const {kind} *a{number} = {base};")
         return lines

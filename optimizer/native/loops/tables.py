@@ -74,7 +74,7 @@ def operation(kernel: Kernel) -> str:
         f"{len(shapes.accesses)}, {len(terms)}, {len(checks)},",
         f"  type_{name}, rank_{name}, access_{name}, index_{name}, check_{name}, extent_{name}, "
         f"operand_{name}, axis_{name}, group_{name}, {shapes.groups.count}, output_{name}, "
-        f"made_{name},",
+        f"made_{name}, {shapes.picked},",
         f"  {kernel.block}, {kernel.grain}, {kernel.slots}, {kernel.room}, {int(kernel.flushes)}, "
         f"{arrange}}};",
     ]

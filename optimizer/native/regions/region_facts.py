@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,10 +23,13 @@ MOVES = frozenset(
     {"Transpose", "Reshape", "Slice", "Concat", "Split", "Unsqueeze", "Squeeze", "Expand"}
     | {"Identity", "Flatten"}
 )
+# A move as well, whose indices are read.
+PICKS = "Gather"
 # The inputs of regions.dl, but for `sink`: those are asked for one by one.
 RELATIONS = (
     *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output"),
     *("dtype", "shape", "kind", "expressible", "exact", "left_alone", "slow", "folds", "frame"),
+    "picks_again",
 )
 ROWS = frozenset({"normalization", "reduction"})
 # Kinds of operators of which no cell is computed by what may be exact.
@@ -70,7 +74,7 @@ def _describe(meanings: Meanings, number: int, facts: Facts) -> None:
     """Add what a node's specification says."""
     kind = meanings.kind(number)
     facts["kind"].append((number, kind))
-    is_move = meanings.graph.nodes[number].op_type in MOVES
+    is_move = _is_move(meanings, number)
     if (is_move or kind == "elementwise" or kind in ROWS) and _is_expressible(meanings, number):
         facts["expressible"].append((number,))
         if is_slow(meanings, number):
@@ -78,8 +82,24 @@ def _describe(meanings: Meanings, number: int, facts: Facts) -> None:
         rows = None if is_move or kind not in ROWS else _folded(meanings, number)
         if rows is not None:
             facts["folds"].append((number, rows.reduced, rows.behind))
+    if _picks_again(meanings, number):
+        facts["picks_again"].append((number,))
     if kind not in _SUMMING and is_exact(meanings, number):
         facts["exact"].append((number,))
+
+
+def _is_move(meanings: Meanings, number: int) -> bool:
+    return meanings.graph.nodes[number].operator in {*MOVES, PICKS}
+
+
+def _picks_again(meanings: Meanings, number: int) -> bool:
+    """Tell whether a node may pick elements several times each."""
+    graph, node = meanings.graph, meanings.graph.nodes[number]
+    if node.operator != PICKS:
+        return False
+    before, after = graph.shape(node.inputs[0]) or (), graph.shape(node.outputs[0]) or ()
+    known = all(isinstance(size, int) for size in (*before, *after))
+    return not known or math.prod(map(int, after)) > math.prod(map(int, before))
 
 
 def text(shape: tuple[Extent, ...]) -> str:
@@ -143,7 +163,7 @@ def _is_expressible(meanings: Meanings, number: int) -> bool:
     """Tell whether a node means something that C text can be written of."""
     if not meanings.has(number):
         return False
-    if meanings.graph.nodes[number].op_type in MOVES or meanings.kind(number) != "elementwise":
+    if _is_move(meanings, number) or meanings.kind(number) != "elementwise":
         return True
     try:
         expression(meanings.of(number).outputs[0].value, "float32", _AnyText())

@@ -285,3 +285,28 @@ def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
     assert len(changed.graph.node) == 1
     (found,) = opened(changed, library).run(None, spoilt)
     assert not found[0, 0, [5, 7, 40]].any()
+
+
+def test_parts_of_one_tensor_that_gathers_cut_from_it_are_read_where_they_lie():
+    """As timm writes it: queries, keys and values by their number, of a transposed tensor."""
+    heads, tokens, depth = 2, 24, 16
+    take = [node("Gather", ["t", f"n{at}"], [name], axis=0) for at, name in enumerate("qkv")]
+    nodes = [
+        node("Reshape", ["x", "apart"], ["r"]),
+        node("Transpose", ["r"], ["t"], perm=[2, 0, 3, 1, 4]),
+        *take,
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "kt"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["y"]),
+    ]
+    constants = {"apart": np.array([1, tokens, 3, heads, depth])}
+    constants |= {f"n{at}": np.array(at - 3 * (at == 2)) for at in range(3)}
+    shapes = {"x": [1, tokens, 3 * heads * depth]}
+    result = {"y": [1, heads, tokens, depth]}
+    x = np.random.default_rng(0).standard_normal(shapes["x"]).astype(np.float32)
+    changed, _ = check(model(nodes, shapes, result, constants), {"x": x}, expect=1)
+    assert len(changed.graph.node) == 1
+    outputs = {**result, "v": [1, heads, tokens, depth]}  # values that are needed as they are
+    changed, _ = check(model(nodes, shapes, outputs, constants), {"x": x}, expect=1)
+    assert len(changed.graph.node) > 1
