@@ -20,8 +20,12 @@ from typing import Any
 import numpy as np
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.fuse.codegen.compiled import Step
-from tensolog.optimizer.fuse.codegen.tuning import Tuning
+from tensolog.optimizer.fuse.codegen.tuning import CALLS, Tunable, Tuning
 from tensolog.optimizer.fuse.tracing.prepare import Prepared
+from tensolog.optimizer.native.configurations.fused_configuration import (
+    FusedConfiguration,
+    FusedSizes,
+)
 from tensolog.profiles.races.statistics import bootstrap_ratio
 
 import tensolog
@@ -32,7 +36,7 @@ from ..rows import rows_file, write_rows
 CELLS = tuple(1 << power for power in range(11, 21))
 WIDTHS = (8, 16, 40, 64, 100, 256, 512, 1000, 2048)
 # Turns of the last race, and calls until a configuration is chosen at most.
-TURNS, MOST_CALLS = 60, 400
+TURNS, MOST_CALLS = 60, 600
 
 
 def update(x: Any, y: Any) -> Any:
@@ -79,11 +83,28 @@ PROGRAMS: Sequence[Callable[[Any, Any], Any]] = (
 )
 
 
+class Timed:
+    """A kernel that says what its last call took, where it is called: from a function in use."""
+
+    def __init__(self, kernel: Tunable) -> None:
+        self.kernel, self.configuration = kernel, kernel.configuration
+        self.seconds = 0.0
+
+    def work_sizes(self, threads: int) -> FusedSizes:
+        return self.kernel.work_sizes(threads)
+
+    def run(self, function: Any, values: Mapping[int, Any], threads: int, how: Any) -> Any:
+        begun = perf_counter()
+        results = self.kernel.run(function, values, threads, how)
+        self.seconds = perf_counter() - begun
+        return results
+
+
 def kernels(fused: Any) -> list[Step]:
     """Return the steps of a function's regions that are kernels."""
-    prepared = [one for one in fused._engine.known() if isinstance(one, Prepared)]
-    compiled = [one.compiled for one in prepared if one.compiled is not None]
-    return [step for one in compiled for step in one.steps if step.kernel is not None]
+    prepared = [region for region in fused._engine.known() if isinstance(region, Prepared)]
+    compiled = [region.compiled for region in prepared if region.compiled is not None]
+    return [step for plan in compiled for step in plan.steps if step.kernel is not None]
 
 
 def measure(
@@ -111,23 +132,27 @@ def measure(
         "slower": False,
     }
     if tuning.ratio is not None and tuning.chosen is not None:
-        row |= {"chosen": tuning.chosen.description, **race(steps[0], tuning, (x, y), threads)}
+        row |= {
+            "chosen": tuning.chosen.description,
+            **race(tuning, tuning.chosen, lambda: fused(x, y)),
+        }
     print(row, file=sys.stderr, flush=True)
     return row
 
 
-def race(step: Step, tuning: Tuning, given: Sequence[Any], threads: int) -> dict[str, Any]:
-    """Let what was chosen and the default take turns."""
-    kernel, function = step.kernel, step.function
-    assert kernel is not None and function is not None and tuning.chosen is not None
-    values = dict(zip(step.inputs, given, strict=False))
-    ways = (tuning.chosen, kernel.configuration)
+def race(tuning: Tuning, chosen: FusedConfiguration, call: Callable[[], object]) -> dict[str, Any]:
+    """Let what was chosen and the default take turns, in calls of the function."""
+    tuning.kernel = kernel = Timed(tuning.kernel)
+    ways = (chosen, kernel.configuration)
     seconds: tuple[list[float], list[float]] = ([], [])
     for turn in range(TURNS):
-        for at in (0, 1) if turn % 2 else (1, 0):
-            begun = perf_counter()
-            kernel.run(function, values, threads, ways[at])
-            seconds[at].append(perf_counter() - begun)
+        for way in (0, 1) if turn % 2 else (1, 0):
+            tuning.chosen = ways[way]
+            taken = []
+            for _ in range(CALLS):
+                call()
+                taken.append(kernel.seconds)
+            seconds[way].append(min(taken[1:]))
     blocks = [((one,), (other,)) for one, other in zip(*seconds, strict=True)]
     found = bootstrap_ratio(blocks)
     return {
@@ -175,7 +200,8 @@ def main() -> None:
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
     out = arguments.out or RESULTS / native_level() / "fused_configurations.json"
-    command = f"python -m benchmarks.fusion.configurations --threads {arguments.threads}"
+    command = f"python -m benchmarks.fusion.configurations --threads {arguments.threads} "
+    command += f"--programs {arguments.programs}"
     rows: list[dict[str, Any]] = []
     for _ in range(arguments.programs):
         width = int(random.choice(WIDTHS))

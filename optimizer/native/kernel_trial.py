@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, geometric_mean
 
 import numpy as np
 import onnx
@@ -122,6 +123,25 @@ def measured_forms(
         operator_lap = laps.pop(OPERATORS)
         return {name: {OPERATORS: operator_lap, KERNEL: lap} for name, lap in laps.items()}
     return {}
+
+
+def joined(openings: Sequence[Mapping[str, Lap]]) -> dict[str, Lap]:
+    """Return the laps of the same models in several races as one of each.
+
+    Where a session's memory lies makes a kernel faster or slower as long as it lives: races of
+    sessions that are opened anew tell, and the interval spans those of all.
+    """
+    return {
+        name: Lap(
+            fmean(laps[name].median_ns for laps in openings),
+            max(laps[name].spread_ns for laps in openings),
+            geometric_mean(laps[name].ratio for laps in openings),
+            min(laps[name].ratio_low for laps in openings),
+            max(laps[name].ratio_high for laps in openings),
+            sum(laps[name].samples for laps in openings),
+        )
+        for name in openings[0]
+    }
 
 
 def _indices(

@@ -11,7 +11,7 @@ from ..phases import Phases
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest
 from .configured_kinds import ConfiguredKinds
-from .kernel_trial import measured_forms
+from .kernel_trial import joined, measured_forms
 from .library import Library
 from .product.kernel import supply
 from .region_kinds import Kind
@@ -36,7 +36,7 @@ class Alone:
     ) -> None:
         self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
         self.configured = configured
-        self._laps: dict[str, dict[str, Lap] | None] = {}
+        self._openings: dict[str, list[dict[str, Lap]]] = {}
 
     def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
         """Race kinds of a graph, the forms of one region together, for about `budget_s`."""
@@ -47,19 +47,28 @@ class Alone:
             self.phases.tell("measuring kernels", i, len(groups), kernels[0].name)
             with self.phases("measuring kernels", kernels[0].name):
                 supply(graph, kernels)
-                laps = measured_forms(
-                    graph,
-                    group[0].regions[0].region,
-                    kernels,
-                    library,
-                    types,
-                    threads=self.contest.setting.threads,
-                    budget_s=max(LEAST_S, budget_s / len(groups)),
-                    place=self.candidate_files.place,
-                )
-            self._laps |= {kernel.name: laps.get(kernel.name) for kernel in kernels}
+                # configurations differ by as little as sessions do
+                orders = [kernels, kernels[::-1]] if _has_configurations(group) else [kernels]
+                races = [
+                    measured_forms(
+                        graph,
+                        group[0].regions[0].region,
+                        order,
+                        library,
+                        types,
+                        threads=self.contest.setting.threads,
+                        budget_s=max(LEAST_S, budget_s / len(groups)) / len(orders),
+                        place=self.candidate_files.place,
+                    )
+                    for order in orders
+                ]
+            for kernel in kernels:
+                self._openings[kernel.name] = [
+                    laps[kernel.name] for laps in races if kernel.name in laps
+                ]
         for kind in kinds:
-            kind.alone = self._laps[kind.name]
+            kind.openings = self._openings[kind.name]
+            kind.alone = joined(kind.openings) if kind.openings else None
         if self.configured is not None:
             self.configured.note(kinds, types)
 
@@ -68,11 +77,15 @@ class Alone:
         groups: dict[object, list[Kind]] = {}
         chosen = {k.regions[0].region.nodes for k in kinds if k.configuration is not None}
         for name, kind in {kind.name: kind for kind in kinds}.items():
-            if name not in self._laps:
+            if name not in self._openings:
                 nodes = kind.regions[0].region.nodes
                 key = nodes if kind.form or nodes in chosen else name
                 groups.setdefault(key, []).append(kind)
         return list(groups.values())
+
+
+def _has_configurations(group: Sequence[Kind]) -> bool:
+    return any(kind.configuration is not None for kind in group)
 
 
 def types_under(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:

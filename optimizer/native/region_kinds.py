@@ -46,6 +46,8 @@ class Kind:
     regions: list[RegionKernel]
     sorts: set[int] = field(default_factory=set)
     alone: dict[str, Lap] | None = None
+    # the same of each race, where sessions were opened anew for several
+    openings: Sequence[dict[str, Lap]] = ()
     whole: Lap | None = None
     convolves: bool = False
     rank: int = 0

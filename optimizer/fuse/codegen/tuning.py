@@ -4,7 +4,9 @@ Each call is done once, in one of the configurations that are legal (configurati
 the same to the bit, so nobody notices but by the clock. Each configuration has a few turns; the
 fastest of them, if it isn't the default, then takes turns with the default, and is kept where it
 wins beyond the interval of the median of the turns' ratios, as between a kernel and SciPy
-(tracing/region_race.py). What others do on the machine meanwhile slows both.
+(tracing/region_race.py), twice. A turn is some calls, one after the other: threads sleep while
+one alone works, and a call that wakes them is no measure of those that find them awake. What others
+do on the machine meanwhile slows both.
 """
 
 from __future__ import annotations
@@ -23,8 +25,11 @@ from .launch import Function
 
 # The first calls, which bring code and arguments near; and the seconds of a call that are worth it.
 WARM, LEAST_S = 3, 10e-6
-# Turns of each configuration before the best of them goes on.
-TURNS = 4
+# Turns of each configuration before the best of them goes on, and calls of a turn, the first of
+# which is not counted.
+TURNS, CALLS = 3, 3
+# What the whole interval has to be below, and how often.
+WON, WINS = 0.98, 2
 
 
 class Tunable(Protocol):
@@ -57,6 +62,9 @@ class Tuning:
     ways: Sequence[FusedConfiguration] = ()
     seconds: dict[FusedConfiguration, list[float]] = field(default_factory=dict)
     final: bool = False  # the default and one other are left
+    wins: int = 0
+    turn: list[float] = field(default_factory=list)  # seconds of the calls of this turn
+    way: FusedConfiguration | None = None  # of this turn
     ratio: tuple[float, float, float] | None = None  # of what won over the default, its interval
 
     def run(self, function: Function, values: Mapping[int, Any], threads: int) -> dict[int, Any]:
@@ -80,7 +88,9 @@ class Tuning:
             self.ways = legal_fused(self.kernel.work_sizes(threads), self.kernel.configuration)
             if len(self.ways) == 1:
                 self.chosen = self.ways[0]
-        return min(self.ways, key=lambda one: len(self.seconds.get(one, ())))
+        if self.way is None:
+            self.way = min(self.ways, key=lambda way: len(self.seconds.get(way, ())))
+        return self.way
 
     def add(self, how: FusedConfiguration, seconds: float) -> None:
         """Take note of a call, and choose where enough is known."""
@@ -90,8 +100,14 @@ class Tuning:
             if seconds < LEAST_S:
                 self.chosen = self.kernel.configuration
             return
-        self.seconds.setdefault(how, []).append(seconds)
-        turns = min(len(self.seconds.get(one, ())) for one in self.ways)
+        if how != self.way:
+            return  # another thread has ended this turn
+        self.turn.append(seconds)
+        if len(self.turn) < CALLS:
+            return
+        self.seconds.setdefault(how, []).append(min(self.turn[1:]))
+        self.turn, self.way = [], None
+        turns = min(len(self.seconds.get(way, ())) for way in self.ways)
         if not self.final and turns >= TURNS:
             self._reduce()
         elif self.final and turns in LOOKS:
@@ -100,7 +116,7 @@ class Tuning:
     def _reduce(self) -> None:
         """Leave the default and what is the fastest so far."""
         default = self.kernel.configuration
-        best = min(self.ways, key=lambda one: median(self.seconds[one]))
+        best = min(self.ways, key=lambda way: median(self.seconds[way]))
         if best == default:
             self.chosen = default
             return
@@ -109,9 +125,13 @@ class Tuning:
     def _decide(self, turns: int) -> None:
         default, other = self.ways
         pairs = zip(self.seconds[other][:turns], self.seconds[default][:turns], strict=True)
-        ratios = sorted(one / max(base, 1e-9) for one, base in pairs)
+        ratios = sorted(seconds / max(base, 1e-9) for seconds, base in pairs)
         low, high = interval_of(ratios)
-        if high < 1:
-            self.chosen, self.ratio = other, (median(ratios), low, high)
-        elif low >= 1 or turns == max(LOOKS):
-            self.chosen = default
+        if high < WON:
+            self.wins, self.ratio = self.wins + 1, (median(ratios), low, high)
+            if self.wins == WINS:
+                self.chosen = other
+            else:
+                self.seconds = {}
+        elif low >= WON or turns == max(LOOKS):
+            self.chosen, self.ratio = default, None

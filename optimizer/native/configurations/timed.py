@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ....profiles.machine import load_device
@@ -103,11 +104,21 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
         """Return what was timed for some sizes."""
         return self._of(sizes)
 
-    def store(self, sizes: Sizes, default: Lap, laps: Mapping[Configuration, Lap]) -> None:
-        """Note what configurations take beside the default; all laps are of one race."""
+    def store(
+        self,
+        sizes: Sizes,
+        default: Lap,
+        laps: Mapping[Configuration, Lap],
+        ratios: Mapping[Configuration, Timed] | None = None,
+    ) -> None:
+        """Note what configurations take beside the default; all laps are of one race.
+
+        Of several races `ratios` say what the times are over that of the default.
+        """
         self._store_processor()
+        ratios = ratios or {}
         for configuration, lap in laps.items():
-            timed = beside(lap, default)
+            timed = ratios.get(configuration) or beside(lap, default)
             self.known.setdefault(sizes, {})[configuration] = timed
             if self.catalog.read_only:
                 continue
@@ -145,3 +156,12 @@ def beside(lap: Lap, default: Lap) -> Timed:
     own, other = ((one.ratio_high - one.ratio_low) / (2 * one.ratio) for one in (lap, default))
     apart = (own**2 + other**2) ** 0.5
     return Timed(ratio, ratio * (1 - apart), ratio * (1 + apart))
+
+
+def among(timed: Sequence[Timed]) -> Timed:
+    """Return the same ratio of several races: its interval spans those of all."""
+    return Timed(
+        geometric_mean(one.ratio for one in timed),
+        min(one.ratio_low for one in timed),
+        max(one.ratio_high for one in timed),
+    )

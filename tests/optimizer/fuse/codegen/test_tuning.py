@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from tensolog.optimizer.fuse.codegen.cell_kernel import CELLS
 from tensolog.optimizer.fuse.codegen.row_kernel import ROWS
-from tensolog.optimizer.fuse.codegen.tuning import TURNS, WARM, Tuning
+from tensolog.optimizer.fuse.codegen.tuning import (
+    CALLS,
+    TURNS,
+    WARM,
+    WINS,
+    Tuning,
+)
 from tensolog.optimizer.native.configurations.fused_configuration import (
     FusedConfiguration,
     FusedSizes,
@@ -24,6 +30,8 @@ def test_how_many_threads_take_part_is_chosen_for_all_kernels():
     many = legal_fused(FusedSizes(100_000, 0, 1, 2), CELLS)
     assert many == (CELLS, FusedConfiguration(run=100_001))
     assert legal_fused(FusedSizes(100_000, 0, 1, 1), CELLS) == (CELLS,)
+    # so much is never left to one thread, although the others may be busy just now
+    assert legal_fused(FusedSizes(1_000_000, 0, 1, 2), CELLS) == (CELLS,)
 
 
 def test_sums_keep_their_parts_and_blocks():
@@ -97,7 +105,7 @@ class Kernel:
         return {}
 
 
-def chosen_by(seconds_of, calls=400):
+def chosen_by(seconds_of, calls=1000):
     tuning = Tuning(Kernel())
     for _ in range(calls):
         if tuning.chosen is not None:
@@ -113,7 +121,7 @@ def test_what_is_faster_beyond_noise_is_kept():
     assert tuning.chosen == best
     assert tuning.ratio == (0.5, 0.5, 0.5)
     ways = len(legal_fused(FusedSizes(100_000, 64, 0, 2), ROWS))
-    assert tuning.calls == WARM + ways * TURNS + 2 * min(LOOKS)
+    assert tuning.calls == WARM + CALLS * (ways * TURNS + WINS * 2 * min(LOOKS))
 
 
 def test_the_default_is_kept_where_nothing_is_faster():
@@ -125,10 +133,32 @@ def test_what_was_lucky_once_loses_to_the_default():
     calls = iter(range(1000))
 
     def seconds(how):
-        lucky = how.block == 1024 and next(calls) < TURNS
+        lucky = how.block == 1024 and next(calls) < TURNS * CALLS
         return 50e-6 if lucky else 100e-6
 
     assert chosen_by(seconds).chosen == ROWS
+
+
+def test_what_wins_once_but_not_again_is_not_kept():
+    final = iter(range(1000))
+
+    def seconds(how):
+        if how.block != 1024:
+            return 100e-6
+        return 50e-6 if next(final) < CALLS * (TURNS + min(LOOKS)) else 100e-6
+
+    assert chosen_by(seconds).chosen == ROWS
+
+
+def test_a_call_that_wakes_threads_does_not_count():
+    last = []
+
+    def seconds(how):
+        woken = not last or last[-1] != how
+        last.append(how)
+        return (200e-6 if woken else 100e-6) if how.run <= ROWS.run else 110e-6
+
+    assert chosen_by(seconds).chosen.run <= ROWS.run
 
 
 def test_calls_too_short_to_be_worth_it_are_left_alone():
@@ -141,7 +171,7 @@ def test_a_fused_function_says_what_its_calls_took():
     x = np.random.default_rng(0).standard_normal((400, 100))
     fused = tensolog.fuse(affine, threads=2)
     wanted = fused(x, x)
-    for _ in range(2 * TURNS + 10):
+    for _ in range(2 * TURNS * CALLS + 10):
         assert np.array_equal(fused(x, x), wanted)
     rows = fused.sql(
         "SELECT operator_id, calls, block, median_s FROM kernel_configuration"
