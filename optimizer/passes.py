@@ -79,7 +79,7 @@ PASSES = (
     Pass("the search", derivation.search, share=0.12, most=0.22, measures=True),
     Pass("foretelling", selection.foretell, applies=selection.foretells),
     Pass("a first race", selection.race_newest),
-    Pass("trying rules alone", derivation.screen_rules, share=0.06, most=0.12),
+    Pass("trying rules alone", derivation.screen_rules, share=0.05, most=0.12),
     Pass(
         "choosing rules",
         derivation.choose_rules,
@@ -90,7 +90,7 @@ PASSES = (
     Pass(
         "choosing layouts",
         derivation.lay_out,
-        share=0.12,
+        share=0.1,
         most=0.2,
         applies=derivation.may_lay_out,
         measures=True,
