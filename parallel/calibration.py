@@ -3,7 +3,9 @@
 Kernels are measured one by one. Within a model the runtime fuses some of them, and each finds other
 things in the caches, so that a model takes 0.8 to 1.2 times what its kernels do; pieces of a model
 differ as well. So the whole is timed, alone and while all devices run it, and its pieces, the
-stages of a pipeline. That takes some seconds, once for a model.
+stages of a pipeline. Stages have copies of weights, which together may be more than caches hold: so
+it is timed what a byte of weights takes among more and more of them. That takes some seconds, once
+for a model.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import onnxruntime
 
 from ..profiles.sessions.deployed import open_deployed
 from .devices import Cluster, Link
+from .measure import measure_weights
 from .partitioner import Parted, part
 from .runnable_plan import CALLER
 from .search.goals import PlanError
@@ -29,7 +32,7 @@ from .simulation.placement import whole_on
 from .simulation.tasks import Problem
 from .simulation.times import Calibration
 
-_PIECES = 4
+_PIECES = 8
 _ROUNDS, _SECONDS, _RUNS = 4, 0.06, 3
 _LIMIT_S = 600.0
 
@@ -66,12 +69,13 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
             for stage, arrays in zip(stages, given, strict=True)
         ]
         alone_s, beside_s, pieces_s = _times(whole, apart)
+    copies = _beyond(measure_weights(threads[0]), len(threads) * _weight_bytes(problem))
     total_s = sum(kernels_s)
     bytes_ = sum(one.kernel.constant_bytes for one in operators)
     contention = max(0.0, beside_s - alone_s) / bytes_ if bytes_ else 0.0
     factor = alone_s / total_s if total_s > 0 else 1.0
     if parted is None or min(pieces_s, default=0.0) <= 0 or total_s <= 0:
-        return Calibration(factor, (), contention)
+        return Calibration(factor, (), contention, copies)
     by_piece = [0.0] * _PIECES
     kernels_by_piece = [0.0] * _PIECES
     names = parted.partition.devices
@@ -83,7 +87,25 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
         (own / sum(by_piece)) / (kernels / total_s) if kernels > 0 and own > 0 else 1.0
         for own, kernels in zip(by_piece, kernels_by_piece, strict=True)
     ]
-    return Calibration(factor, tuple(shares[one.devices[0]] for one in pieces), contention)
+    return Calibration(factor, tuple(shares[one.devices[0]] for one in pieces), contention, copies)
+
+
+def _weight_bytes(problem: Problem) -> int:
+    """Return the bytes of all weights, each counted once."""
+    values = problem.workload.values
+    return sum(one.size_bytes for v, one in values.items() if v not in problem.sent)
+
+
+def _beyond(
+    weights: Sequence[tuple[float, float]], usual_bytes: int
+) -> tuple[tuple[float, float], ...]:
+    """Return by how much a byte takes longer than where a node goes through as many as usual.
+
+    That is where each device runs the model: it is in what they take from each other.
+    """
+    sizes, seconds = zip(*weights, strict=True)
+    usual_s = float(np.interp(usual_bytes, sizes, seconds))
+    return tuple((size, max(0.0, one - usual_s)) for size, one in weights)
 
 
 def _parted(problem: Problem, pieces: Sequence[object]) -> Parted | None:

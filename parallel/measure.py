@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from ..catalog import Catalog
@@ -28,6 +29,7 @@ from ..profiles.kernel import Kernel, TensorSpec
 from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
+from ..profiles.sessions.session import BoundRun
 from .choosing.contest import timed
 from .device_rows import load_measured, store_cluster
 from .devices import Cluster, ClusterError, Device, Link
@@ -55,6 +57,8 @@ _HOPS, _ROUNDS, _LEAST_ROUNDS, _LINK_S = 8, 15, 5, 3.0
 # Products of so many rows in a row, each a stage of 20 to 50 us with weights of its own: together
 # more than what a core's own cache holds, as those of a model are.
 _STAGES, _ROWS, _WIDTH = 32, 64, 256
+# Rows of so many products, of 1 to 64 MiB of weights, which so few rows are multiplied by.
+_LENGTHS, _FEW_ROWS = (4, 16, 32, 64, 128, 256), 8
 _LIMIT_S = 60.0
 # No message is free: what the subtraction leaves is cut here.
 LEAST_LATENCY_S = 1e-6
@@ -238,6 +242,32 @@ def _stage(threads: int, places: Places) -> tuple[float, float]:
     return max(0.0, stage_s), contention_s / (4 * _STAGES * _WIDTH**2)
 
 
+def measure_weights(threads: int) -> tuple[tuple[float, float], ...]:
+    """Return pairs of bytes of weights, and what one of so many takes longer than one of few, in s.
+
+    By rows of products of few rows, each longer than the one before: from some length on their
+    weights are in no cache any more when a run comes back to them. Ascending in both.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    runs = []
+    for count in _LENGTHS:
+        model, feeds = _products(count, _FEW_ROWS)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        runs.append(BoundRun(session, feeds))
+    rounds = [
+        [
+            run.time(max(2, _LENGTHS[-1] // count)) / count
+            for count, run in zip(_LENGTHS, runs, strict=True)
+        ]
+        for _ in range(_ROUNDS)
+    ]
+    seconds = np.median(rounds, axis=0) * 1e-9
+    weights = 4 * _WIDTH**2
+    longer = np.maximum.accumulate((seconds - seconds[0]) / weights).tolist()
+    return tuple((float(count * weights), one) for count, one in zip(_LENGTHS, longer, strict=True))
+
+
 def measure_stage(place: tuple[int, ...]) -> float:
     """Return what running a stage takes in s, by two processes that share a processor.
 
@@ -311,10 +341,10 @@ def _latencies(groups: Sequence[Group], feeds: dict[str, Array]) -> list[float]:
     return [statistics.median(found) for found in times]
 
 
-def _products() -> tuple[onnx.ModelProto, dict[str, Array]]:
+def _products(count: int = _STAGES, rows: int = _ROWS) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Make a row of products, and what it is given."""
     draw = np.random.default_rng(0)
-    names = [f"v{n}" for n in range(_STAGES + 1)]
+    names = [f"v{n}" for n in range(count + 1)]
     nodes, weights = [], []
     for number, (source, target) in enumerate(itertools.pairwise(names)):
         # Of a length that keeps values as large as they are.
@@ -322,11 +352,11 @@ def _products() -> tuple[onnx.ModelProto, dict[str, Array]]:
         weights.append(numpy_helper.from_array(array, f"w{number}"))
         nodes.append(helper.make_node("MatMul", [source, f"w{number}"], [target], name=target))
     ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, (_ROWS, _WIDTH))
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (rows, _WIDTH))
         for name in (names[0], names[-1])
     ]
     graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], weights)
-    feeds = {names[0]: draw.standard_normal((_ROWS, _WIDTH)).astype(np.float32)}
+    feeds = {names[0]: draw.standard_normal((rows, _WIDTH)).astype(np.float32)}
     opsets = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
 

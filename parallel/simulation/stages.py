@@ -5,6 +5,8 @@ equally many messages and are followed by equally many (partitioner.py writes on
 begins once all is there that any of its tasks waits for, takes what its device takes for a stage
 beside its tasks, and hands over at its end what others wait for. Images that a stage with
 convolutions is sent, and gives, are turned into blocks and back: kernels were measured in blocks.
+Each stage has its own copy of the weights that it reads: where all copies of a node are more than
+its caches hold, each byte takes longer (calibration.py).
 Stages are a function of tasks, so that a change of a plan gives the stages that a plan made from
 scratch has.
 """
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...profiles.kernels.blocked_convolution import may_be_blocked
+from .placement import elements
 from .tasks import COMPUTE, Key, Problem, Task
 
 _IMAGE_RANK = 4
@@ -72,6 +75,11 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
                 turned.setdefault(stage[key], set()).add((one, tasks[one].size_bytes))
             elif task.resource >= len(devices) and stage[one] in blocked:
                 turned.setdefault(stage[one], set()).add((one, task.size_bytes))
+    sizes = _weight_bytes(problem, tasks, members)
+    node_bytes: dict[str, int] = {}
+    for key, size in sizes.items():
+        node = devices[tasks[key].resource].node
+        node_bytes[node] = node_bytes.get(node, 0) + size
     units: dict[Key, Task] = {}
     for key in order:
         if stage[key] != key:
@@ -82,13 +90,32 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
         after.pop(key, None)
         seconds = sum(tasks[member].seconds for member in own)
         if key in members and seconds > 0:  # else it is of constants alone, and done beforehand
-            seconds += devices[task.resource].stage_s
+            own_device = devices[task.resource]
+            seconds += own_device.stage_s
+            if sizes:
+                seconds += sizes[key] * problem.times.copied(node_bytes[own_device.node])
             images = [size for one, size in turned.get(key, ()) if _is_image(problem, one)]
             if images:
                 seconds += problem.times.moved_bytes(2 * sum(images), task.resource)
         contended = sum(tasks[member].contended for member in own)
         units[key] = task._replace(seconds=seconds, after=tuple(after), contended=contended)
     return Stages(units, members)
+
+
+def _weight_bytes(
+    problem: Problem, tasks: Mapping[Key, Task], members: Mapping[Key, list[Key]]
+) -> dict[Key, int]:
+    """Return the bytes of weights that each stage has; nothing where that does not matter."""
+    if not problem.counts_copies:
+        return {}
+    values = problem.workload.values
+    return {
+        key: sum(
+            elements(box) * values[value].item_bytes
+            for value, box in {one for member in own for one in tasks[member].weights}
+        )
+        for key, own in members.items()
+    }
 
 
 def _is_image(problem: Problem, key: Key) -> bool:

@@ -45,7 +45,8 @@ class Task(NamedTuple):
 
     Resources are numbers: devices, then wires. `size_bytes` is what a transfer carries. It has
     arrived `delay` seconds after the wire is free for the next: latencies overlap, bytes do not.
-    While all devices of its node compute, a task takes `contended` seconds more.
+    While all devices of its node compute, a task takes `contended` seconds more. `weights` are the
+    constants that it reads, and which box of each, where stages are charged for copies of them.
     """
 
     key: Key
@@ -55,6 +56,7 @@ class Task(NamedTuple):
     size_bytes: int = 0
     delay: float = 0.0
     contended: float = 0.0
+    weights: tuple[tuple[int, Box], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class Problem:
     def has_stages(self) -> bool:
         """Tell whether devices run stages (stages.py), and not operators one by one."""
         return any(device.stage_s > 0 for device in self.cluster.devices)
+
+    @cached_property
+    def counts_copies(self) -> bool:
+        """Tell whether stages are charged for the copies of weights that they have."""
+        return self.has_stages and self.times.count_copies
 
     def seconds(self, number: int, kernel: Kernel, device: int) -> float:
         """Return the seconds of an operator, or a part of it, with its kernel on a device."""
@@ -283,6 +290,7 @@ def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
     reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
     reads += [(-1, v) for v in operator.captures]
     summed = problem.has_stages and config.reduction is not None
+    constants = [(p, v) for p, v in reads if problem.counts_copies and v not in problem.sent]
     for place, part in enumerate(parts):
         for device in config.holders(place):
             after: list[Key] = []
@@ -299,8 +307,15 @@ def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
                     if given is not None:
                         size = elements(cell) * problem.workload.values[given].item_bytes
                         seconds += problem.times.moved_bytes(2 * size, device)
-            key = (number, COMPUTE, place, device)
-            yield Task(key, device, seconds, tuple(dict.fromkeys(after)), contended=contended)
+            boxes = ((value, problem.need(part, position, value)) for position, value in constants)
+            yield Task(
+                (number, COMPUTE, place, device),
+                device,
+                seconds,
+                tuple(dict.fromkeys(after)),
+                contended=contended,
+                weights=tuple((value, box) for value, box in boxes if box is not None),
+            )
     if config.reduction is not None:
         for output, given in enumerate(operator.outputs):
             if given is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...catalog import Catalog
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.roofline import work
@@ -25,11 +27,16 @@ class Calibration:
     one of the piece is that it lies in (empty: pieces were not timed). `contention_s_per_byte` is
     what a byte of weights took longer while all devices ran the model. All of these hold for parts
     of operators as well.
+
+    Stages have copies of the weights that they share, and all together may be more than caches
+    hold: `copies` says for some numbers of bytes that a node goes through for each request what a
+    byte then takes longer than in the model itself, ascending (empty: nothing).
     """
 
     factor: float
     of_average: tuple[float, ...]
     contention_s_per_byte: float
+    copies: tuple[tuple[float, float], ...] = ()
 
 
 class Times:
@@ -87,6 +94,18 @@ class Times:
         if not own.contention_s_per_byte or not self.is_measured(kernel, device):
             return 0.0
         return own.contention_s_per_byte * kernel.constant_bytes
+
+    @property
+    def count_copies(self) -> bool:
+        """Tell whether it matters how many copies of weights the stages of a node have."""
+        return self.calibration is not None and any(s for _, s in self.calibration.copies)
+
+    def copied(self, node_bytes: float) -> float:
+        """Return what a byte of weights takes longer where a node goes through so many of them."""
+        if self.calibration is None or not self.calibration.copies:
+            return 0.0
+        sizes, seconds = zip(*self.calibration.copies, strict=True)
+        return float(np.interp(node_bytes, sizes, seconds))
 
     def is_measured(self, kernel: Kernel, device: int) -> bool:
         """Tell whether the time of an operator was measured."""

@@ -11,6 +11,7 @@ from tensolog.parallel.simulation.simulator import Simulation, schedule, weight_
 from tensolog.parallel.simulation.stages import stages_of
 from tensolog.parallel.simulation.tasks import COMPUTE, JOIN, MOVE, Problem, Task, plan_tasks
 from tensolog.parallel.simulation.times import Calibration, Times
+from tensolog.parallel.workload import read_workload
 
 from ..campaigns import examples
 from .models import (
@@ -214,3 +215,23 @@ def test_devices_of_a_node_slow_each_other_down_while_both_compute():
     assert Simulation(calibrated, rows).latency_s == pytest.approx(
         2 * Simulation(own.problem, rows).latency_s - 1e-6 + weights * 1e-10
     )
+
+
+def test_copies_of_weights_that_caches_can_t_hold_take_longer():
+    """Two products share weights: in stages of their own each reads a copy."""
+    build = Builder()
+    x, w = build.input(4, 16), build.weight(16, 16)
+    for _ in range(3):
+        x = build.node("MatMul", x, w, shape=(4, 16))
+    model, size = build.model(x), 16 * 16 * 4
+    devices = cluster(2, stage_us=1)
+    plain = Problem(read_workload(model), devices, Times(devices))
+    copies = ((float(size), 0.0), (2.0 * size, 0.0), (4.0 * size, 2e-9))
+    times = Times(devices, None, Calibration(1.0, (), 0.0, copies))
+    charged = Problem(read_workload(model), devices, times)
+    for placed, more in (((0, 0, 0), 0.0), ((0, 1, 1), 0.0), ((0, 1, 0), 3 * size * 1e-9)):
+        plan = tuple(whole_on(device) for device in placed)
+        latencies = [Simulation(one, plan).latency_s for one in (plain, charged)]
+        assert latencies[1] - latencies[0] == pytest.approx(more)
+    changed = Simulation(charged, tuple(map(whole_on, (0, 0, 0)))).changed(plan)
+    assert changed.latency_s == Simulation(charged, plan).latency_s
