@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from tensolog.profiles.learning.adaptation import Adaptation, fit_spread
 from tensolog.profiles.learning.chooser import scaled_parameters
-from tensolog.profiles.learning.metrics import kendall_tau, mean_error
 from tensolog.profiles.learning.predictor import COVERAGE, conformal_factor
+from tensolog.profiles.learning.scores.metrics import kendall_tau, mean_error
 
 from .environment import RESULTS
 from .rows import rows_file, write_rows

@@ -395,10 +395,10 @@ def startup(path: str) -> dict[str, Any]:
 def segments(nodes: int, full: bool) -> dict[str, Any]:
     """Train a synthetic cost graph for ten steps; return the peak memory and the start's."""
     import numpy as np
-    from tensolog.profiles.learning.examples import example_of
-    from tensolog.profiles.learning.network import Shape
-    from tensolog.profiles.learning.training import fit
-    from tensolog.profiles.learning.training_options import Training
+    from tensolog.profiles.learning.samples.examples import example_of
+    from tensolog.profiles.learning.training.network import Shape
+    from tensolog.profiles.learning.training.training_loop import fit
+    from tensolog.profiles.learning.training.training_options import Training
 
     from .segments import synthetic
 

@@ -47,14 +47,14 @@ from tensolog.optimizer.layouts.timed_assignments import (
 )
 from tensolog.optimizer.price import Prices
 from tensolog.profiles.kernels.costs import CostModel
-from tensolog.profiles.learning.archive import CostGraph
-from tensolog.profiles.learning.cost_graphs import (
+from tensolog.profiles.learning.samples.archive import CostGraph
+from tensolog.profiles.learning.samples.cost_graphs import (
     export_archives,
     load_cost_graphs,
     read_archives,
     store_cost_graph,
 )
-from tensolog.profiles.learning.metrics import kendall_tau, ordered_pair_accuracy
+from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
 from tensolog.profiles.machine import load_device
 
 from .rows import rows_file, write_rows
@@ -323,10 +323,10 @@ def networked(
     graphs: Mapping[str, CostGraph], names: Sequence[str], steps: int
 ) -> dict[str, Array]:
     """Predict each model's assignments by a graph network that was trained without a part."""
-    from tensolog.profiles.learning.ensemble import train_ensemble, without
-    from tensolog.profiles.learning.examples import example_of
     from tensolog.profiles.learning.predictor import CostPredictor
-    from tensolog.profiles.learning.training_options import Training
+    from tensolog.profiles.learning.samples.examples import example_of
+    from tensolog.profiles.learning.training.ensemble import train_ensemble, without
+    from tensolog.profiles.learning.training.training_options import Training
 
     examples = {name: example_of(graphs[name]) for name in names}
     found: dict[str, Array] = {}

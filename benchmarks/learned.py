@@ -23,22 +23,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensolog.profiles.learning.archive import Array
-from tensolog.profiles.learning.baselines import regressions
-from tensolog.profiles.learning.cost_graphs import read_archives
-from tensolog.profiles.learning.ensemble import without
-from tensolog.profiles.learning.examples import Example, example_of, scaled
-from tensolog.profiles.learning.kernel_graphs import FEATURES, PRIOR_FEATURE
-from tensolog.profiles.learning.kernel_rows import KernelRows, kernel_rows
-from tensolog.profiles.learning.kernel_trees import fit_trees, operators_of
-from tensolog.profiles.learning.kernel_trees import table as tree_table
-from tensolog.profiles.learning.metrics import (
+from tensolog.profiles.learning.predictor import CostPredictor
+from tensolog.profiles.learning.samples.archive import Array
+from tensolog.profiles.learning.samples.cost_graphs import read_archives
+from tensolog.profiles.learning.samples.examples import Example, example_of, scaled
+from tensolog.profiles.learning.samples.kernel_graphs import FEATURES, PRIOR_FEATURE
+from tensolog.profiles.learning.samples.kernel_rows import KernelRows, kernel_rows
+from tensolog.profiles.learning.scores.baselines import regressions
+from tensolog.profiles.learning.scores.metrics import (
     kendall_tau,
     mean_error,
     ordered_pair_accuracy,
     top_k_error,
 )
-from tensolog.profiles.learning.predictor import CostPredictor
+from tensolog.profiles.learning.training.ensemble import without
+from tensolog.profiles.learning.training.kernel_trees import fit_trees, operators_of
+from tensolog.profiles.learning.training.kernel_trees import table as tree_table
 
 from .environment import RESULTS
 from .rows import rows_file, write_rows

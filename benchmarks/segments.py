@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensolog.profiles.learning.archive import CostGraph, read_archive
-from tensolog.profiles.learning.ensemble import subset
-from tensolog.profiles.learning.examples import example_of, segments_of
-from tensolog.profiles.learning.metrics import kendall_tau, ordered_pair_accuracy
-from tensolog.profiles.learning.training_options import Training
+from tensolog.profiles.learning.samples.archive import CostGraph, read_archive
+from tensolog.profiles.learning.samples.examples import example_of, segments_of
+from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
+from tensolog.profiles.learning.training.ensemble import subset
+from tensolog.profiles.learning.training.training_options import Training
 
 from .child import run_step
 from .environment import RESULTS
@@ -43,9 +43,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 def accuracy(file: Path, variant: str, seed: int, steps: int) -> dict[str, Any]:
     """Train one variant on some configurations of a graph; return how it ranks others."""
     import torch
-    from tensolog.profiles.learning.network import Shape, predict
-    from tensolog.profiles.learning.segments import fresh_sums
-    from tensolog.profiles.learning.training import fit
+    from tensolog.profiles.learning.training.network import Shape, predict
+    from tensolog.profiles.learning.training.segments import fresh_sums
+    from tensolog.profiles.learning.training.training_loop import fit
 
     example = example_of(read_archive(file), hops=HOPS)
     order = np.random.default_rng(0).permutation(len(example.logs))

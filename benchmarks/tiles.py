@@ -50,7 +50,7 @@ from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import configured, products, supply
-from tensolog.profiles.learning.metrics import (
+from tensolog.profiles.learning.scores.metrics import (
     kendall_tau,
     noise_ceiling,
     ordered_pair_accuracy,

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from tensolog.profiles.learning.chooser import choose
-from tensolog.profiles.learning.metrics import kendall_tau, ordered_pair_accuracy
+from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
 
 from .environment import RESULTS
 from .rows import rows_file, write_rows

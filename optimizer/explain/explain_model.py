@@ -39,7 +39,7 @@ from .node_story import NodeStory, Question, about, answer
 from .partial_match import nearest
 
 if TYPE_CHECKING:
-    from ...profiles.learning.archive import CostGraph
+    from ...profiles.learning.samples.archive import CostGraph
     from ..driver import Source
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ...catalog import Catalog
 from ...profiles.kernels.costs import CostModel
-from ...profiles.learning.archive import CostGraph
 from ...profiles.learning.kernel_costs import KernelPredictor
-from ...profiles.learning.kernel_graphs import graph_of_kernel
 from ...profiles.learning.predictor import CostPredictor, Neighbour, Prediction
+from ...profiles.learning.samples.archive import CostGraph
+from ...profiles.learning.samples.kernel_graphs import graph_of_kernel
 from ...profiles.machine import load_device
 from .explain_model import kernels_of_model
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.roofline import bound_ns
-from ...profiles.learning.archive import CostGraph
-from ...profiles.learning.features import NAMES, operator_name, quantities
-from ...profiles.learning.kernel_graphs import opcode
+from ...profiles.learning.samples.archive import CostGraph
+from ...profiles.learning.samples.features import NAMES, operator_name, quantities
+from ...profiles.learning.samples.kernel_graphs import opcode
 from ...profiles.machine import Device
 from ...profiles.sessions.denormals import flushed_denormals
 from ...profiles.sessions.execution import LEFT_OUT, Execution

@@ -1,21 +1,17 @@
-"""What measurements teach: graphs with timed configurations, and what is predicted of them.
+"""What measurements teach: costs of kernels, and which configuration of a graph is fast.
 
-In: measurements of the catalog, files of TpuGraphs, times of other devices. Out: rows of the
-catalog, predictions and how good they are, configurations to use. Begin with `archive.py` for data,
-`kernel_costs.py` for what the product predicts, `baselines.py` for how well that may be done,
-`network.py` for the graph network, `chooser.py` for configurations. Modules marked with * need
-torch, `kernel_trees.py` scikit-learn to train.
+In: measurements of the catalog, files of TpuGraphs, times of other devices. Out: predictions, how
+good they are, and configurations to use. Begin with `kernel_costs.py` for what the product predicts
+and `chooser.py` for configurations; where data comes from says `samples/`.
 
-| module | holds |
+| module or folder | holds |
 |---|---|
-| `archive.py`, `cost_graphs.py` | TpuGraphs' files, and the same as rows |
-| `features.py`, `kernel_graphs.py`, `kernel_samples.py` | kernels as numbers and as graphs |
-| `kernel_rows.py`, `kernel_trees.py`, `kernel_costs.py` | trees over the bound, trained and used |
+| `samples/` | kernels and graphs with their times, as rows, as files, as numbers |
+| `training/` | trees and graph networks, trained on them |
+| `scores/` | how well they rank and foretell times |
+| `kernel_costs.py` | times of kernels that nobody measured here, by the trees that ship |
 | `adaptation.py` | what measurements on a machine change in predictions |
-| `baselines.py`, `graph_scores.py` | how well kernels and configurations are told |
-| `examples.py` | graphs as a network reads them |
-| `network.py`*, `segments.py`*, `training.py`*, `training_options.py`, `ensemble.py` | training |
-| `exported.py`, `predictor.py` | the network as an ONNX model, and what ONNX Runtime makes of it |
+| `exported.py`, `predictor.py` | a network as an ONNX model, and its predictions |
 | `chooser.py` | configurations chosen on a new device |
-| `metrics.py`, `errors.py` | how well predictions rank and foretell; why nothing is learned |
+| `errors.py` | why nothing can be learned |
 """

@@ -20,12 +20,12 @@ from ..kernel import Kernel
 from ..kernels.costs import Cost
 from ..machine import Device, processor_class
 from .adaptation import Adaptation, Spread
-from .archive import CostGraph
 from .exported import METADATA
-from .kernel_graphs import LEVEL_NAMES, graph_of_kernel
-from .kernel_rows import COLUMNS, TELLING, KernelRows, kernel_rows
-from .kernel_trees import FORMAT, KIND, table
 from .predictor import CostPredictor, Neighbour, Prediction, PredictorError
+from .samples.archive import CostGraph
+from .samples.kernel_graphs import LEVEL_NAMES, graph_of_kernel
+from .samples.kernel_rows import COLUMNS, TELLING, KernelRows, kernel_rows
+from .training.kernel_trees import FORMAT, KIND, table
 
 Array = np.ndarray[Any, Any]
 

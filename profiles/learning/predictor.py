@@ -19,9 +19,9 @@ import numpy as np
 import onnxruntime
 
 from ...catalog.errors import TensologError
-from .archive import CostGraph
-from .examples import Array, Example, batch_of, example_of, segments_of
 from .exported import FORMAT, METADATA
+from .samples.archive import CostGraph
+from .samples.examples import Array, Example, batch_of, example_of, segments_of
 
 # Of the times of architectures left out, the share that an interval is made to hold.
 COVERAGE = 0.9

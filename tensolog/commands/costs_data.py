@@ -31,7 +31,7 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool, quiet: bo
                     USING (graph_hash) GROUP BY ALL"
     """
     from ..catalog import Catalog
-    from ..profiles.learning.cost_graphs import import_archives
+    from ..profiles.learning.samples.cost_graphs import import_archives
     from ..progress import Progress
 
     with Progress(quiet=quiet) as progress, Catalog(catalog_path) as catalog:
@@ -63,7 +63,7 @@ def export_data(folder: Path, catalog_path: str | None, as_json: bool, quiet: bo
     Example:
       tensolog costs export data/
     """
-    from ..profiles.learning.cost_graphs import export_archives, load_cost_graphs
+    from ..profiles.learning.samples.cost_graphs import export_archives, load_cost_graphs
     from ..progress import Progress
 
     with (

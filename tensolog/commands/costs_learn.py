@@ -14,7 +14,7 @@ from . import options as shared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..profiles.learning.archive import CostGraph
+    from ..profiles.learning.samples.archive import CostGraph
 
 _models = click.argument("models", metavar="IN.onnx…", nargs=-1, required=True, type=shared.FILE)
 
@@ -73,8 +73,8 @@ def collect(
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
         from ..optimizer.explain.explain_model import kernels_of_model, layouts_of_model
-        from ..profiles.learning.cost_graphs import store_cost_graph
-        from ..profiles.learning.kernel_samples import measured_graphs
+        from ..profiles.learning.samples.cost_graphs import store_cost_graph
+        from ..profiles.learning.samples.kernel_samples import measured_graphs
 
         end = time.monotonic() + (budget / 2 if layouts else budget)
         graphs: list[CostGraph] = []
@@ -159,14 +159,14 @@ def score(
     from dataclasses import asdict
 
     from ..optimizer.explain.explain_model import kernels_of_model
-    from ..profiles.learning.baselines import score_baselines
-    from ..profiles.learning.kernel_samples import measured_samples
+    from ..profiles.learning.samples.kernel_samples import measured_samples
+    from ..profiles.learning.scores.baselines import score_baselines
     from ..profiles.machine import cores, load_device
     from ..progress import Progress
 
     if not models:
-        from ..profiles.learning.cost_graphs import load_cost_graphs
-        from ..profiles.learning.graph_scores import score_graphs
+        from ..profiles.learning.samples.cost_graphs import load_cost_graphs
+        from ..profiles.learning.scores.graph_scores import score_graphs
 
         with Progress(quiet=quiet) as progress, shared.open_to_read(catalog_path) as catalog:
             ranked = score_graphs(

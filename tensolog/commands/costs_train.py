@@ -98,12 +98,12 @@ def train(
     """
     from ..catalog.files import replacing
     from ..optimizer.explain.explain_model import kernels_of_model
-    from ..profiles.learning.cost_graphs import load_cost_graphs
-    from ..profiles.learning.ensemble import train_on_graphs, train_on_kernels
-    from ..profiles.learning.examples import architecture_of
     from ..profiles.learning.kernel_costs import load_predictor
-    from ..profiles.learning.kernel_samples import measured_samples
-    from ..profiles.learning.training_options import Training
+    from ..profiles.learning.samples.cost_graphs import load_cost_graphs
+    from ..profiles.learning.samples.examples import architecture_of
+    from ..profiles.learning.samples.kernel_samples import measured_samples
+    from ..profiles.learning.training.ensemble import train_on_graphs, train_on_kernels
+    from ..profiles.learning.training.training_options import Training
     from ..profiles.machine import cores, load_device
     from ..progress import Progress
 
@@ -169,9 +169,9 @@ def _trained_trees(
     progress: Callable[[int, int], None],
 ) -> ModelProto:
     """Train trees on the kernels of models, or of all graphs that the catalog holds."""
-    from ..profiles.learning.cost_graphs import load_cost_graphs
-    from ..profiles.learning.kernel_rows import kernel_rows
-    from ..profiles.learning.kernel_trees import train_trees
+    from ..profiles.learning.samples.cost_graphs import load_cost_graphs
+    from ..profiles.learning.samples.kernel_rows import kernel_rows
+    from ..profiles.learning.training.kernel_trees import train_trees
 
     described = (kernel_rows(graph) for graph in load_cost_graphs(catalog))
     wanted = {path.stem for path in models}

@@ -10,10 +10,10 @@ import onnx
 import pytest
 from tensolog.profiles.learning.exported import cost_model
 from tensolog.profiles.learning.kernel_costs import shipped_model
-from tensolog.profiles.learning.kernel_graphs import FEATURES, PRIOR_FEATURE
+from tensolog.profiles.learning.samples.kernel_graphs import FEATURES, PRIOR_FEATURE
 
 from ..optimizer.layouts.networks import has_blocks, network
-from ..profiles.learning.test_archive import assert_equal, layout, saved
+from ..profiles.learning.samples.test_archive import assert_equal, layout, saved
 from ..profiles.learning.test_predictor import described, parameters
 from .commandline import leftovers, model_proto
 

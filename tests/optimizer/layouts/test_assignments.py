@@ -17,7 +17,7 @@ from tensolog.optimizer.layouts.timed_assignments import (
     sums,
     time_assignments,
 )
-from tensolog.profiles.learning.cost_graphs import load_cost_graphs, store_cost_graph
+from tensolog.profiles.learning.samples.cost_graphs import load_cost_graphs, store_cost_graph
 from tensolog.profiles.machine import load_device
 
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of

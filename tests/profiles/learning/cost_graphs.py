@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from tensolog.profiles.learning.archive import CostGraph
-from tensolog.profiles.learning.cost_graphs import read_archives
+from tensolog.profiles.learning.samples.archive import CostGraph
+from tensolog.profiles.learning.samples.cost_graphs import read_archives
 
 DATA = Path(__file__).resolve().parents[3] / "benchmarks/data"
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from tensolog.profiles.learning.kernel_graphs import FEATURES, prior_feature_of
-from tensolog.profiles.learning.metrics import mean_error, ordered_pair_accuracy
 from tensolog.profiles.learning.predictor import CostPredictor
+from tensolog.profiles.learning.samples.kernel_graphs import FEATURES, prior_feature_of
+from tensolog.profiles.learning.scores.metrics import mean_error, ordered_pair_accuracy
 
 from .cost_graphs import DATA, frozen_graphs
 

@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 from tensolog.profiles.kernel import Kernel, TensorSpec
 from tensolog.profiles.kernels.costs import Cost
-from tensolog.profiles.learning import kernel_costs, kernel_trees
+from tensolog.profiles.learning import kernel_costs
 from tensolog.profiles.learning.errors import LearningError
 from tensolog.profiles.learning.kernel_costs import (
     Forecast,
@@ -14,8 +14,9 @@ from tensolog.profiles.learning.kernel_costs import (
     shipped_forecast,
     shipped_model,
 )
-from tensolog.profiles.learning.kernel_rows import COLUMNS, kernel_rows
 from tensolog.profiles.learning.predictor import CostPredictor, PredictorError
+from tensolog.profiles.learning.samples.kernel_rows import COLUMNS, kernel_rows
+from tensolog.profiles.learning.training import kernel_trees
 from tensolog.profiles.machine import Device
 
 from .cost_graphs import DATA, frozen_graphs, tile_graph

@@ -8,9 +8,9 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.profiles.learning.examples import example_of
 from tensolog.profiles.learning.exported import cost_model
 from tensolog.profiles.learning.predictor import CostPredictor, PredictorError, conformal_factor
+from tensolog.profiles.learning.samples.examples import example_of
 
 from .cost_graphs import layout_graph, tile_graph
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from .examples import Array, Example, segments_of
+from ..samples.examples import Array, Example, segments_of
 from .network import (
     Parameters,
     Shape,

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from tensolog.profiles.learning.archive import CostGraph
-from tensolog.profiles.learning.ensemble import without
 from tensolog.profiles.learning.errors import LearningError
-from tensolog.profiles.learning.examples import example_of
-from tensolog.profiles.learning.graph_scores import score_graphs
-from tensolog.profiles.learning.training_options import Training
+from tensolog.profiles.learning.samples.archive import CostGraph
+from tensolog.profiles.learning.samples.examples import example_of
+from tensolog.profiles.learning.scores.graph_scores import score_graphs
+from tensolog.profiles.learning.training.ensemble import without
+from tensolog.profiles.learning.training.training_options import Training
 
-from .cost_graphs import layout_graph, tile_graph
+from ..cost_graphs import layout_graph, tile_graph
 
 pytest.importorskip("sklearn", reason="learning needs scikit-learn")
 BRIEFLY = Training(steps=20)  # where torch is, a graph network is among the models

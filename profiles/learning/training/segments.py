@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .examples import Array, Example, batch_of
+from ..samples.examples import Array, Example, batch_of
 from .network import Parameters, Tensor, encode
 
 

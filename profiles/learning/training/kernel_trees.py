@@ -16,11 +16,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from .adaptation import fit_spread
-from .errors import LearningError
-from .exported import METADATA
-from .kernel_rows import COLUMNS, TELLING, KernelRows
-from .predictor import COVERAGE, conformal_factor
+from ..adaptation import fit_spread
+from ..errors import LearningError
+from ..exported import METADATA
+from ..predictor import COVERAGE, conformal_factor
+from ..samples.kernel_rows import COLUMNS, TELLING, KernelRows
 from .training_options import Progress
 
 Array = np.ndarray[Any, Any]

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...catalog import Catalog
-from ..kernel import Kernel
-from ..machine import Device, load_device
-from ..sessions.session import RUNTIME, runtime_version
+from ....catalog import Catalog
+from ...kernel import Kernel
+from ...machine import Device, load_device
+from ...sessions.session import RUNTIME, runtime_version
 from .archive import CostGraph
 from .examples import Example, example_of
 from .kernel_graphs import PRIOR_FEATURE, Configuration, graph_of_kernel

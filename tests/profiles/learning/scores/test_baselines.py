@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from tensolog.profiles.kernel import Kernel, TensorSpec
-from tensolog.profiles.learning.baselines import score_baselines
 from tensolog.profiles.learning.errors import LearningError
-from tensolog.profiles.learning.features import NAMES, features
-from tensolog.profiles.learning.kernel_samples import Sample, measured_samples
-from tensolog.profiles.learning.training_options import Training
+from tensolog.profiles.learning.samples.features import NAMES, features
+from tensolog.profiles.learning.samples.kernel_samples import Sample, measured_samples
+from tensolog.profiles.learning.scores.baselines import score_baselines
+from tensolog.profiles.learning.training.training_options import Training
 from tensolog.profiles.machine import Device
 
 from tensolog import Catalog

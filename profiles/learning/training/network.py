@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .examples import Batch, Example
-from .exported import MOST_DEVIATIONS
+from ..exported import MOST_DEVIATIONS
+from ..samples.examples import Batch, Example
 
 Array = np.ndarray[Any, Any]
 # torch.Tensor, whose types a machine without torch does not know.

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .archive import CostGraph
+from ..errors import LearningError
+from ..predictor import CostPredictor, graph_signature
+from ..samples.archive import CostGraph
+from ..samples.examples import Array, Example, example_of
+from ..samples.kernel_graphs import prior_feature_of
+from ..training.ensemble import subset, train_ensemble, widths_of, without
+from ..training.training_options import Progress, Training
 from .baselines import regressions
-from .ensemble import subset, train_ensemble, widths_of, without
-from .errors import LearningError
-from .examples import Array, Example, example_of
-from .kernel_graphs import prior_feature_of
 from .metrics import kendall_tau, mean_error, ordered_pair_accuracy, top_k_error
-from .predictor import CostPredictor, graph_signature
-from .training_options import Progress, Training
 
 # Of a graph's configurations, so many at most teach the models that see graphs as rows.
 _MOST_ROWS = 200

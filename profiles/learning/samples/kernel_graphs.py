@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..kernel import Kernel, TensorSpec, numpy_dtype
-from ..kernels.kernel_model import output_shapes
-from ..machine import Device
-from ..sessions.session import LEVELS
+from ...kernel import Kernel, TensorSpec, numpy_dtype
+from ...kernels.kernel_model import output_shapes
+from ...machine import Device
+from ...sessions.session import LEVELS
 from .archive import CostGraph
 from .features import NAMES, extents, operator_name, quantities
 

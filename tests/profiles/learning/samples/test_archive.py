@@ -10,8 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
-from tensolog.profiles.learning.archive import ArchiveError, CostGraph, read_archive, write_archive
-from tensolog.profiles.learning.cost_graphs import (
+from tensolog.profiles.learning.samples.archive import (
+    ArchiveError,
+    CostGraph,
+    read_archive,
+    write_archive,
+)
+from tensolog.profiles.learning.samples.cost_graphs import (
     export_archives,
     import_archives,
     load_cost_graphs,
@@ -21,7 +26,7 @@ from tensolog.profiles.learning.cost_graphs import (
 from tensolog import Catalog
 from tests.campaigns import examples
 
-PUBLISHED = Path(__file__).resolve().parents[4] / "shared/data/tpugraphs/alexnet_layout.npz"
+PUBLISHED = Path(__file__).resolve().parents[5] / "shared/data/tpugraphs/alexnet_layout.npz"
 
 
 def layout(**changes):

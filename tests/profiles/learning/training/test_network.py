@@ -5,25 +5,28 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from tensolog.profiles.learning.examples import batch_of, example_of, segments_of
-from tensolog.profiles.learning.metrics import ordered_pair_accuracy
+from tensolog.profiles.learning.samples.examples import batch_of, example_of, segments_of
+from tensolog.profiles.learning.scores.metrics import ordered_pair_accuracy
 
-from .cost_graphs import layout_graph, tile_graph
+from ..cost_graphs import layout_graph, tile_graph
 
 torch = pytest.importorskip("torch", reason="training needs torch")
 
-from tensolog.profiles.learning import network  # noqa: E402
-from tensolog.profiles.learning.ensemble import train_ensemble  # noqa: E402
 from tensolog.profiles.learning.exported import cost_model  # noqa: E402
 from tensolog.profiles.learning.predictor import CostPredictor  # noqa: E402
-from tensolog.profiles.learning.segments import (  # noqa: E402
+from tensolog.profiles.learning.training.ensemble import train_ensemble  # noqa: E402
+from tensolog.profiles.learning.training.segments import (  # noqa: E402
     Selection,
     Table,
     fresh_weight,
     graph_sums,
 )
-from tensolog.profiles.learning.training import fit, loss_of  # noqa: E402
-from tensolog.profiles.learning.training_options import Training  # noqa: E402
+from tensolog.profiles.learning.training.training_loop import (  # noqa: E402
+    fit,
+    loss_of,
+    network,
+)
+from tensolog.profiles.learning.training.training_options import Training  # noqa: E402
 
 
 def setup(graph, dtype=torch.float64, seed=0):

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.profiles.learning.metrics import (
+from tensolog.profiles.learning.scores.metrics import (
     kendall_tau,
     mean_error,
     noise_ceiling,

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ..machine import Device
-from .archive import CostGraph
-from .errors import LearningError
-from .examples import Array, Example, example_of
-from .exported import cost_model
-from .kernel_graphs import PRIOR_FEATURE, prior_feature_of
-from .kernel_samples import Sample, examples_of
-from .predictor import COVERAGE, CostPredictor, conformal_factor, graph_signature, summary
+from ...machine import Device
+from ..errors import LearningError
+from ..exported import cost_model
+from ..predictor import COVERAGE, CostPredictor, conformal_factor, graph_signature, summary
+from ..samples.archive import CostGraph
+from ..samples.examples import Array, Example, example_of
+from ..samples.kernel_graphs import PRIOR_FEATURE, prior_feature_of
+from ..samples.kernel_samples import Sample, examples_of
 from .training_options import Progress, Training
 
 MEMBERS = 4
@@ -47,7 +47,7 @@ def train_ensemble(
     try:
         # torch takes a second to import, and comes with an extra only.
         from .network import Shape
-        from .training import fit
+        from .training_loop import fit
     except ImportError as error:
         raise LearningError(
             "training a graph network needs torch: pip install 'tensolog[learn]'"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.profiles.learning.examples import (
+from tensolog.profiles.learning.samples.examples import (
     architecture_of,
     batch_of,
     example_of,
@@ -12,7 +12,7 @@ from tensolog.profiles.learning.examples import (
     segments_of,
 )
 
-from .cost_graphs import layout_graph, tile_graph
+from ..cost_graphs import layout_graph, tile_graph
 
 
 def test_numbers_of_any_size_keep_sign_and_order():

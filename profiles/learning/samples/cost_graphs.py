@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ...catalog import Catalog
-from ...catalog.files import replacing
-from ..machine import available_memory_bytes
+from ....catalog import Catalog
+from ....catalog.files import replacing
+from ...machine import available_memory_bytes
 from .archive import ArchiveError, Array, CostGraph, read_archive, write_archive
 
 Outcome = Literal["added", "replaced", "known"]

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.roofline import bound_ns
-from ..machine import Device
-from .ensemble import train_ensemble
-from .errors import LearningError
-from .features import features, operator_name
-from .kernel_graphs import PRIOR_FEATURE
-from .kernel_samples import Sample, examples_of
+from ...kernels.roofline import bound_ns
+from ...machine import Device
+from ..errors import LearningError
+from ..predictor import CostPredictor
+from ..samples.features import features, operator_name
+from ..samples.kernel_graphs import PRIOR_FEATURE
+from ..samples.kernel_samples import Sample, examples_of
+from ..training.ensemble import train_ensemble
+from ..training.training_options import Progress, Training
 from .metrics import kendall_tau, mean_error, noise_ceiling, ordered_pair_accuracy
-from .predictor import CostPredictor
-from .training_options import Progress, Training
 
 Array = np.ndarray[Any, Any]
 Regression = Callable[[Array, Array, Array], Array]

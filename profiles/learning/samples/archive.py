@@ -18,8 +18,8 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from ...catalog.errors import TensologError
-from ..machine import available_memory_bytes
+from ....catalog.errors import TensologError
+from ...machine import available_memory_bytes
 
 Array = np.ndarray[Any, Any]
 Collection = Literal["layout", "tile"]
