@@ -37,10 +37,10 @@ class Planner:
     def simplify(self, name, rules=None):
         return self._plan("simplify", rules)
 
-    def force(self, name, start, rules):
+    def apply_everywhere(self, name, start, rules):
         return self._plan("force", rules)
 
-    def explore(self, name, start, sizes, rules):
+    def apply_gains(self, name, start, sizes, rules):
         return self._plan("explore", rules)
 
 
@@ -97,10 +97,10 @@ class Raced(Planner):
     def simplify(self, name, rules=None):
         return Plan(name, None)
 
-    def force(self, name, start, rules):
+    def apply_everywhere(self, name, start, rules):
         return Plan(name, None)
 
-    def matching(self, plan, rules):
+    def rules_that_match(self, plan, rules):
         return rules
 
 
