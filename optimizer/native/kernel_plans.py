@@ -2,9 +2,11 @@
 
 Other rewrites take operators apart, or name the runtime's own, for the sake of the kernels that the
 runtime has; so kernels go into the plan with the fewest of them, and what proved good there into
-one other plan as well, where rules and kernels together promise more. Convolutions have kernels in
-blocks alone: for these the layout is part of the plan, whether it is the runtime's own or not. That
-plan has all other kernels too; where convolutions gain more than these, no other plan needs any.
+one other plan as well, where rules and kernels together promise more. Where rules alone save much
+of what kernels leave, kernels are chosen anew there: what is multiplied before it is gathered, say,
+has other neighbours then. Convolutions have kernels in blocks alone: for these the layout is part
+of the plan, whether it is the runtime's own or not. That plan has all other kernels too; where
+convolutions gain more than these, no other plan needs any.
 
 The first plan gets kernels before anything is searched: they win most often, and a search may take
 all the time that there is.
@@ -38,6 +40,8 @@ from .region_kind_race import Alone
 ALONE_SHARE, SCREENING_SHARE = 0.3, 0.5
 # Another plan has to promise to take less than this of the time, for kernels to be carried to it.
 LEAST_PROMISE = 0.98
+# What rules save elsewhere, of what is left with kernels, for kernels to be chosen there anew.
+LEAST_SAVED = 0.15
 # Kernels are chosen anew for another plan where there are so many times the seconds that it took.
 ANEW = 2.0
 # How often a plan that rounds too much is made anew with smaller tiles.
@@ -115,6 +119,12 @@ class KernelPlans:
             fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
             for made in fusing.plans(_until(end) * SCREENING_SHARE):
                 yield from _verified(fusing, made)
+        leaner = fusing.leaner(outside, LEAST_SAVED)
+        if fusing is first and leaner is not None and _until(end) > self._first_s:
+            fusing = self._fused(leaner, _until(end), f" on {leaner.name}")
+            for made in fusing.plans(_until(end) * SCREENING_SHARE):
+                yield from _verified(fusing, made)
+            return
         further = fusing.carried(outside if fused_plans else sound, LEAST_PROMISE)
         if further is not None:
             yield from _verified(fusing, further)

@@ -214,6 +214,19 @@ class Fusing:
                 best, least_ns = other, expected_ns
         return None if best is None else best._plan(f"kernels on {best.base.name}", best.kinds)
 
+    def leaner(self, plans: Sequence[Plan], least: float) -> Plan | None:
+        """Return the plan that takes least without kernels, if it saves much beside this one.
+
+        That is at least a share of what is left here with kernels: what rules leave out, no kernel
+        does, and what is beside it then may be others' matter.
+        """
+        promise_ns, own_ns = self._expected_ns(self.base, self.chosen), self.base.predicted_ns
+        known = [(plan.predicted_ns, plan) for plan in plans if plan.predicted_ns is not None]
+        if promise_ns is None or own_ns is None or not known:
+            return None
+        least_ns, best = min(known, key=lambda pair: pair[0])
+        return best if own_ns - least_ns > least * max(0.0, promise_ns) else None
+
     def _expected_ns(self, plan: Plan, kinds: Sequence[Kind]) -> float | None:
         if plan.predicted_ns is None:
             return None
