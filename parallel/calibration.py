@@ -44,7 +44,7 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
     the model has beside it. Raises ModelError where the runtime refuses the model.
     """
     operators = problem.workload.operators
-    kernels_s = [problem.times.operator(one.kernel, 0) for one in operators]
+    kernels_s = [problem.times.operator(operator.kernel, 0) for operator in operators]
     pieces = staged([whole_on(0)] * len(operators), kernels_s, [(n,) for n in range(_PIECES)])
     threads = [device.cores for device in problem.cluster.devices]
     places = here_each(threads)
@@ -64,14 +64,14 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
 
         whole = [opened(model, device, feeds) for device in range(len(threads))]
         stages = [] if parted is None else parted.partition.stages
-        apart = [
+        separate = [
             opened(folder / stage.model, 0, arrays)
             for stage, arrays in zip(stages, given, strict=True)
         ]
-        alone_s, beside_s, pieces_s = _times(whole, apart)
+        alone_s, beside_s, pieces_s = _times(whole, separate)
     copies = _beyond(measure_weights(threads[0]), len(threads) * _weight_bytes(problem))
     total_s = sum(kernels_s)
-    bytes_ = sum(one.kernel.constant_bytes for one in operators)
+    bytes_ = sum(operator.kernel.constant_bytes for operator in operators)
     contention = max(0.0, beside_s - alone_s) / bytes_ if bytes_ else 0.0
     factor = alone_s / total_s if total_s > 0 else 1.0
     if parted is None or min(pieces_s, default=0.0) <= 0 or total_s <= 0:
@@ -84,16 +84,18 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
     for config, seconds in zip(pieces, kernels_s, strict=True):
         kernels_by_piece[config.devices[0]] += seconds
     shares = [
-        (own / sum(by_piece)) / (kernels / total_s) if kernels > 0 and own > 0 else 1.0
-        for own, kernels in zip(by_piece, kernels_by_piece, strict=True)
+        (piece_s / sum(by_piece)) / (kernels / total_s) if kernels > 0 and piece_s > 0 else 1.0
+        for piece_s, kernels in zip(by_piece, kernels_by_piece, strict=True)
     ]
-    return Calibration(factor, tuple(shares[one.devices[0]] for one in pieces), contention, copies)
+    return Calibration(
+        factor, tuple(shares[piece.devices[0]] for piece in pieces), contention, copies
+    )
 
 
 def _weight_bytes(problem: Problem) -> int:
     """Return the bytes of all weights, each counted once."""
     values = problem.workload.values
-    return sum(one.size_bytes for v, one in values.items() if v not in problem.sent)
+    return sum(value.size_bytes for v, value in values.items() if v not in problem.sent)
 
 
 def _beyond(
@@ -105,7 +107,7 @@ def _beyond(
     """
     sizes, seconds = zip(*weights, strict=True)
     usual_s = float(np.interp(usual_bytes, sizes, seconds))
-    return tuple((size, max(0.0, one - usual_s)) for size, one in weights)
+    return tuple((size, max(0.0, weight - usual_s)) for size, weight in weights)
 
 
 def _parted(problem: Problem, pieces: Sequence[object]) -> Parted | None:
@@ -137,10 +139,10 @@ def _passed(
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = open_deployed(folder / stage.model, options)
-        own = {partition.tensors[number].name: arrays[number] for number in stage.reads}
+        reads = {partition.tensors[number].name: arrays[number] for number in stage.reads}
         names = [partition.tensors[number].name for number in stage.gives]
-        arrays |= dict(zip(stage.gives, session.run(names, own), strict=True))
-        given.append(own)
+        arrays |= dict(zip(stage.gives, session.run(names, reads), strict=True))
+        given.append(reads)
     return given
 
 
@@ -150,9 +152,11 @@ def _times(
     """Return the least of the median seconds of the model alone, on all devices, and of pieces."""
 
     def run(instances: Sequence[Instance]) -> float:
-        for one in instances:
-            one.start_timing("", _SECONDS, _RUNS)
-        return float(np.mean([np.median(one.timed(_LIMIT_S)) for one in instances])) * 1e-9
+        for instance in instances:
+            instance.start_timing("", _SECONDS, _RUNS)
+        return (
+            float(np.mean([np.median(instance.timed(_LIMIT_S)) for instance in instances])) * 1e-9
+        )
 
     rounds = [
         [run(whole[:1]), run(whole), *(run([piece]) for piece in pieces)] for _ in range(_ROUNDS)

@@ -76,10 +76,10 @@ def read_galvatron(path: str | Path, device: Device) -> Cluster:
     far apart, which leave their node by one card. Latencies are not in the file: 0. Raises
     ClusterError.
     """
-    found = re.search(r"(\d+)nodes_(\d+)gpus_per_node", Path(path).name)
-    if found is None:
+    match = re.search(r"(\d+)nodes_(\d+)gpus_per_node", Path(path).name)
+    if match is None:
         raise ClusterError(f"{path}: its name doesn't say how many nodes and GPUs it is about")
-    nodes, gpus = map(int, found.groups())
+    nodes, gpus = map(int, match.groups())
     facts = _galvatron_facts(path)
     near = _bandwidth(facts, "allreduce_size_2_consec_1", path)
     far = _bandwidth(facts, "allreduce_size_2_consec_0", path) if nodes > 1 else near
@@ -99,8 +99,8 @@ def read_galvatron(path: str | Path, device: Device) -> Cluster:
 def _flexflow_facts(path: str | Path) -> dict[str, str]:
     facts = {}
     for line in _text(path).splitlines():
-        if found := _LINE.fullmatch(line.partition("#")[0].strip()):
-            facts[found[1]] = found[2].strip()
+        if match := _LINE.fullmatch(line.partition("#")[0].strip()):
+            facts[match[1]] = match[2].strip()
     return facts
 
 

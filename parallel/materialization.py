@@ -167,9 +167,9 @@ class _Writer:
 
     # ---- values
     def value(self, value: int, box: Box, suffix: str) -> int:
-        own = self.problem.workload.values[value]
+        value_ = self.problem.workload.values[value]
         shape = tuple(high - low for low, high in box)
-        return self.graph.new_value(f"{own.name}/{suffix}", TensorType(own.dtype, shape))
+        return self.graph.new_value(f"{value_.name}/{suffix}", TensorType(value_.dtype, shape))
 
     def box(self, value: int, box: Box) -> int:
         """Return the value of the new graph that is a box of a value of the old one."""
@@ -182,12 +182,12 @@ class _Writer:
         return self.made[value, box]
 
     def joined(self, value: int, box: Box) -> int:
-        found = []
+        pieces = []
         for cell, name in self.cells[value]:
             shared = meet(cell, box) if box else box
             if shared is not None:
-                found.append((shared, self.sliced(name, cell, shared)))
-        return self.assembled(value, box, found)
+                pieces.append((shared, self.sliced(name, cell, shared)))
+        return self.assembled(value, box, pieces)
 
     def assembled(self, value: int, box: Box, pieces: Sequence[tuple[Box, int]]) -> int:
         """Join pieces that fill a box, slab by slab."""
@@ -202,7 +202,7 @@ class _Writer:
                 continue
             slabs = []
             for low, high in itertools.pairwise(edges):
-                inside = [one for one in pieces if low <= one[0][axis][0] < high]
+                inside = [piece for piece in pieces if low <= piece[0][axis][0] < high]
                 slab = (*box[:axis], (low, high), *box[axis + 1 :])
                 slabs.append(self.assembled(value, slab, inside))
             result = self.value(value, box, "joined")
@@ -251,11 +251,11 @@ class _Writer:
 
 
 def _attributes(original: Node, whole: Kernel, part: Kernel) -> dict[str, onnx.AttributeProto]:
-    found = dict(original.attributes)
+    attributes = dict(original.attributes)
     for name in _ADJUSTED:
         value = part.attribute(name)
         if value is None:  # the default: no pads, one group
-            found.pop(name, None)
+            attributes.pop(name, None)
         elif value != whole.attribute(name):
-            found[name] = helper.make_attribute(name, value)
-    return found
+            attributes[name] = helper.make_attribute(name, value)
+    return attributes

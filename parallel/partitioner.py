@@ -92,7 +92,7 @@ class _Parter:
         pieces = {value: self._pieces(value, divided.cells) for value in self.graph.graph_outputs}
         copies = self._copies(pieces)
         self.used = sorted({device for _, device in copies}) or [0]
-        outputs = {value for found in pieces.values() for _, value, _ in found}
+        outputs = {value for pieces_ in pieces.values() for _, value, _ in pieces_}
         stages = self._stages(copies, outputs)
         return self._written(copies, stages, pieces)
 
@@ -119,16 +119,16 @@ class _Parter:
 
     def _fixed(self, cells: Mapping[int, list[tuple[Box, int]]]) -> set[int]:
         """Return the nodes that compute of constants alone: the runtime does so as it opens."""
-        graph, found = self.graph, set[int]()
+        graph, fixed = self.graph, set[int]()
         outputs = set(graph.graph_outputs)
         outputs |= {cell for value in graph.graph_outputs for _, cell in cells.get(value, ())}
         for number in self.order:
             node = graph.nodes[number]
             reads = list(node.reads)
-            known = all(v in graph.constants or graph.producer.get(v) in found for v in reads)
+            known = all(v in graph.constants or graph.producer.get(v) in fixed for v in reads)
             if reads and known and not outputs & set(node.outputs) and is_pure(graph, node):
-                found.add(number)
-        return found
+                fixed.add(number)
+        return fixed
 
     def _is_known(self, value: int) -> bool:
         return value in self.graph.constants or self.graph.producer.get(value) in self.fixed
@@ -164,7 +164,7 @@ class _Parter:
 
     def _copies(self, pieces: Mapping[int, list[tuple[Box, int, int]]]) -> list[Copy]:
         """Return what is computed where, in an order in which it could be."""
-        todo = [(value, home) for found in pieces.values() for _, value, home in found]
+        todo = [(value, home) for pieces_ in pieces.values() for _, value, home in pieces_]
         seen: set[Copy] = set()
         while todo:
             value, device = todo.pop()
@@ -239,8 +239,8 @@ class _Parter:
                     if source != stage:
                         passed[value, other[1]] = reads[stage][value, other[1]] = None
                         after[stage][source] = None
-        for found in pieces.values():
-            passed |= {(value, home): None for _, value, home in found}
+        for pieces_ in pieces.values():
+            passed |= {(value, home): None for _, value, home in pieces_}
         tensors, slot_bytes = self._laid_out(list(passed))
         numbers = {key: number for number, key in enumerate(passed)}
         stages, models = [], {}
@@ -269,9 +269,9 @@ class _Parter:
         devices = [self.problem.cluster.devices[number] for number in self.used]
         partition = Partition(
             self.name,
-            tuple(one.name for one in devices),
-            tuple(one.cores for one in devices),
-            tuple(one.memory_bytes for one in devices),
+            tuple(device.name for device in devices),
+            tuple(device.cores for device in devices),
+            tuple(device.memory_bytes for device in devices),
             tuple(stages),
             tensors,
             tuple(numbers[value, CALLER] for value in graph.graph_inputs),
@@ -282,10 +282,10 @@ class _Parter:
                     self._shape(value),
                     tuple(
                         Piece(numbers[cell, home], tuple(low for low, _ in box))
-                        for box, cell, home in found
+                        for box, cell, home in pieces_
                     ),
                 )
-                for value, found in pieces.items()
+                for value, pieces_ in pieces.items()
             ),
             slot_bytes,
         )

@@ -29,7 +29,7 @@ def store_plan(catalog: Catalog, plan: ParallelPlan, model: str) -> str:
     ]
     described = [
         model, plan.goal, problem.cluster.hash,
-        [(n, p, one.name, config.devices) for n, p, one, config in operators],
+        [(n, p, operator.name, config.devices) for n, p, operator, config in operators],
         [(n, p, place, cut.kind, cut.axes, parts) for n, p, place, cut, parts, _ in cuts],
     ]  # fmt: skip
     key = hashlib.sha256(repr(described).encode()).hexdigest()

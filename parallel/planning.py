@@ -80,7 +80,9 @@ class ParallelPlan:
     @property
     def requests_per_s(self) -> float:
         """Requests a second of all instances, each at the pace of its busiest device or link."""
-        return sum(1 / one.bottleneck_s for one in self.instances if one.bottleneck_s > 0)
+        return sum(
+            1 / instance.bottleneck_s for instance in self.instances if instance.bottleneck_s > 0
+        )
 
     def simulate(self, instance: int = 0) -> Simulation:
         """Return the simulation of an instance, with the times of all its tasks."""
@@ -101,7 +103,7 @@ class ParallelPlan:
             if len(self.instances) > 1:
                 lines.append(f"instance {number + 1}:")
             pairs = zip(operators, instance.plan, strict=True)
-            for config, group in itertools.groupby(pairs, key=lambda one: _said(one[1], devices)):
+            for config, group in itertools.groupby(pairs, key=lambda pair: _said(pair[1], devices)):
                 names = [operator.name for operator, _ in group]
                 what = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
                 lines.append(f"  {config}: {what}")
@@ -150,14 +152,14 @@ def plan(
     """
     wanted = check_goal(goal)
     workload = model if isinstance(model, Workload) else read_workload(model, input_shapes)
-    own = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    devices_given = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     if not workload.operators:
         raise PlanError("the model has no operators: there is nothing to divide")
-    names = [device.name for device in own.devices]
-    start = names.index(own.device(entry).name) if entry is not None else None
-    times = Times(own, catalog, calibration)
+    names = [device.name for device in devices_given.devices]
+    start = names.index(devices_given.device(entry).name) if entry is not None else None
+    times = Times(devices_given, catalog, calibration)
     of_average = () if calibration is None else calibration.of_average
-    problem = Problem(workload, own, times, start, of_average)
+    problem = Problem(workload, devices_given, times, start, of_average)
     planner = _Planner(problem, wanted, catalog, seed, prove, progress)
     if rewrite is False:
         return planner.run()
@@ -176,30 +178,32 @@ class _Planner:
 
     def run(self) -> ParallelPlan:
         """Search, proving cuts as plans have them. Raises PlanError where nothing fits."""
-        found = self.search()
-        if found.score.excess_bytes:
-            raise PlanError(self.refusal(found.score, [self]))
-        return found
+        result = self.search()
+        if result.score.excess_bytes:
+            raise PlanError(self.refusal(result.score, [self]))
+        return result
 
     def rewritten(self, rules: Sequence[Rule]) -> ParallelPlan:
         """Search for each program of a family, and return the best plan of all."""
         programs = family(self.problem, rules, self.space, self.say)
-        planners = [self] + [replace(self, problem=one) for one in programs.problems(self.problem)]
-        found = [
+        planners = [self] + [
+            replace(self, problem=problem) for problem in programs.problems(self.problem)
+        ]
+        results = [
             planner.search(program.starts)
             for planner, program in zip(planners, programs.programs, strict=True)
         ]
         # Of equally good plans the one of fewer rewrites.
         best = min(
-            range(len(found)),
-            key=lambda n: (found[n].score.key[:2], len(programs.programs[n].steps)),
+            range(len(results)),
+            key=lambda n: (results[n].score.key[:2], len(programs.programs[n].steps)),
         )
-        if found[best].score.excess_bytes:
-            raise PlanError(self.refusal(found[best].score, planners))
-        rewriting = programs.told(best, [one.score for one in found])
-        exact = programs.is_whole and all(one.exact for one in found)
-        first = None if found[0].score.excess_bytes else found[0]
-        return replace(found[best], exact=exact, rewriting=rewriting, as_it_is=first)
+        if results[best].score.excess_bytes:
+            raise PlanError(self.refusal(results[best].score, planners))
+        rewriting = programs.told(best, [result.score for result in results])
+        exact = programs.is_whole and all(result.exact for result in results)
+        first = None if results[0].score.excess_bytes else results[0]
+        return replace(results[best], exact=exact, rewriting=rewriting, as_it_is=first)
 
     def space(self, problem: Problem) -> Space:
         """Return the divisions of a problem's operators, as far as they are not refused yet."""
@@ -215,9 +219,9 @@ class _Planner:
             return ()
         return tuple(cut for cut in cuts_of(kernel) if (kernel, cut) not in self.refused)
 
-    def rules(self, found: ParallelPlan) -> tuple[tuple[Rule, ...], ...]:
+    def rules(self, parallel_plan: ParallelPlan) -> tuple[tuple[Rule, ...], ...]:
         """Return the rules of the first instance, by operator."""
-        pairs = zip(self.operators, found.instances[0].plan, strict=True)
+        pairs = zip(self.operators, parallel_plan.instances[0].plan, strict=True)
         return tuple(
             tuple(
                 rule
@@ -237,7 +241,7 @@ class _Planner:
         else:
             with Scratch() as memory:
                 admitted = admit(used, memory)
-        refused = {one for one in used if not admitted.holds(*one)}
+        refused = {use for use in used if not admitted.holds(*use)}
         self.refused |= refused
         return refused
 
@@ -250,26 +254,32 @@ class _Planner:
         """Return the best plan, of which the memory may be too much; `starts` are plans to try."""
         problem, goal = self.problem, self.goal
         space = self.space(problem)
-        given = [(one, Simulation(problem, one.plan)) for one in starts]
+        given = [(start, Simulation(problem, start.plan)) for start in starts]
         compared: dict[str, float] = {}
         best: tuple[Score, Candidate, Simulation] | None = None
 
-        def is_best(one: Candidate, simulation: Simulation) -> bool:
-            return best is None or self.rank(one, simulation) < best[0]
+        def is_best(candidate: Candidate, simulation: Simulation) -> bool:
+            return best is None or self.rank(candidate, simulation) < best[0]
 
         for tight in (goal == "memory", True):
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
             made = candidates(space, goal, is_best, tight=tight)
-            for one, simulation in itertools.chain(made, given):
-                self.say(one.name)
-                if one in starts and is_best(one, simulation) and not space.holds(one.plan):
+            for candidate_, simulation in itertools.chain(made, given):
+                self.say(candidate_.name)
+                if (
+                    candidate_ in starts
+                    and is_best(candidate_, simulation)
+                    and not space.holds(candidate_.plan)
+                ):
                     continue
-                rank = self.rank(one, simulation)
+                rank = self.rank(candidate_, simulation)
                 if rank.excess_bytes == 0:
-                    compared[one.name] = min(rank.goal, compared.get(one.name, math.inf))
+                    compared[candidate_.name] = min(
+                        rank.goal, compared.get(candidate_.name, math.inf)
+                    )
                 if best is None or rank < best[0]:
-                    best = (rank, one, simulation)
+                    best = (rank, candidate_, simulation)
         assert best is not None
         rank, candidate, simulation = best
         exact = False
@@ -278,13 +288,13 @@ class _Planner:
         instances = [self.instance(simulation)]
         if goal == "throughput":
             instances += self.others(candidate, simulation)
-        own = simulation.memory_bytes()
-        held = dict(own)
+        own_bytes = simulation.memory_bytes()
+        bytes_ = dict(own_bytes)
         for instance in instances[1:]:
-            held |= self.bytes_by_device(instance, instances[0], own)
+            bytes_ |= self.bytes_by_device(instance, instances[0], own_bytes)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
-        found = ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
-        return replace(found, rules=self.rules(found))
+        result = ParallelPlan(problem, goal, name, tuple(instances), rank, bytes_, exact, compared)
+        return replace(result, rules=self.rules(result))
 
     def refined(
         self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
@@ -293,9 +303,9 @@ class _Planner:
         if not self.problem.all_linked(range(len(self.problem.cluster.devices))):
             return simulation, rank, False, candidate
         while True:
-            found = self.changed(space, candidate, simulation, rank)
-            if space.holds(found[0].plan):
-                return found
+            result = self.changed(space, candidate, simulation, rank)
+            if space.holds(result[0].plan):
+                return result
 
     def changed(
         self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
@@ -309,13 +319,13 @@ class _Planner:
         name = candidate.name
         if better_rank < rank:
             simulation, rank, name = better, better_rank, f"{name}, changed"
-        combinations = math.prod(float(len(own)) for own in configs)
+        combinations = math.prod(float(len(config)) for config in configs)
         if combinations > _FEW or len(self.problem.cluster.devices) > 4:
             return simulation, rank, False, replace(candidate, name=name)
-        found = best_of_all(self.problem, configs, self.goal, simulation)
-        if found.score < rank:
-            simulation, rank, name = found.simulation, found.score, "searched"
-        return simulation, rank, found.exact, replace(candidate, name=name)
+        exact_ = best_of_all(self.problem, configs, self.goal, simulation)
+        if exact_.score < rank:
+            simulation, rank, name = exact_.simulation, exact_.score, "searched"
+        return simulation, rank, exact_.exact, replace(candidate, name=name)
 
     # ---- instances
     def copies(self, devices: tuple[int, ...]) -> int:
@@ -327,9 +337,9 @@ class _Planner:
         if self.goal != "throughput":
             return rank
         paces = [1 / rank.goal] if rank.goal > 0 else [math.inf]
-        for one in self.others(candidate, simulation):
-            if one.bottleneck_s > 0:
-                paces.append(1 / one.bottleneck_s)
+        for other in self.others(candidate, simulation):
+            if other.bottleneck_s > 0:
+                paces.append(1 / other.bottleneck_s)
         return replace(rank, goal=1 / sum(paces))
 
     def others(self, candidate: Candidate, simulation: Simulation) -> list[Instance]:
@@ -338,7 +348,7 @@ class _Planner:
         fits = score(simulation, self.goal).excess_bytes == 0
         order = fastest_first(self.problem)
         width = len(candidate.devices)
-        found = []
+        instances = []
         for begin in range(width, len(order) - width + 1, width):
             block = order[begin : begin + width]
             if not self.problem.all_linked(block):
@@ -350,21 +360,21 @@ class _Planner:
             )
             if self.problem.alike(candidate.devices, block):
                 if fits:
-                    found.append(replace(first, plan=plan))
+                    instances.append(replace(first, plan=plan))
                 continue
             other = Simulation(self.problem, plan)
             if score(other, self.goal).excess_bytes == 0:
-                found.append(self.instance(other))
-        return found
+                instances.append(self.instance(other))
+        return instances
 
     @staticmethod
     def instance(simulation: Simulation) -> Instance:
         return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
 
     def bytes_by_device(
-        self, instance: Instance, first: Instance, own: Mapping[int, int]
+        self, instance: Instance, first: Instance, own_bytes: Mapping[int, int]
     ) -> Mapping[int, int]:
-        """Return what devices hold for an instance; `own` is that of the first one."""
+        """Return what devices hold for an instance; `own_bytes` is that of the first one."""
         pairs = {
             (a, b)
             for left, right in zip(first.plan, instance.plan, strict=True)
@@ -372,7 +382,7 @@ class _Planner:
         }
         here, there = zip(*sorted(pairs), strict=True)
         if self.problem.alike(here, there):
-            return {b: own.get(a, 0) for a, b in pairs}
+            return {b: own_bytes.get(a, 0) for a, b in pairs}
         return Simulation(self.problem, instance.plan).memory_bytes()
 
     # ---- what does not fit
@@ -401,8 +411,8 @@ class _Planner:
 def _smallest(planners: Sequence[_Planner]) -> int | None:
     """Return the smallest number of devices like the first for which one of the programs fits."""
     memory = planners[0].problem.cluster.devices[0].memory_bytes
-    bounds = [-(-one.problem.workload.constant_bytes // memory) for one in planners]
-    most = max(len(one.operators) for one in planners)
+    bounds = [-(-planner.problem.workload.constant_bytes // memory) for planner in planners]
+    most = max(len(planner.operators) for planner in planners)
     for count in range(max(min(bounds), 1), _MOST_DEVICES + 1):
         for planner, least in zip(planners, bounds, strict=True):
             if count >= least and planner.fits_on(count):

@@ -95,7 +95,7 @@ def timeline_svg(timeline: Timeline, title: str) -> str:
         *_axis(total, unit, height),
     ]
     for number, name in enumerate(timeline.lanes):
-        busy = sum(one.free_s - one.begin_s for one in timeline.spans if one.lane == number)
+        busy = sum(span.free_s - span.begin_s for span in timeline.spans if span.lane == number)
         middle = _TOP + _LANE * number + _LANE / 2 + 4
         lines += [
             f'<text x="{_LEFT - 8}" y="{middle}" text-anchor="end">{_clipped(name, 17)}</text>',
@@ -146,21 +146,21 @@ def _axis(total: float, unit: Unit, height: int) -> Iterator[str]:
 
 
 def _legend() -> Iterator[str]:
-    left = _LEFT
+    x = _LEFT
     for kind, text in (
         ("compute", "computes"),
         ("send", "sends (faint: on its way)"),
         ("join", "joins or adds pieces"),
     ):
-        yield f'<rect class="{kind}" x="{left}" y="36" width="12" height="12"/>'
-        yield f'<text class="faint" x="{left + 18}" y="46">{text}</text>'
-        left += 18 + int(_LETTER * len(text)) + 24
+        yield f'<rect class="{kind}" x="{x}" y="36" width="12" height="12"/>'
+        yield f'<text class="faint" x="{x + 18}" y="46">{text}</text>'
+        x += 18 + int(_LETTER * len(text)) + 24
 
 
 def _unit(total_s: float) -> Unit:
     """Choose the unit in which the whole has at least one before the point."""
     units = ("s", 1.0), ("ms", 1e3)
-    return next((one for one in units if total_s * one[1] >= 1), ("µs", 1e6))
+    return next((unit for unit in units if total_s * unit[1] >= 1), ("µs", 1e6))
 
 
 def _clipped(text: str, letters: int) -> str:

@@ -85,7 +85,12 @@ class Workload:
     @property
     def constant_bytes(self) -> int:
         """Bytes of all constants that operators read, each once."""
-        read = {v for one in self.operators for v in (*one.inputs, *one.captures) if v is not None}
+        read = {
+            v
+            for operator in self.operators
+            for v in (*operator.inputs, *operator.captures)
+            if v is not None
+        }
         return sum(self.values[v].size_bytes for v in read if self.values[v].constant)
 
 

@@ -50,8 +50,8 @@ def assignments_of(graph: Graph, prices: Prices) -> Assignments | None:
     clean(graph, FOLD_LIMIT)
     egraph = EGraph(graph, {}, FOLD_LIMIT)
     space = space_of(egraph, Costs(egraph, prices), block_size())
-    found = None if space is None else Assignments(space)
-    return found if found is not None and found.operators else None
+    assignments = None if space is None else Assignments(space)
+    return assignments if assignments is not None and assignments.operators else None
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Assignments:
     @cached_property
     def forms(self) -> dict[int, set[int]]:
         """Operator -> the e-nodes in blocks that compute it."""
-        found: dict[int, set[int]] = {node: set() for node in self.operators}
+        forms: dict[int, set[int]] = {node: set() for node in self.operators}
         for node, computed in self._made.items():
-            for operator in computed & found.keys():
-                found[operator].add(node)
-        return found
+            for operator in computed & forms.keys():
+                forms[operator].add(node)
+        return forms
 
     @cached_property
     def blocked_classes(self) -> set[int]:
@@ -130,14 +130,14 @@ class Assignments:
             masks = [np.array(mask, bool) for mask in product((False, True), repeat=len(operators))]
         else:
             masks = list(self._masks(8 * most, np.random.default_rng(seed)))
-        found: dict[frozenset[int], Assignment] = {}
+        assignments: dict[frozenset[int], Assignment] = {}
         for mask in masks:
             blocked = frozenset(compress(operators, mask))
-            if len(found) < most and blocked not in found:
+            if len(assignments) < most and blocked not in assignments:
                 assignment = self.of(blocked)
                 if assignment is not None:
-                    found[blocked] = assignment
-        return list(found.values())
+                    assignments[blocked] = assignment
+        return list(assignments.values())
 
     def _masks(self, count: int, random: np.random.Generator) -> Iterator[np.ndarray]:
         operators = self.operators
@@ -183,7 +183,7 @@ class Assignments:
 
     def _assignment(self, selection: Selection) -> Assignment:
         nodes = {choice.node for choice in selection.values()}
-        blocked = {one for node in nodes & set(self._made) for one in self._made[node]}
+        blocked = {made_node for node in nodes & set(self._made) for made_node in self._made[node]}
         plain = nodes & set(self.operators)
         cost_ns = cost_of(selection, selection)
         return Assignment(frozenset(blocked & set(self.operators)) - plain, selection, cost_ns)

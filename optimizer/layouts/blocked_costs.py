@@ -74,6 +74,6 @@ class BlockedCosts:
             return image is not None and int(image[1][1]) % block == 0
         type_ = egraph.type(operands[1])
         assert type_ is not None and type_.shape is not None
-        own = egraph.vocabulary.attributes[egraph.columns.attribute(node)].values
+        attributes = egraph.vocabulary.attributes[egraph.columns.attribute(node)].values
         weights = tuple(int(size) for size in type_.shape)
-        return is_blocked_by_runtime(weights, int(own.get("group", 1)), block)  # type: ignore[call-overload]
+        return is_blocked_by_runtime(weights, int(attributes.get("group", 1)), block)  # type: ignore[call-overload]

@@ -65,8 +65,8 @@ def _run_with_the_model(egraph: EGraph) -> list[int]:
     real = np.array([not op.is_virtual for op in egraph.vocabulary.operators], bool)
     living = columns.living()
     nodes, _, values = columns.gives(living[real[columns.operators_of(living)]])
-    found: list[int] = np.unique(nodes[~np.array(egraph.known, bool)[values]]).tolist()
-    return found
+    run: list[int] = np.unique(nodes[~np.array(egraph.known, bool)[values]]).tolist()
+    return run
 
 
 def _convert(

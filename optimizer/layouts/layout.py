@@ -68,32 +68,32 @@ class Layout:
     @cached_property
     def places(self) -> Ints:
         """Channel of the value -> channel of the tensor."""
-        found: list[Ints] = []
+        channels: list[Ints] = []
         start = 0
         for part in self.parts:
-            found.append(np.arange(start, start + part))
+            channels.append(np.arange(start, start + part))
             start += -(-part // self.block) * self.block
-        return np.concatenate(found)
+        return np.concatenate(channels)
 
     def cut(self, sizes: Sequence[int]) -> list[Layout] | None:
         """The layouts of so many channels each, one after the other; None unless blocks stay whole.
 
         `sizes` add up to the channels of the value.
         """
-        found: list[Layout] = []
+        layouts: list[Layout] = []
         parts = list(self.parts)
         within = 0  # channels taken of the first part that is left
         for size in sizes:
-            own: list[int] = []
+            parts_of_width: list[int] = []
             while size > 0:
                 taken = min(size, parts[0] - within)
                 if within % self.block or (taken < parts[0] - within and taken % self.block):
                     return None
-                own.append(taken)
+                parts_of_width.append(taken)
                 size -= taken
                 within += taken
                 if within == parts[0]:
                     parts.pop(0)
                     within = 0
-            found.append(Layout.of(own, self.block))
-        return found
+            layouts.append(Layout.of(parts_of_width, self.block))
+        return layouts

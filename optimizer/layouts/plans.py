@@ -121,13 +121,15 @@ def _for_kernels(
     parts = dict.fromkeys(promising(space.blocking, filters), PROMISE)
     if not parts:
         return None
-    own = space.cheapest_by_parts(parts, extraction.selection)
-    chosen = [{c.node for c in one.selection.values()} for one in (own, extraction)]
-    return None if chosen[0] == chosen[1] else _taken_out(space, own, applications)
+    by_parts = space.cheapest_by_parts(parts, extraction.selection)
+    chosen = [
+        {c.node for c in extraction_.selection.values()} for extraction_ in (by_parts, extraction)
+    ]
+    return None if chosen[0] == chosen[1] else _taken_out(space, by_parts, applications)
 
 
 def lay_out_jointly(
-    found: SearchResult,
+    search_result: SearchResult,
     rules: Sequence[Rule],
     forbidden: Collection[str] = (),
     filters: Collection[tuple[int, int]] = (),
@@ -136,13 +138,13 @@ def lay_out_jointly(
 
     Everything that rules made is a choice beside every layout: a rewrite that pays in blocks alone
     is found, and one that doesn't pay there is left out; convolutions are merged wherever `rules`
-    of several outputs can. `forbidden` names rules to do without. The e-graph of `found` grows by
-    its blocked classes. None as for `lay_out`. The second is for kernels of convolutions by
-    `filters`, where rules have made some for them; None as for `lay_out_for_kernels`.
+    of several outputs can. `forbidden` names rules to do without. The e-graph of `search_result`
+    grows by its blocked classes. None as for `lay_out`. The second is for kernels of convolutions
+    by `filters`, where rules have made some for them; None as for `lay_out_for_kernels`.
     """
-    applications = found.growth.applications
-    is_freed = bool(filters) and frees(found.egraph, applications, filters)
-    space = joint_space(found, rules, forbidden)
+    applications = search_result.growth.applications
+    is_freed = bool(filters) and frees(search_result.egraph, applications, filters)
+    space = joint_space(search_result, rules, forbidden)
     if space is None:
         return None, None
     extraction = space.cheapest()
@@ -151,16 +153,20 @@ def lay_out_jointly(
 
 
 def joint_space(
-    found: SearchResult, rules: Sequence[Rule], forbidden: Collection[str] = ()
+    search_result: SearchResult, rules: Sequence[Rule], forbidden: Collection[str] = ()
 ) -> Space | None:
     """The e-graph of a search with its values in any layout, to be searched from its plans."""
-    egraph, best = found.egraph, found.plans[0].selection
-    found.growth.applications += merge_everywhere(egraph, rules, found.costs, best, ("Conv",))
+    egraph, best = search_result.egraph, search_result.plans[0].selection
+    search_result.growth.applications += merge_everywhere(
+        egraph, rules, search_result.costs, best, ("Conv",)
+    )
 
     def starts() -> list[Selection]:
-        return [canonical(egraph, found.costs, plan.selection) for plan in found.plans]
+        return [
+            canonical(egraph, search_result.costs, plan.selection) for plan in search_result.plans
+        ]
 
-    return space_of(egraph, found.costs, block_size(), starts, forbidden, rules)
+    return space_of(egraph, search_result.costs, block_size(), starts, forbidden, rules)
 
 
 def _taken_out(
@@ -180,15 +186,15 @@ def _taken_out(
 def _names(space: Space, selection: Selection) -> dict[int, str]:
     """Name what is computed in blocks by the model's own nodes that it takes the place of."""
     egraph = space.egraph
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     often: Counter[str] = Counter()
     for node in sorted({choice.node for choice in selection.values()}):
         made = egraph.made_by.get(node)
         if made is not None and made.rule in summaries() and made.nodes:
             name = f"{_origin(egraph, made.nodes[0])}{IN_BLOCKS}"
             often[name] += 1
-            found[node] = name if often[name] == 1 else f"{name} {often[name]}"
-    return found
+            names[node] = name if often[name] == 1 else f"{name} {often[name]}"
+    return names
 
 
 def _origin(egraph: EGraph, node: int) -> str:
@@ -203,11 +209,11 @@ def _origin(egraph: EGraph, node: int) -> str:
 
 def sources(graph: Graph, number: int, steps: Sequence[Step]) -> tuple[str, ...]:
     """The names of the model's nodes that one of a plan computes, by the steps that led to it."""
-    own, in_blocks, _ = graph.node_name(number).partition(IN_BLOCKS)
+    name, in_blocks, _ = graph.node_name(number).partition(IN_BLOCKS)
     if not in_blocks:
-        return (own,)
-    laid = (step.nodes for step in steps if step.rule in summaries() and own in step.nodes[:1])
-    return next(laid, (own,))
+        return (name,)
+    laid = (step.nodes for step in steps if step.rule in summaries() and name in step.nodes[:1])
+    return next(laid, (name,))
 
 
 def finished(graph: Graph, fold_limit: int, block: int) -> bool:
@@ -247,5 +253,5 @@ def reorders_less(graph: Graph, run: Counter[str]) -> bool:
 
     `run` counts the operators that it runs then. Else the plan is what the runtime makes anyway.
     """
-    own = Counter(node.op_type for node in graph.nodes.values())
-    return own["ReorderOutput"] > 0 and moves(own) < moves(run)
+    operators = Counter(node.op_type for node in graph.nodes.values())
+    return operators["ReorderOutput"] > 0 and moves(operators) < moves(run)

@@ -22,14 +22,14 @@ PROMISE = 0.5
 def promising(blocking: Blocking, filters: Collection[tuple[int, int]]) -> set[int]:
     """E-nodes of convolutions in blocks by filters of some sizes, in one group, at every place."""
     egraph = blocking.egraph
-    found: set[int] = set()
+    nodes_found: set[int] = set()
     for application in blocking.values.applications:
         if application.rule not in CONVOLUTIONS:
             continue
         for node in application.target_nodes:
             if _is_promising(egraph, blocking.operation(node), filters):
-                found.add(node)
-    return found
+                nodes_found.add(node)
+    return nodes_found
 
 
 def frees(

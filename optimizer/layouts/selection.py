@@ -61,9 +61,9 @@ def _within(problem: Problem, selection: Selection) -> dict[int, Choice]:
     nodes = {choice.node for choice in selection.values()}
     found: dict[int, Choice] = {}
     for class_, offered in problem.choices.items():
-        own = next((choice for choice in offered if choice.node in nodes), None)
-        if own is not None:
-            found[class_] = own
+        original = next((choice for choice in offered if choice.node in nodes), None)
+        if original is not None:
+            found[class_] = original
     return found
 
 

@@ -54,11 +54,11 @@ class Space:
 
     def _left_out(self) -> set[int]:
         """What forbidden rules made, and what came of that."""
-        found: set[int] = set()
+        nodes_out: set[int] = set()
         for node, application in sorted(self.egraph.made_by.items()):
-            if application.rule in self.forbidden or not found.isdisjoint(application.nodes):
-                found.add(node)
-        return found
+            if application.rule in self.forbidden or not nodes_out.isdisjoint(application.nodes):
+                nodes_out.add(node)
+        return nodes_out
 
     def first(self, problem: Problem) -> Selection:
         """A selection to start from."""
@@ -103,12 +103,12 @@ class Space:
         mistaken.
         """
         problem = self.problem()
-        found: list[Selection] = [*self.starts, *([] if before is None else [before])]
+        selections: list[Selection] = [*self.starts, *([] if before is None else [before])]
         for start in self.starts[:ALONE] if before is None else ():
             alone = narrowed(problem, start, self.blocking)
             first = first_selection(alone, self.blocking, (start,))
-            found.append(extract(alone, first, MOST_STEPS).selection)
-        return extract(problem, first_selection(problem, self.blocking, found), MOST_STEPS)
+            selections.append(extract(alone, first, MOST_STEPS).selection)
+        return extract(problem, first_selection(problem, self.blocking, selections), MOST_STEPS)
 
     def is_blocked(self, selection: Selection) -> bool:
         """Whether anything of a selection is computed in blocks."""

@@ -64,13 +64,13 @@ def time_assignments(
     sessions = [
         BoundRun(
             open_session(
-                to_model(assignments.graph(one)).SerializeToString(),
+                to_model(assignments.graph(assignment)).SerializeToString(),
                 threads=threads,
                 execution=AS_ASSIGNED,
             ),
             feeds,
         )
-        for one in chosen
+        for assignment in chosen
     ]
     samples: list[list[float]] = [[] for _ in sessions]
     random = np.random.default_rng(0)
@@ -89,22 +89,22 @@ def time_assignments(
     return TimedAssignments(*map(np.array, of))
 
 
-def sums(assignments: Assignments, one: Assignment, machine: Device, threads: int) -> Array:
+def sums(assignments: Assignments, assignment: Assignment, machine: Device, threads: int) -> Array:
     """Return what a plan's kernels add up to, by kind and layout: counts, bounds in ns, bytes.
 
     The order is that of GROUPS, in each of which what lies as it is comes first, and of SUMS.
     """
     costs = assignments.space.costs
-    found = np.zeros((len(GROUPS), 2, len(SUMS)))
-    for node in {choice.node for choice in one.selection.values()}:
+    totals = np.zeros((len(GROUPS), 2, len(SUMS)))
+    for node in {choice.node for choice in assignment.selection.values()}:
         # In blocks an operator does what it does elsewhere, at least.
         kernel = costs.kernel(min(assignments.computed_by(node), default=node))
-        own = costs.kernel(node)
-        if kernel is not None and own is not None and not own.is_constant:
-            place = GROUPS.index(_group(kernel)), int(_is_blocked(assignments, node, own))
-            read = float(own.input_bytes)
-            found[place] += (1.0, bound_ns(kernel, machine, threads), read)
-    return found.ravel()
+        kernel_here = costs.kernel(node)
+        if kernel is not None and kernel_here is not None and not kernel_here.is_constant:
+            place = GROUPS.index(_group(kernel)), int(_is_blocked(assignments, node, kernel_here))
+            read = float(kernel_here.input_bytes)
+            totals[place] += (1.0, bound_ns(kernel, machine, threads), read)
+    return totals.ravel()
 
 
 def _is_blocked(assignments: Assignments, node: int, kernel: Kernel) -> bool:
@@ -152,7 +152,7 @@ def cost_graph(
             for operand in columns.operands(node)
             if operand in giver
         ]
-    configured = np.stack([_configured(assignments, one) for one in chosen])
+    configured = np.stack([_configured(assignments, assignment) for assignment in chosen])
     return CostGraph(
         f"{FOLDER}{name}.npz",
         {
@@ -166,25 +166,25 @@ def cost_graph(
     )
 
 
-def _configured(assignments: Assignments, one: Assignment) -> Array:
+def _configured(assignments: Assignments, assignment: Assignment) -> Array:
     """Return what configures each operator under an assignment (k, 3)."""
     space = assignments.space
     egraph = space.egraph
-    chosen = {class_: choice.node for class_, choice in one.selection.items()}
+    chosen = {class_: choice.node for class_, choice in assignment.selection.items()}
     nodes = set(chosen.values())
-    found = np.zeros((len(assignments.operators), 3))
+    marks = np.zeros((len(assignments.operators), 3))
     for place, operator in enumerate(assignments.operators):
-        if operator not in one.blocked:
+        if operator not in assignment.blocked:
             continue
-        found[place, 0] = 1.0
+        marks[place, 0] = 1.0
         for node in nodes & assignments.forms[operator]:
             for operand in egraph.columns.operands(node):
-                found[place, 1] += _moved_bytes(assignments, chosen.get(operand), "ReorderInput")
+                marks[place, 1] += _moved_bytes(assignments, chosen.get(operand), "ReorderInput")
             outputs = set(egraph.columns.outputs(node))
             for reader in nodes:
                 if not outputs.isdisjoint(egraph.columns.operands(reader)):
-                    found[place, 2] += _moved_bytes(assignments, reader, "ReorderOutput")
-    return found
+                    marks[place, 2] += _moved_bytes(assignments, reader, "ReorderOutput")
+    return marks
 
 
 def _moved_bytes(assignments: Assignments, node: int | None, name: str) -> float:

@@ -87,46 +87,48 @@ AnyConfiguration = TypeVar("AnyConfiguration")
 
 
 def reconfigured(
-    meanings: Meanings, found: Sequence[RegionKernel], chosen: Sequence[Kind]
+    meanings: Meanings, region_kernels: Sequence[RegionKernel], chosen: Sequence[Kind]
 ) -> list[RegionKernel]:
     """Return kernels of another graph in the configurations that were chosen for equal ones."""
     made: list[RegionKernel] = []
     for kind in chosen:
-        own = kind.regions[0].kernel.configuration
-        for one in found if own is not None else ():
-            if isinstance(own, Chosen):
-                made += configured(meanings, one, [own.configuration], own.level)
-            elif isinstance(own, OtherChoice) and _suits(own, one):
-                made.append(in_configuration(meanings, one, own))
+        configuration = kind.regions[0].kernel.configuration
+        for region in region_kernels if configuration is not None else ():
+            if isinstance(configuration, Chosen):
+                made += configured(
+                    meanings, region, [configuration.configuration], configuration.level
+                )
+            elif isinstance(configuration, OtherChoice) and _suits(configuration, region):
+                made.append(in_configuration(meanings, region, configuration))
     return made
 
 
-def in_configuration(meanings: Meanings, one: RegionKernel, chosen: OtherChoice) -> RegionKernel:
+def in_configuration(meanings: Meanings, region: RegionKernel, chosen: OtherChoice) -> RegionKernel:
     """Return an attention, or a kernel of loops, in another configuration than the default."""
     if isinstance(chosen, ChosenAttention):
-        return configured_attention(one, chosen)
-    return replace(one, kernel=loops_kernel(meanings, one.region, chosen))
+        return configured_attention(region, chosen)
+    return replace(region, kernel=loops_kernel(meanings, region.region, chosen))
 
 
-def _suits(chosen: OtherChoice, one: RegionKernel) -> bool:
+def _suits(chosen: OtherChoice, region: RegionKernel) -> bool:
     """Tell whether a configuration may be meant for a kernel; by its name then it is."""
     if isinstance(chosen, ChosenAttention):
-        return is_attention(one)
-    return one.kernel.digest == chosen.sizes.kernel
+        return is_attention(region)
+    return region.kernel.digest == chosen.sizes.kernel
 
 
-def is_attention(one: RegionKernel) -> bool:
+def is_attention(region: RegionKernel) -> bool:
     """Tell whether a region is an attention."""
-    return one.kernel.arrange.startswith("arrange_attention")
+    return region.kernel.arrange.startswith("arrange_attention")
 
 
-def other_sizes(one: RegionKernel, extents: Sequence[int], threads: int) -> OtherSizes | None:
+def other_sizes(region: RegionKernel, extents: Sequence[int], threads: int) -> OtherSizes | None:
     """Return the sizes of an attention, or of a kernel of loops; None of others.
 
     `extents` are those of its loops.
     """
-    kernel = one.kernel
-    if is_attention(one):
+    kernel = region.kernel
+    if is_attention(region):
         *batch, queries, keys, depth, width = extents
         return AttentionSizes(math.prod(batch), queries, keys, depth, width, threads)
     if kernel.arrange or kernel.form or kernel.packed or kernel.is_exact:
@@ -134,7 +136,7 @@ def other_sizes(one: RegionKernel, extents: Sequence[int], threads: int) -> Othe
     groups, loops = kernel.shapes.groups, kernel.shapes.groups.count - kernel.shapes.picked
     sizes = [math.prod(extents[at] for at in groups.loops(g)) for g in range(loops)]
     length = sizes[-1]
-    if not one.region.reduced:
+    if not region.region.reduced:
         return CellSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)
     if not kernel.columns:
         return RowSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)
@@ -147,13 +149,15 @@ def other_ways(sizes: OtherSizes, here: Processor) -> list[OtherChoice]:
     match sizes:
         case AttentionSizes():
             ways = in_order_of_trial(sizes, legal_attentions(sizes, here))
-            return [ChosenAttention(one, here.level, sizes) for one in ways]
+            return [ChosenAttention(way, here.level, sizes) for way in ways]
         case RowSizes():
-            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_rows(sizes))]
+            return [ChosenLoops(loops, sizes) for loops in _nearest_first(legal_rows(sizes))]
         case ColumnSizes():
-            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_columns(sizes, here))]
+            return [
+                ChosenLoops(loops, sizes) for loops in _nearest_first(legal_columns(sizes, here))
+            ]
         case CellSizes():
-            return [ChosenLoops(one, sizes) for one in _nearest_first(legal_cells(sizes))]
+            return [ChosenLoops(loops, sizes) for loops in _nearest_first(legal_cells(sizes))]
 
 
 Loops = TypeVar("Loops", bound=RowConfiguration | ColumnConfiguration | CellConfiguration)
@@ -163,8 +167,8 @@ def _nearest_first(configurations: Sequence[Loops]) -> list[Loops]:
     """Return configurations but the default, the first, those first that differ in one thing."""
     default, *others = configurations
 
-    def apart(one: Loops) -> int:
-        return sum(a != b for a, b in zip(astuple(one), astuple(default), strict=True))
+    def apart(loops: Loops) -> int:
+        return sum(a != b for a, b in zip(astuple(loops), astuple(default), strict=True))
 
     return sorted(others, key=apart)
 
@@ -198,34 +202,43 @@ class ConfiguredKinds:
     def kinds(
         self,
         meanings: Meanings,
-        found: Sequence[RegionKernel],
+        region_kernels: Sequence[RegionKernel],
         types: Mapping[int, TensorType],
         sort: int,
         budget_s: float,
     ) -> list[Kind]:
         """Return kinds of products in configurations that may be faster, each of `sort`.
 
-        `found` are regions, `types` those under the sizes that costs are asked for; `budget_s` is
-        what racing kernels alone may take.
+        `region_kernels` are regions, `types` those under the sizes that costs are asked for;
+        `budget_s` is what racing kernels alone may take.
         """
-        left = int(budget_s * COMPILING_SHARE / COMPILING_S)
+        remaining = int(budget_s * COMPILING_SHARE / COMPILING_S)
         groups = [
             (sizes, group)
-            for group in by_kernel([one for one in found if one.kernel.form == EACH]).values()
+            for group in by_kernel(
+                [region for region in region_kernels if region.kernel.form == EACH]
+            ).values()
             if (sizes := self.sizes_of(group[0], types)) is not None
         ]
-        groups.sort(key=lambda one: -len(one[1]) * one[0].rows * one[0].depth * one[0].columns)
+        groups.sort(
+            key=lambda group_: (
+                -len(group_[1]) * group_[0].rows * group_[0].depth * group_[0].columns
+            )
+        )
         made: list[Kind] = []
         for number, (sizes, group) in enumerate(groups):
             best = self.products.best(sizes)
             # A catalog may come from a stranger: what is not legal is no configuration.
             chosen = [best] if best in legal(sizes, self.here) else []
-            if number < MOST_PRODUCTS and left > 0:
-                tried = self._tried(sizes, min(left, MOST_OF_ONE))
-                left -= len(tried)
+            if number < MOST_PRODUCTS and remaining > 0:
+                tried = self._tried(sizes, min(remaining, MOST_OF_ONE))
+                remaining -= len(tried)
                 chosen += tried
-            for one in chosen:
-                again = [configured(meanings, each, [one], self.here.level)[0] for each in group]
+            for configuration in chosen:
+                again = [
+                    configured(meanings, each, [configuration], self.here.level)[0]
+                    for each in group
+                ]
                 made.append(Kind(again, {sort}))
         return made
 
@@ -246,7 +259,7 @@ class ConfiguredKinds:
             for kind in kinds
             if (sizes := self._sizes_of_other(kind.regions[0], types)) is not None
         ]
-        sized.sort(key=lambda one: -len(one[0].regions) * _work(one[1]))
+        sized.sort(key=lambda pair: -len(pair[0].regions) * _work(pair[1]))
         known: list[Kind] = []
         fresh: list[tuple[int, int, float, Kind]] = []
         for kind, sizes in sized:
@@ -255,10 +268,10 @@ class ConfiguredKinds:
             compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else LOOPS_S
             made = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
             rank = list(OTHERS).index(type(sizes))
-            fresh += [(round_, rank, compiling_s, one) for round_, one in enumerate(made)]
+            fresh += [(round_, rank, compiling_s, kind_) for round_, kind_ in enumerate(made)]
         # What is most promising of each kind comes before what is less so of any.
         left_s = budget_s * OTHERS_SHARE
-        for _, _, compiling_s, kind in sorted(fresh, key=lambda one: one[:2]):
+        for _, _, compiling_s, kind in sorted(fresh, key=lambda entry: entry[:2]):
             left_s -= compiling_s
             if left_s < 0:
                 break
@@ -270,15 +283,15 @@ class ConfiguredKinds:
         timed = self._others[type(sizes)]
         best, tried = timed.best(sizes), timed.timed(sizes)
         ways = other_ways(sizes, self.here)
-        faster = [one for one in ways if one.configuration == best]
-        return faster, [one for one in ways if one.configuration not in tried]
+        faster = [way for way in ways if way.configuration == best]
+        return faster, [way for way in ways if way.configuration not in tried]
 
     def _sizes_of_other(
-        self, one: RegionKernel, types: Mapping[int, TensorType]
+        self, region: RegionKernel, types: Mapping[int, TensorType]
     ) -> OtherSizes | None:
         """Return the sizes of an attention or a kernel of loops; None of others, or not known."""
-        extents = extents_under(one.kernel, types)
-        return None if extents is None else other_sizes(one, extents, self.threads)
+        extents = extents_under(region.kernel, types)
+        return None if extents is None else other_sizes(region, extents, self.threads)
 
     def choice(self, budget_s: float) -> Choose:
         """Return what chooses the configurations of convolutions, of equal ones the same.
@@ -315,7 +328,7 @@ class ConfiguredKinds:
             sizes = replace(told, threads=self.threads)
             if sizes not in chosen:
                 best, known, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
-                fresh = [one for one in others if one not in known][:left]
+                fresh = [other for other in others if other not in known][:left]
                 known_best = [best] if best is not None and best in others else []
                 chosen[sizes] = [*known_best, *fresh]
                 left -= len(fresh)
@@ -323,10 +336,12 @@ class ConfiguredKinds:
 
         return choose
 
-    def sizes_of(self, one: RegionKernel, types: Mapping[int, TensorType]) -> ProductSizes | None:
+    def sizes_of(
+        self, region: RegionKernel, types: Mapping[int, TensorType]
+    ) -> ProductSizes | None:
         """Return the sizes of a product, None where they are not known."""
-        rows = types.get(one.kernel.inputs[0])
-        columns = one.kernel.shapes.extents[-2]
+        rows = types.get(region.kernel.inputs[0])
+        columns = region.kernel.shapes.extents[-2]
         if rows is None or rows.shape is None or not isinstance(columns, int):
             return None
         known = [size for size in rows.shape if isinstance(size, int) and size > 0]
@@ -342,8 +357,11 @@ class ConfiguredKinds:
             if kind.configuration is None and kind.alone is not None
         }
         for kind in kinds:
-            one = kind.regions[0]
-            plain, chosen = defaults.get((one.region.nodes, kind.form)), one.kernel.configuration
+            region = kind.regions[0]
+            plain, chosen = (
+                defaults.get((region.region.nodes, kind.form)),
+                region.kernel.configuration,
+            )
             if chosen is None or kind.alone is None or plain is None or plain.alone is None:
                 continue
             lap, default = kind.alone[KERNEL], plain.alone[KERNEL]
@@ -362,19 +380,22 @@ class ConfiguredKinds:
             elif isinstance(chosen, ChosenAttention | ChosenLoops):
                 timed = self._others[type(chosen.sizes)]
                 timed.store(chosen.sizes, default, *_noted(chosen.configuration, lap, kind))
-            elif (sizes := self.sizes_of(one, types)) is not None:
+            elif (sizes := self.sizes_of(region, types)) is not None:
                 self.products.store(sizes, default, *_noted(chosen.configuration, lap, kind))
 
     def _tried(self, sizes: ProductSizes, count: int) -> list[ProductConfiguration]:
         """Choose what is tried of a product."""
-        known = {one: timed.ratio for one, timed in self.products.timed(sizes).items()}
+        known = {
+            configuration: timed.ratio
+            for configuration, timed in self.products.timed(sizes).items()
+        }
         samples = [
             *shipped_samples(self.here.level),
             *(
-                Sample(other, one, timed.ratio)
+                Sample(other, configuration, timed.ratio)
                 for other, all_timed in self.products.known.items()
-                for one, timed in all_timed.items()
-                if one in legal(other, self.here)
+                for configuration, timed in all_timed.items()
+                if configuration in legal(other, self.here)
             ),
         ]
         return promising(sizes, legal(sizes, self.here), samples, self.here, count, known)
@@ -399,8 +420,8 @@ def _work(sizes: OtherSizes) -> int:
 def _in_configurations(meanings: Meanings, kind: Kind, chosen: Sequence[OtherChoice]) -> list[Kind]:
     """Return a kind in configurations, without those that make no difference."""
     made = {kind.name: kind}
-    for one in chosen:
-        again = [in_configuration(meanings, each, one) for each in kind.regions]
+    for choice in chosen:
+        again = [in_configuration(meanings, each, choice) for each in kind.regions]
         made.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
     del made[kind.name]
     return list(made.values())
@@ -414,13 +435,13 @@ def in_order_of_trial(
     Blocks much unlike the default's are slower nearly always; of tiles of other heights those come
     first that are the fewest.
     """
-    apart: dict[int, list[tuple[float, AttentionConfiguration]]] = {}
-    for one in configurations[1:]:
-        how_far = abs(math.log(one.block / min(sizes.default_block, sizes.queries)))
-        apart.setdefault(one.tile_rows, []).append((how_far, one))
+    by_height: dict[int, list[tuple[float, AttentionConfiguration]]] = {}
+    for configuration in configurations[1:]:
+        how_far = abs(math.log(configuration.block / min(sizes.default_block, sizes.queries)))
+        by_height.setdefault(configuration.tile_rows, []).append((how_far, configuration))
     ranked = [
-        (rank, -(-sizes.queries // one.tile_rows), one)
-        for of_height in apart.values()
-        for rank, (_, one) in enumerate(sorted(of_height))
+        (rank, -(-sizes.queries // configuration.tile_rows), configuration)
+        for of_height in by_height.values()
+        for rank, (_, configuration) in enumerate(sorted(of_height))
     ]
-    return [one for _, _, one in sorted(ranked)]
+    return [configuration for _, _, configuration in sorted(ranked)]

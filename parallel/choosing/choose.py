@@ -114,7 +114,7 @@ class _Search:
         while racing[0] is not leader and not self._late():
             leader = racing[0]
             rivals = [*map(self._time, self._neighbours(leader.setting))]
-            racing = self._joined(racing, [one for one in rivals if self._is_near(one)])
+            racing = self._joined(racing, [rival for rival in rivals if self._is_near(rival)])
         return self._conclude(racing)
 
     # ------------------------------------------------------------------------------ measuring
@@ -135,9 +135,9 @@ class _Search:
 
     def _time_again(self, contenders: Iterable[Contender]) -> None:
         """Time some for another round: what else runs here may have halved the first one."""
-        for one in contenders:
+        for contender in contenders:
             if not self._late():
-                one.rounds.append(one.time(_TERMS.seconds, _TERMS.least_runs))
+                contender.rounds.append(contender.time(_TERMS.seconds, _TERMS.least_runs))
 
     def _say(self, text: str) -> None:
         if self._tell is not None:
@@ -160,11 +160,13 @@ class _Search:
         best_first = self._ranked(self._field.values())
         lead_crew = best_first[0]
         self._climb(lead_crew.setting)
-        for one in best_first[1:]:
-            if not self._keeps(lead_crew) or self._value(one) >= _AS_GOOD * self._value(lead_crew):
-                self._climb(one.setting)
-            elif self._value(one) >= _HOPEFUL * self._value(lead_crew):
-                self._follow(one.setting)
+        for contender in best_first[1:]:
+            if not self._keeps(lead_crew) or self._value(contender) >= _AS_GOOD * self._value(
+                lead_crew
+            ):
+                self._climb(contender.setting)
+            elif self._value(contender) >= _HOPEFUL * self._value(lead_crew):
+                self._follow(contender.setting)
 
     def _crews(self, batch: int) -> Iterator[Setting]:
         """Give as many instances of each number of threads as there are cores for, and fewer."""
@@ -218,8 +220,10 @@ class _Search:
     def _ranked(self, contenders: Iterable[Contender]) -> list[Contender]:
         """Order contenders: those that keep the limits, the best first, then those nearest them."""
 
-        def rank(one: Contender) -> tuple[float, float]:
-            return (0.0 if self._keeps(one) else self._excess(one.measured())), -self._value(one)
+        def rank(contender: Contender) -> tuple[float, float]:
+            return (
+                0.0 if self._keeps(contender) else self._excess(contender.measured())
+            ), -self._value(contender)
 
         return sorted(contenders, key=rank)
 
@@ -230,12 +234,17 @@ class _Search:
 
     def _near(self) -> list[Contender]:
         """Give what may be the best, after a round or two, and what it has to be better than."""
-        looked = [one for one in self._field.values() if len(one.rounds) == 1]
+        looked = [contender for contender in self._field.values() if len(contender.rounds) == 1]
         self._time_again(
-            one for one in looked if not self._is_near(one) and self._is_near(one, _DISTURBED)
+            contender
+            for contender in looked
+            if not self._is_near(contender) and self._is_near(contender, _DISTURBED)
         )
-        near = [one for one in self._field.values() if self._is_near(one)]
-        return [*near, *(one for one in [self._field[self._baseline]] if one not in near)]
+        near = [contender for contender in self._field.values() if self._is_near(contender)]
+        return [
+            *near,
+            *(contender for contender in [self._field[self._baseline]] if contender not in near),
+        ]
 
     def _is_near(self, contender: Contender, share: float = _NEAR) -> bool:
         first = self._ranked(self._field.values())[0]
@@ -247,7 +256,7 @@ class _Search:
 
     def _race(self, contenders: Sequence[Contender]) -> list[Contender]:
         """Race from the last round of each on; return the leader and those that may be as good."""
-        anew = [replace(one, rounds=one.rounds[-1:]) for one in contenders]
+        anew = [replace(contender, rounds=contender.rounds[-1:]) for contender in contenders]
         racing, complete = race(
             anew,
             self._goal,
@@ -258,9 +267,9 @@ class _Search:
             tell=self._say,
         )
         self._cut = self._cut or not complete
-        for one, raced in zip(contenders, anew, strict=True):
-            one.rounds += raced.rounds[1:]
-        return [self._field[one.setting] for one in racing]
+        for contender, raced in zip(contenders, anew, strict=True):
+            contender.rounds += raced.rounds[1:]
+        return [self._field[contender.setting] for contender in racing]
 
     def _joined(self, racing: list[Contender], rivals: Sequence[Contender]) -> list[Contender]:
         """Race rivals that come later against the leader."""
@@ -280,19 +289,19 @@ class _Search:
             for instances, threads in ((-1, 0), (0, -1), (0, 1))
         ]
         return [
-            one
-            for one in near
-            if one not in self._field
-            and min(one.instances, one.threads) >= 1
-            and one.instances * one.threads <= self._cores
+            contender
+            for contender in near
+            if contender not in self._field
+            and min(contender.instances, contender.threads) >= 1
+            and contender.instances * contender.threads <= self._cores
         ]
 
     # ------------------------------------------------------------------------------ concluding
 
     def _conclude(self, racing: Sequence[Contender]) -> Choice:
-        measured = [one.measured() for one in self._field.values()]
+        measured = [contender.measured() for contender in self._field.values()]
         baseline = self._field[self._baseline].measured()
-        raced = [one.measured() for one in racing]
+        raced = [contender.measured() for contender in racing]
         chosen = best(raced, self._goal, self._limits) or best(measured, self._goal, self._limits)
         if chosen is None:
             nearest = min(measured, key=self._excess)

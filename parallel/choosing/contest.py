@@ -101,13 +101,13 @@ class Lead:
         return self.low > 1
 
 
-def lead(one: Contender, other: Contender, goal: Goal) -> Lead:
+def lead(first: Contender, other: Contender, goal: Goal) -> Lead:
     """Compare two by the rounds that both took part in, round by round.
 
     What else runs on the machine disturbs single rounds by far more than they differ otherwise:
     these count as far ones, and not as what they are (Huber, Robust Statistics, 1981: winsorizing).
     """
-    pairs = zip(one.values(goal), other.values(goal), strict=False)
+    pairs = zip(first.values(goal), other.values(goal), strict=False)
     logs = np.array([math.log(a / b) for a, b in pairs])
     middle = float(np.median(logs))
     far = _DISTURBED * _MAD_TO_DEVIATION * float(np.median(np.abs(logs - middle)))
@@ -155,18 +155,18 @@ def race(
         order = list(racing)
         shuffle(order)
         for contender in order:
-            if clock() >= end and all(one.rounds for one in order):
+            if clock() >= end and all(contender.rounds for contender in order):
                 return Outcome(_still_racing(racing, goal, limits), complete=False)
             tell(str(contender.setting))
             contender.rounds.append(contender.time(terms.seconds, terms.least_runs))
-        rounds = min(len(one.rounds) for one in racing)
+        rounds = min(len(contender.rounds) for contender in racing)
         if terms.halves_from is not None and rounds >= terms.halves_from:
             racing = _better_half(racing, goal, limits)
         if rounds < _LEAST_ROUNDS:
             continue
         racing = _still_racing(racing, goal, limits)
-        rivals = [one for one in racing[1:] if one.keeps(limits)] or racing[1:]
-        if all(_is_settled(lead(racing[0], one, goal), terms.good_enough) for one in rivals):
+        rivals = [contender for contender in racing[1:] if contender.keeps(limits)] or racing[1:]
+        if all(_is_settled(lead(racing[0], rival, goal), terms.good_enough) for rival in rivals):
             return Outcome(racing, complete=True)
         if rounds >= terms.most_rounds:
             return Outcome(racing, complete=True)
@@ -176,9 +176,13 @@ def _still_racing(
     racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
 ) -> list[Contender]:
     """Return the leader, and those that may be as good."""
-    kept = [one for one in racing if one.keeps(limits)] or racing
-    first = max(kept, key=lambda one: median(one.values(goal)))
-    others = [one for one in racing if one is not first and not lead(first, one, goal).is_sure]
+    kept = [contender for contender in racing if contender.keeps(limits)] or racing
+    first = max(kept, key=lambda contender: median(contender.values(goal)))
+    others = [
+        contender
+        for contender in racing
+        if contender is not first and not lead(first, contender, goal).is_sure
+    ]
     return [first, *others]
 
 
@@ -186,18 +190,18 @@ def _better_half(
     racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
 ) -> list[Contender]:
     """Return the leader, and of the others the half that comes nearest to it, two at least."""
-    kept = [one for one in racing if one.keeps(limits)] or racing
-    first = max(kept, key=lambda one: median(one.values(goal)))
-    others = [one for one in racing if one is not first]
-    others.sort(key=lambda one: lead(first, one, goal).factor)
+    kept = [contender for contender in racing if contender.keeps(limits)] or racing
+    first = max(kept, key=lambda contender: median(contender.values(goal)))
+    others = [contender for contender in racing if contender is not first]
+    others.sort(key=lambda contender: lead(first, contender, goal).factor)
     return [first, *others[: max(_LEAST_RIVALS, math.ceil(len(others) / 2))]]
 
 
-def _is_settled(found: Lead, good_enough: float | None) -> bool:
+def _is_settled(lead: Lead, good_enough: float | None) -> bool:
     """Tell whether it does not matter any more who is better."""
-    if good_enough is not None and found.low >= 1 / (1 + good_enough):
+    if good_enough is not None and lead.low >= 1 / (1 + good_enough):
         return True
-    return found.high <= 1 + INDIFFERENCE and found.low >= 1 - INDIFFERENCE
+    return lead.high <= 1 + INDIFFERENCE and lead.low >= 1 - INDIFFERENCE
 
 
 def warm(runners: Sequence[Runner], feeds: Feeds, limit_s: float) -> None:
@@ -213,12 +217,12 @@ def timed(
 ) -> Times:
     """Keep runners busy for so long; nanoseconds of each run of each of them."""
     given = {name: [array] for name, array in feeds.items()}
-    found: Times = [[] for _ in runners]
+    laps: Times = [[] for _ in runners]
     errors: list[BaseException] = []
     ready = threading.Barrier(len(runners))
 
     def serve(number: int) -> None:
-        runner, times = runners[number], found[number]
+        runner, times = runners[number], laps[number]
         try:
             ready.wait()
             end = time.monotonic() + seconds
@@ -239,7 +243,7 @@ def timed(
             thread.join()
     if errors:
         raise errors[0]
-    return found
+    return laps
 
 
 @contextlib.contextmanager

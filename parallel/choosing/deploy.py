@@ -311,7 +311,7 @@ def _weighed(asked: _Question, source: Path, target: Path, catalog: Catalog | No
     devices = this_machine(catalog)
     feeds = drawn_feeds(best.inputs, asked.sizes, setting.batch if best.axis.is_free else None)
     try:
-        found = choose_over_devices(
+        choice = choose_over_devices(
             source,
             devices,
             asked.goal,
@@ -331,17 +331,18 @@ def _weighed(asked: _Question, source: Path, target: Path, catalog: Catalog | No
             for slot in best.inputs
             for size in slot.shape
         )
-        if found.parted is not None and is_fixed:
+        if choice.parted is not None and is_fixed:
             return _write_divided(
-                asked, found, devices, source, target, catalog, time.monotonic() - start
+                asked, choice, devices, source, target, catalog, time.monotonic() - start
             )
-        if found.parted is not None:
+        if choice.parted is not None:
             reasons.append(
-                f"{over} {found.chosen.setting.plan} is better for requests of "
-                f"{found.rows} rows, but serves no others: give sizes with --input-shape to have it"
+                f"{over} {choice.chosen.setting.plan} is better for requests of "
+                f"{choice.rows} rows, but serves no others: give sizes with --input-shape to have "
+                "it"
             )
-        reasons += [f"{over}: {reason}" for reason in found.reasons if "each " in reason]
-        if not any(entry.setting.plan for entry in found.measured):
+        reasons += [f"{over}: {reason}" for reason in choice.reasons if "each " in reason]
+        if not any(entry.setting.plan for entry in choice.measured):
             reasons.append(f"{over}: the search divides nothing, as dividing only costs")
     plan = _written(asked, best, source, target, time.monotonic() - start)
     if catalog is not None:
@@ -357,7 +358,7 @@ def _divided(
     from .over_devices import choose_over_devices
 
     start = time.monotonic()
-    found = choose_over_devices(
+    choice = choose_over_devices(
         source,
         devices,
         asked.goal,
@@ -368,12 +369,12 @@ def _divided(
         tell=asked.tell,
     )
     seconds = time.monotonic() - start
-    return _write_divided(asked, found, devices, source, target, catalog, seconds)
+    return _write_divided(asked, choice, devices, source, target, catalog, seconds)
 
 
 def _write_divided(
     asked: _Question,
-    found: Divided,
+    divided: Divided,
     devices: Cluster,
     source: Path,
     target: Path,
@@ -383,8 +384,8 @@ def _write_divided(
     # As the search for plans.
     from ..plan_rows import store_plan
 
-    setting = found.chosen.setting
-    partition = None if found.parted is None else found.parted.partition
+    setting = divided.chosen.setting
+    partition = None if divided.parted is None else divided.parted.partition
     lanes = 1 if partition is None else partition.slots
     plan = Deployment(
         model=f"{MODEL_FOLDER}/{MODEL}",
@@ -392,33 +393,33 @@ def _write_divided(
         limits=tuple(limit.text for limit in asked.limits),
         setting=setting,
         batch=BatchAxis(
-            False, "what is deployed over devices has the sizes planned for", found.rows
+            False, "what is deployed over devices has the sizes planned for", divided.rows
         ),
         delay_ms=0.0,
         queue=_WAITING_BATCHES * setting.instances * lanes,
-        deadline_s=_deadline_s(found.chosen),
-        inputs=found.inputs,
-        outputs=found.outputs,
-        chosen=found.chosen,
-        baseline=found.baseline,
-        measured=tuple(found.measured),
-        reasons=tuple(found.reasons),
-        complete=found.complete,
-        variant=REWRITTEN if found.is_rewritten else ORIGINAL,
+        deadline_s=_deadline_s(divided.chosen),
+        inputs=divided.inputs,
+        outputs=divided.outputs,
+        chosen=divided.chosen,
+        baseline=divided.baseline,
+        measured=tuple(divided.measured),
+        reasons=tuple(divided.reasons),
+        complete=divided.complete,
+        variant=REWRITTEN if divided.is_rewritten else ORIGINAL,
         machine=_machine(
             sum(device.cores for device in devices.devices), devices.name * bool(devices.scheduler)
         ),
         versions=_versions(),
         measuring_s=round(seconds, 3),
         partition=partition,
-        remote=found.remote,
-        timeline=found.timeline,
+        remote=divided.remote,
+        timeline=divided.timeline,
     )
-    written = read_deployment(plan.write(source, target, found.parted))
+    written = read_deployment(plan.write(source, target, divided.parted))
     if catalog is not None:
         placement = None
-        if found.plan is not None and found.plan.name == setting.plan:
-            placement = store_plan(catalog, found.plan, source.name)
+        if divided.plan is not None and divided.plan.name == setting.plan:
+            placement = store_plan(catalog, divided.plan, source.name)
         store_deployment(catalog, written, source, placement)
     return written
 

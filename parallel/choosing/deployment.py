@@ -215,15 +215,15 @@ def _plan_of(values: dict[str, Any]) -> Deployment:
     for text in plan.limits:
         read_limit(text)
     if plan.partition is not None:
-        own = plan.partition
-        names = [own.tensors[number].name for number in own.inputs]
-        named = (set(names), {output.name for output in own.outputs})
+        partition = plan.partition
+        names = [partition.tensors[number].name for number in partition.inputs]
+        named = (set(names), {output.name for output in partition.outputs})
         if named != ({slot.name for slot in plan.inputs}, {slot.name for slot in plan.outputs}):
             raise ValueError("its partition is of another model")
     if plan.remote is not None:
         count = 0 if plan.partition is None else len(plan.partition.devices)
         if len(plan.remote.workers) != plan.setting.instances or any(
-            len(own) != count for own in (*plan.remote.workers, plan.remote.needed_bytes)
+            len(values) != count for values in (*plan.remote.workers, plan.remote.needed_bytes)
         ):
             raise ValueError("its remote workers are not one for each device and instance")
     return plan

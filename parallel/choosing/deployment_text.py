@@ -33,7 +33,9 @@ def deployment_text(plan: Deployment) -> str:
     if plan.remote is not None:
         lines.append(f"  workers of the cluster at {plan.remote.scheduler}:")
         for group in plan.remote.workers:
-            lines.append("    " + ", ".join(f"{one.name} at {one.address}" for one in group))
+            lines.append(
+                "    " + ", ".join(f"{worker.name} at {worker.address}" for worker in group)
+            )
     lines += ["", "Why", *(f"  {reason}" for reason in plan.reasons)]
     lines += ["", f"Measured, all instances busy (in {plan.measuring_s:.3g} s)", _table(plan, unit)]
     return "\n".join(lines)

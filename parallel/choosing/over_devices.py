@@ -222,7 +222,7 @@ class _Question:
         return Divided(
             chosen,
             baseline,
-            [one.measured() for one in self.contenders],
+            [contender.measured() for contender in self.contenders],
             self.reasons,
             complete,
             inputs,
@@ -246,15 +246,18 @@ class _Question:
         if fits and len(set(cores)) == 1:  # instances are alike
             setting = Setting(len(cores), cores[0], rows)
             self.enter(setting, feeds, lambda: self.instances(cores, memory))
-        for one in self.also:
-            setting = replace(one, batch=rows)
+        for also in self.also:
+            setting = replace(also, batch=rows)
             if all(setting != contender.setting for contender in self.contenders):
-                each, limits = [one.threads] * one.instances, most * one.instances
+                each, limits = [also.threads] * also.instances, most * also.instances
                 self.enter(setting, feeds, partial(self.instances, each, limits))
 
     def calibrate(self, workload: Workload, feeds: Feeds) -> None:
         """Time the model and its pieces for the plans, where each device has the memory for it."""
-        fits = any(one.setting.instances == len(self.cluster.devices) for one in self.contenders)
+        fits = any(
+            contender.setting.instances == len(self.cluster.devices)
+            for contender in self.contenders
+        )
         if len(self.cluster.devices) < 2 or not fits:
             return
         self.tell("measuring", "the model and its pieces on one device")
@@ -293,7 +296,7 @@ class _Question:
         for _ in range(_TRIES):
             cluster = _with_memory(self.cluster, base, share)
             try:
-                found = self.checked(workload, cluster)
+                checked = self.checked(workload, cluster)
             except PlanError as error:
                 if self.contenders:
                     self.reasons.append(f"no plan over several devices: {error}")
@@ -305,12 +308,12 @@ class _Question:
                     f"{self.reasons[-1]})"
                 ) from error
             opened = []
-            for one in self.unlike(found):
-                name = f"{one.name}, rewritten" if _steps(one) else one.name
-                plans = [instance.plan for instance in one.instances]
-                opened.append(self.open_plan(name, plans, one, rows, feeds))
-            for name, plans in self.pipeline(self.as_it_is(found)).items():
-                opened.append(self.open_plan(name, plans, self.as_it_is(found), rows, feeds))
+            for made_plan in self.unlike(checked):
+                name = f"{made_plan.name}, rewritten" if _steps(made_plan) else made_plan.name
+                plans = [instance.plan for instance in made_plan.instances]
+                opened.append(self.open_plan(name, plans, made_plan, rows, feeds))
+            for name, plans in self.pipeline(self.as_it_is(checked)).items():
+                opened.append(self.open_plan(name, plans, self.as_it_is(checked), rows, feeds))
             if any(opened) or self.contenders:
                 return
             share *= _MEMORY_SHARE
@@ -340,54 +343,61 @@ class _Question:
         rules = [rule for rule in rules_for(workload) if rule.name not in self.refused]
         inputs, _ = slots_of(workload)
         for _ in range(_REWRITES):
-            found = self.plan(workload, cluster, rules)
-            if not (steps := _steps(found)):
-                return found
-            self.tell("comparing with the original", found.name)
+            checked = self.plan(workload, cluster, rules)
+            if not (steps := _steps(checked)):
+                return checked
+            self.tell("comparing with the original", checked.name)
             file = model_file(self.model)
             place = self.beside(f"compared{len(self.refused)}")
-            if not (why := difference(file, found, inputs, place, limit_s=_LIMIT_S)):
-                return found
+            if not (why := difference(file, checked, inputs, place, limit_s=_LIMIT_S)):
+                return checked
             used = dict.fromkeys(step.rule for step in steps)
             self.reasons.append(f"the model was not rewritten by {', '.join(used)}: {why}")
             self.refused |= used.keys()
             rules = [rule for rule in rules if rule.name not in used]
-        return found.as_it_is or self.plan(workload, cluster)
+        return checked.as_it_is or self.plan(workload, cluster)
 
     def not_rewritten(self) -> list[str]:
         """Say why rules were not applied that would have been."""
         return [reason for reason in self.reasons if "not rewritten" in reason]
 
     @staticmethod
-    def as_it_is(found: ParallelPlan) -> ParallelPlan:
+    def as_it_is(parallel_plan: ParallelPlan) -> ParallelPlan:
         """Return the plan of the model as it is, where that fits, else of what rules made of it."""
-        return found.as_it_is or found
+        return parallel_plan.as_it_is or parallel_plan
 
-    def unlike(self, found: ParallelPlan) -> list[ParallelPlan]:
+    def unlike(self, parallel_plan: ParallelPlan) -> list[ParallelPlan]:
         """Return a plan, and beside one of a rewritten model that of the model as it is."""
-        first = found.as_it_is
-        return [found, first] if _steps(found) and first is not None else [found]
+        first = parallel_plan.as_it_is
+        return (
+            [parallel_plan, first]
+            if _steps(parallel_plan) and first is not None
+            else [parallel_plan]
+        )
 
     def beside(self, name: str) -> Path:
         """Make a folder with all that the model has beside it: stages name weights there."""
         place = self.folder / name
         place.mkdir()
         file = model_file(self.model)
-        for one in files_beside(file):
-            _link(file.parent / one, place / one)
+        for name_of_file in files_beside(file):
+            _link(file.parent / name_of_file, place / name_of_file)
         return place
 
-    def pipeline(self, found: ParallelPlan) -> dict[str, list[Plan]]:
+    def pipeline(self, parallel_plan: ParallelPlan) -> dict[str, list[Plan]]:
         """Return a pipeline over all devices, where they can hold it."""
-        problem = found.problem
+        problem = parallel_plan.problem
         count = len(problem.cluster.devices)
         if not problem.all_linked(range(count)):
             return {}
         operators = problem.workload.operators
-        seconds = [problem.times.operator(one.kernel, 0) for one in operators]
+        seconds = [problem.times.operator(operator.kernel, 0) for operator in operators]
         plan = staged([whole_on(0)] * len(operators), seconds, [(n,) for n in range(count)])
-        held = Simulation(problem, plan).memory_bytes()
-        if any(held.get(n, 0) > one.memory_bytes for n, one in enumerate(problem.cluster.devices)):
+        needed_bytes = Simulation(problem, plan).memory_bytes()
+        if any(
+            needed_bytes.get(n, 0) > device.memory_bytes
+            for n, device in enumerate(problem.cluster.devices)
+        ):
             return {}
         return {f"pipeline of {count}": [plan]}
 
@@ -395,27 +405,29 @@ class _Question:
         self,
         name: str,
         instances: Sequence[Plan],
-        found: ParallelPlan,
+        parallel_plan: ParallelPlan,
         rows: int,
         feeds: Feeds,
     ) -> bool:
         """Open a plan, unless that is the whole model as it is; tell whether it runs."""
         setting = Setting(len(instances), 1, rows, name)
-        return self.open_parts(instances, found.problem, found, setting, feeds)
+        return self.open_parts(instances, parallel_plan.problem, parallel_plan, setting, feeds)
 
     def open_parts(
         self,
         instances: Sequence[Plan],
         problem: Problem,
-        found: ParallelPlan | None,
+        parallel_plan: ParallelPlan | None,
         setting: Setting,
         feeds: Feeds,
     ) -> bool:
         """Open the parts of instances of a plan, unless they are open; tell whether they run."""
         parted = [self.limited(part(problem, plan, setting.plan)) for plan in instances]
         first = parted[0].partition
-        is_whole = found is not None and len(first.devices) < 2 and not _steps(found)
-        if is_whole or not all(one.partition.is_like(first) for one in parted):
+        is_whole = (
+            parallel_plan is not None and len(first.devices) < 2 and not _steps(parallel_plan)
+        )
+        if is_whole or not all(part.partition.is_like(first) for part in parted):
             return False
         known = [division.parted for at, division in self.divisions.items() if at.plan]
         if any(first.stages == other.partition.stages for other in known):
@@ -424,18 +436,18 @@ class _Question:
         # Not by the divisions' number: one that could not be opened is made anew under its name.
         place = self.beside(f"plan{len(list(self.folder.iterdir()))}")
         parted[0].write(place)
-        partitions = [one.partition for one in parted]
+        partitions = [part.partition for part in parted]
         remote = None
         if self.crew is not None:
             remote = self.crew.remote(partitions, place, runtime_bytes())
-        self.divisions[setting] = _Division(parted[0], found, instances[0], problem, remote)
+        self.divisions[setting] = _Division(parted[0], parallel_plan, instances[0], problem, remote)
         return self.enter(setting, feeds, lambda: self.groups(partitions, place))
 
     def limited(self, parted: Parted) -> Parted:
         """Give each device the memory that the description says, not what was planned with."""
-        own = parted.partition
-        memory = tuple(self.cluster.device(name).memory_bytes for name in own.devices)
-        return replace(parted, partition=replace(own, memory_bytes=memory))
+        partition = parted.partition
+        memory = tuple(self.cluster.device(name).memory_bytes for name in partition.devices)
+        return replace(parted, partition=replace(partition, memory_bytes=memory))
 
     def groups(self, partitions: Sequence[Partition], folder: Path) -> Opened:
         opened: list[Group] = []
@@ -452,13 +464,13 @@ class _Question:
     ) -> Iterator[Callable[[], Group]]:
         """Yield what starts the group of each instance."""
         if self.crew is not None:
-            yield from (partial(self.crew.start, one, folder) for one in partitions)
+            yield from (partial(self.crew.start, partition, folder) for partition in partitions)
             return
         first, width = partitions[0], len(partitions[0].devices)
         places = here_each(list(first.threads) * len(partitions))
         for number in range(len(partitions)):
-            own = places[number * width : (number + 1) * width]
-            starts = starts_of(first, Start(folder / "model.onnx", 1), own)
+            own_places = places[number * width : (number + 1) * width]
+            starts = starts_of(first, Start(folder / "model.onnx", 1), own_places)
             yield partial(WorkerGroup, first, starts, first.slots)
 
     def enter(self, setting: Setting, feeds: Feeds, opens: Callable[[], Opened]) -> bool:
@@ -489,30 +501,35 @@ class _Question:
 
         What is divided has to be surely better than all that is whole.
         """
-        by_setting = {one.setting: one for one in self.contenders}
-        measured = {one.setting: one.measured() for one in self.contenders}
-        kept = [one for one in measured.values() if all(limit.holds(one) for limit in self.limits)]
+        by_setting = {contender.setting: contender for contender in self.contenders}
+        measured = {contender.setting: contender.measured() for contender in self.contenders}
+        kept = [
+            result
+            for result in measured.values()
+            if all(limit.holds(result) for limit in self.limits)
+        ]
         if not kept:
             nearest = min(
-                measured.values(), key=lambda one: max(limit.excess(one) for limit in self.limits)
+                measured.values(),
+                key=lambda result: max(limit.excess(result) for limit in self.limits),
             )
             broken = max(self.limits, key=lambda limit: limit.excess(nearest))
             raise LimitError(
                 f"nothing over these devices keeps '{broken.text}': nearest is {nearest.setting}"
             )
-        whole = best([one for one in kept if not one.setting.plan], self.goal)
+        whole = best([result for result in kept if not result.setting.plan], self.goal)
         first = best(kept, self.goal)
         assert first is not None
         if whole is not None and first.setting.plan:
-            found = lead(by_setting[first.setting], by_setting[whole.setting], self.goal)
-            if not found.is_sure:
+            ahead = lead(by_setting[first.setting], by_setting[whole.setting], self.goal)
+            if not ahead.is_sure:
                 first = whole
-        for setting, one in by_setting.items():
+        for setting, contender in by_setting.items():
             if setting != first.setting:
-                found = lead(one, by_setting[first.setting], self.goal)
+                ahead = lead(contender, by_setting[first.setting], self.goal)
                 what = "speed" if self.goal == "latency" else "throughput"
-                bounds = f"({found.low:.2f} to {found.high:.2f})"
-                self.reasons.append(f"{setting} has {found.factor:.2f} {bounds} of its {what}")
+                bounds = f"({ahead.low:.2f} to {ahead.high:.2f})"
+                self.reasons.append(f"{setting} has {ahead.factor:.2f} {bounds} of its {what}")
         if first.setting.plan and whole is None:
             self.reasons.append("no process has the memory for the whole model")
         single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)
@@ -541,8 +558,8 @@ def runtime_bytes() -> int:
             return 0
         finally:
             instance.close()
-    found = re.search(r"^VmData:\s+(\d+) kB", status, re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
+    match = re.search(r"^VmData:\s+(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) << 10 if match else 0
 
 
 def _with_memory(cluster: Cluster, runtime: int, share: float) -> Cluster:
@@ -594,7 +611,7 @@ def _closed_on_error(opened: Sequence[_Closable]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for one in opened:
+        for session in opened:
             with contextlib.suppress(TensologError, OSError):
-                one.close()
+                session.close()
         raise

@@ -135,14 +135,14 @@ class Limit:
 
     def holds(self, measured: Measured) -> bool:
         """Tell whether a setting keeps to it."""
-        found = float(getattr(measured, self.field))
-        return found <= self.value if self.is_upper else found >= self.value
+        value = float(getattr(measured, self.field))
+        return value <= self.value if self.is_upper else value >= self.value
 
     def excess(self, measured: Measured) -> float:
         """Return by which factor a setting is beyond it; at most 1 where it keeps to it."""
-        found = max(1e-12, float(getattr(measured, self.field)))
+        value = max(1e-12, float(getattr(measured, self.field)))
         bound = max(1e-12, self.value)
-        return found / bound if self.is_upper else bound / found
+        return value / bound if self.is_upper else bound / value
 
 
 def read_limit(text: str) -> Limit:

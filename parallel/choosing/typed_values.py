@@ -51,11 +51,11 @@ def _read(kind: Any, value: Any, place: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list):
             raise ValueTypeError(f"{place} is no list")
-        return tuple(_read(arguments[0], one, f"{place}[{i}]") for i, one in enumerate(value))
+        return tuple(_read(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         return {
-            name: _read(arguments[1], one, _inside(place, name))
-            for name, one in _object(value, place).items()
+            name: _read(arguments[1], item, _inside(place, name))
+            for name, item in _object(value, place).items()
         }
     if is_dataclass(kind):
         if isinstance(value, cast("type", kind)):
@@ -73,7 +73,7 @@ def _dataclass(kind: Any, values: Mapping[str, Any], place: str) -> Any:
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise ValueTypeError(f"{_inside(place, name)} is missing")
     hints = get_type_hints(kind)
-    return kind(**{n: _read(hints[n], one, _inside(place, n)) for n, one in values.items()})
+    return kind(**{n: _read(hints[n], value, _inside(place, n)) for n, value in values.items()})
 
 
 def _plain(kind: Any, value: Any, place: str) -> Any:

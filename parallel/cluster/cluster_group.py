@@ -68,20 +68,20 @@ class StageFiles:
     @cached_property
     def names(self) -> list[list[str]]:
         """Return the names of what each device needs."""
-        found: list[dict[str, None]] = [{} for _ in self.partition.devices]
+        files_of_devices: list[dict[str, None]] = [{} for _ in self.partition.devices]
         for stage in self.partition.stages:
             beside = files_beside(self.folder / stage.model)
-            found[stage.device] |= dict.fromkeys([stage.model, *beside])
-        return [list(names) for names in found]
+            files_of_devices[stage.device] |= dict.fromkeys([stage.model, *beside])
+        return [list(names) for names in files_of_devices]
 
     @cached_property
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 of each file by its name, 64 hex digits."""
-        found = {}
+        digests = {}
         for name in dict.fromkeys(name for names in self.names for name in names):
             with (self.folder / name).open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-        return found
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return digests
 
     def size_bytes(self, device: int) -> int:
         """Return the bytes of all that a device needs, weights above all."""
@@ -295,7 +295,7 @@ class ClusterSources:
         end = time.monotonic() + (_WAIT_S if instance in self._opened else 0.0)
         silent: dict[str, str] = {}
         while True:
-            alive = [one for one in self._engine.workers() if one.address not in silent]
+            alive = [worker for worker in self._engine.workers() if worker.address not in silent]
             try:
                 places = self._places.assign(instance, alive)
             except EngineError as error:

@@ -61,8 +61,10 @@ class ClusterCrew:
         return RemoteWorkers(
             self._cluster.scheduler,
             tuple(
-                tuple(PlannedWorker(name, self._workers[name].address) for name in one.devices)
-                for one in partitions
+                tuple(
+                    PlannedWorker(name, self._workers[name].address) for name in partition.devices
+                )
+                for partition in partitions
             ),
             tuple(
                 files.size_bytes(n) + first.slot_bytes[n + 1] * first.slots + runtime_bytes

@@ -52,22 +52,22 @@ class Places:
             for address, size in (entry for rows in self._taken.values() for entry in rows):
                 if address in free:
                     free[address] -= size
-            found: dict[int, Place] = {}
+            place_of: dict[int, Place] = {}
             planned = self.planned[group]
             for device, wanted in enumerate(planned):
                 worker = worker_of(wanted, alive)
                 if worker is not None:
                     limit = self.partition.memory_bytes[device]
-                    found[device] = self._place(device, worker, limit, free)
+                    place_of[device] = self._place(device, worker, limit, free)
             for device, wanted in enumerate(planned):
-                if device in found:
+                if device in place_of:
                     continue
                 others = [w for w in alive if free[w.address] >= self.needed_bytes[device]]
                 if not others:
                     raise EngineError(self._missing(device, wanted, alive, free))
                 worker = max(others, key=lambda w: (w.host == wanted.host, free[w.address]))
-                found[device] = self._place(device, worker, free[worker.address], free)
-            places = [found[device] for device in range(len(planned))]
+                place_of[device] = self._place(device, worker, free[worker.address], free)
+            places = [place_of[device] for device in range(len(planned))]
             self._taken[group] = [
                 (place.worker.address, self.needed_bytes[device])
                 for device, place in enumerate(places)

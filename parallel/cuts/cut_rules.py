@@ -122,15 +122,19 @@ class _Statement:
         self.parts: list[dict[str, str]] = [dict(self.attributes), dict(self.attributes)]
         calls: list[list[str]] = [[], [], []]
         self.base = min(
-            (Fraction(one.stride, one.divisor) for one in cut.slices if one is not None),
+            (
+                Fraction(slice_.stride, slice_.divisor)
+                for slice_ in cut.slices
+                if slice_ is not None
+            ),
         )
         unit = self.base * cut.granule
         if unit.denominator != 1:
             raise _UnsaidError
         if unit > 1 and not self._has_window():
             self.conditions += [f"n{part} % {unit} = 0" for part in (1, 2)]
-        for position, (spec, one) in enumerate(zip(kernel.inputs, cut.slices, strict=True)):
-            arguments = self._input(position, spec, one)
+        for position, (spec, slicing) in enumerate(zip(kernel.inputs, cut.slices, strict=True)):
+            arguments = self._input(position, spec, slicing)
             for call, argument in zip(calls, arguments, strict=True):
                 call.append(argument)
         if "group" in self.attributes and cut.slices[0] is not None and cut.slices[0].axis == 1:
@@ -148,7 +152,7 @@ class _Statement:
         return any(s is not None and o is not None and is_window(s, o, self.cut) for s, o in pairs)
 
     def _input(
-        self, position: int, spec: TensorSpec | None, one: Slicing | None
+        self, position: int, spec: TensorSpec | None, slicing: Slicing | None
     ) -> tuple[str, str, str]:
         """Declare an input; return what the whole and either part are called with."""
         if spec is None:
@@ -158,21 +162,21 @@ class _Statement:
         name = self.names[position]
         if position in self.known:
             return self._known(position, spec)
-        if one is None:
+        if slicing is None:
             self.operands.append(f"{name} [{', '.join(self._sizes(position, spec))}] {spec.dtype}")
             second = "" if position in self.cut.once else name
             return name, name, second
-        if is_window(spec, one, self.cut):
-            return self._window(position, spec, one)
-        ratio = Fraction(one.stride, one.divisor) / self.base
+        if is_window(spec, slicing, self.cut):
+            return self._window(position, spec, slicing)
+        ratio = Fraction(slicing.stride, slicing.divisor) / self.base
         if ratio.denominator != 1:
             raise _UnsaidError
         factor = f"{ratio} * " if ratio != 1 else ""
         for part in (1, 2):
             sizes = self._sizes(position, spec)
-            sizes[one.axis] = f"{factor}n{part}"
+            sizes[slicing.axis] = f"{factor}n{part}"
             self.operands.append(f"{name}p{part} [{', '.join(sizes)}] {spec.dtype}")
-        self.joins.append(f"{name} = Concat<axis={one.axis}>({name}p1, {name}p2)")
+        self.joins.append(f"{name} = Concat<axis={slicing.axis}>({name}p1, {name}p2)")
         return name, f"{name}p1", f"{name}p2"
 
     def _known(self, position: int, spec: TensorSpec) -> tuple[str, str, str]:
@@ -194,11 +198,11 @@ class _Statement:
     def _output_shape(self) -> tuple[int, ...]:
         return output_shapes(self.kernel)[0]
 
-    def _window(self, position: int, spec: TensorSpec, one: Slicing) -> tuple[str, str, str]:
+    def _window(self, position: int, spec: TensorSpec, slicing: Slicing) -> tuple[str, str, str]:
         """Say that both parts read what lies where they meet: a halo."""
-        name, axis = self.names[position], one.axis
+        name, axis = self.names[position], slicing.axis
         rank = len(spec.shape) - 2
-        halo = max(one.reach - one.stride, 0)
+        halo = max(slicing.reach - slicing.stride, 0)
         pieces = ["p1", "h", "p2"] if halo else ["p1", "p2"]
         lengths = {"p1": "n1", "h": str(halo), "p2": "n2"}
         for piece in pieces:
@@ -214,9 +218,9 @@ class _Statement:
             if place not in (low, high):
                 self.conditions.append(f"p[{place}] = {pad}")
         self.conditions += [f"p[{low}] >= 0", f"p[{high}] >= 0"]
-        self.conditions += [f"(n1 + p[{low}]) % {one.stride} = 0"] * (one.stride > 1)
-        self.conditions.append(f"n1 + p[{low}] >= {one.stride}")
-        self.conditions.append(f"n2 + p[{high}] >= {one.reach - halo}")
+        self.conditions += [f"(n1 + p[{low}]) % {slicing.stride} = 0"] * (slicing.stride > 1)
+        self.conditions.append(f"n1 + p[{low}] >= {slicing.stride}")
+        self.conditions.append(f"n2 + p[{high}] >= {slicing.reach - halo}")
         for part, zero in ((0, high), (1, low)):
             entries = ["0" if place == zero else f"p[{place}]" for place in range(2 * rank)]
             self.parts[part]["pads"] = f"[{', '.join(entries)}]"

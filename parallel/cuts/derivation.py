@@ -120,7 +120,7 @@ def output_shapes(kernel: Kernel) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the outputs of an operator with cuts."""
     expansion = expanded(kernel)
     assert expansion is not None
-    return tuple(tuple(int(size) for size in one.shape) for one in expansion.outputs)  # type: ignore[arg-type]
+    return tuple(tuple(int(size) for size in output.shape) for output in expansion.outputs)  # type: ignore[arg-type]
 
 
 def known_inputs(kernel: Kernel) -> frozenset[int]:
@@ -199,7 +199,7 @@ def _of_output(kernel: Kernel, expansion: Expansion, number: int) -> list[tuple[
     output = expansion.outputs[number]
     extents = {str(v): size for v, size in zip(output.indices, output.shape, strict=True)}
     names = {name: position for position, name in enumerate(expansion.names)}
-    found = []
+    cuts = []
     for index, combine, axis in rows.get("cut", ()):
         slices: list[Slicing | None] = [None] * len(kernel.inputs)
         for i, tensor, *slicing in rows["slice"]:
@@ -217,15 +217,15 @@ def _of_output(kernel: Kernel, expansion: Expansion, number: int) -> list[tuple[
         if not isinstance(extent, int) or extent < 2 * granule:
             continue
         cut = Cut("attribute", combine, (axis,), tuple(slices), once, granule, extent)
-        found.append((replace(cut, kind=_kind(kernel, cut, axis)), int(axis)))
-    return found
+        cuts.append((replace(cut, kind=_kind(kernel, cut, axis)), int(axis)))
+    return cuts
 
 
 def _kind(kernel: Kernel, cut: Cut, axis: int) -> Kind:
     if axis < 0:
         return "reduction"
     weights = [spec is not None and spec.constant for spec in kernel.inputs]
-    sliced = [one is not None for one in cut.slices]
+    sliced = [slice_ is not None for slice_ in cut.slices]
     whole = any(
         spec is not None and not weight and not part
         for spec, weight, part in zip(kernel.inputs, weights, sliced, strict=True)
@@ -241,9 +241,9 @@ def _is_adjustable(kernel: Kernel, cut: Cut) -> bool:
         if any(spec is not None for spec in kernel.inputs[position + 1 :]):
             return False
     windows = [
-        (spec, one)
-        for spec, one in zip(kernel.inputs, cut.slices, strict=True)
-        if one is not None and spec is not None and is_window(spec, one, cut)
+        (spec, slice_)
+        for spec, slice_ in zip(kernel.inputs, cut.slices, strict=True)
+        if slice_ is not None and spec is not None and is_window(spec, slice_, cut)
     ]
     if not windows:
         return True
@@ -253,16 +253,16 @@ def _is_adjustable(kernel: Kernel, cut: Cut) -> bool:
     )
     explicit = kernel.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
     rounds_down = not kernel.attribute("ceil_mode", 0)
-    (_, one), *others = windows
-    return has_pads and explicit and rounds_down and not others and one.axis >= 2
+    (_, slicing), *others = windows
+    return has_pads and explicit and rounds_down and not others and slicing.axis >= 2
 
 
-def is_window(spec: TensorSpec, one: Slicing, cut: Cut) -> bool:
+def is_window(spec: TensorSpec, slicing: Slicing, cut: Cut) -> bool:
     """Whether neighbouring parts need the same elements of an input, or leave some out."""
     return (
-        one.before != 0
-        or one.reach != one.stride
-        or spec.shape[one.axis] * one.divisor != cut.extent * one.stride
+        slicing.before != 0
+        or slicing.reach != slicing.stride
+        or spec.shape[slicing.axis] * slicing.divisor != cut.extent * slicing.stride
     )
 
 
@@ -270,36 +270,36 @@ def part_of(kernel: Kernel, cut: Cut, first: int, last: int) -> Kernel:
     """Return the operator that computes indices [first, last) of a cut."""
     inputs: list[TensorSpec | None] = []
     attributes = dict(kernel.attributes)
-    for position, (spec, one) in enumerate(zip(kernel.inputs, cut.slices, strict=True)):
+    for position, (spec, slicing) in enumerate(zip(kernel.inputs, cut.slices, strict=True)):
         if spec is None or (position in cut.once and first > 0):
             inputs.append(None)
             continue
-        if one is None:
+        if slicing is None:
             inputs.append(spec)
             continue
-        size = spec.shape[one.axis]
-        low, high = one.bounds(first, last)
-        if is_window(spec, one, cut):
-            attributes["pads"] = _pads(kernel, one, low, high, size)
+        size = spec.shape[slicing.axis]
+        low, high = slicing.bounds(first, last)
+        if is_window(spec, slicing, cut):
+            attributes["pads"] = _pads(kernel, slicing, low, high, size)
         shape = list(spec.shape)
-        shape[one.axis] = min(high, size) - max(low, 0)
+        shape[slicing.axis] = min(high, size) - max(low, 0)
         inputs.append(replace(spec, shape=tuple(shape), value=None))
     if "group" in attributes and cut.slices[0] is not None and cut.slices[0].axis == 1:
         attributes["group"] = attributes["group"] * (last - first) // cut.extent  # type: ignore[operator]
     target = TARGETS.get(kernel.op_type)
-    if target is not None and cut.axes and (held := inputs[target]) is not None:
+    if target is not None and cut.axes and (target_input := inputs[target]) is not None:
         shape = list(output_shapes(kernel)[0])
         shape[cut.axes[0]] = last - first
-        inputs[target] = replace(held, value=tuple(shape))
+        inputs[target] = replace(target_input, value=tuple(shape))
     return Kernel(
         kernel.domain, kernel.op_type, kernel.opset, tuple(attributes.items()), tuple(inputs),
         kernel.outputs,
     )  # fmt: skip
 
 
-def _pads(kernel: Kernel, one: Slicing, low: int, high: int, size: int) -> tuple[int, ...]:
+def _pads(kernel: Kernel, slicing: Slicing, low: int, high: int, size: int) -> tuple[int, ...]:
     rank = len(kernel.inputs[0].shape) - 2 if kernel.inputs[0] is not None else 0
     pads = list(kernel.attribute("pads", (0,) * (2 * rank)))
-    pads[one.axis - 2] = max(-low, 0)
-    pads[one.axis - 2 + rank] = max(high - size, 0)
+    pads[slicing.axis - 2] = max(-low, 0)
+    pads[slicing.axis - 2 + rank] = max(high - size, 0)
     return tuple(pads)

@@ -46,8 +46,8 @@ def linear(term: Term) -> Linear | None:
         return None
     known = [part for part in parts if part is not None]
     match term.function, known:
-        case "neg", [one]:
-            return _scaled(one, -1)
+        case "neg", [operand]:
+            return _scaled(operand, -1)
         case "+", [left, right]:
             return _added(left, right)
         case "-", [left, right]:
@@ -59,8 +59,8 @@ def linear(term: Term) -> Linear | None:
     return None
 
 
-def _scaled(one: Linear, factor: int) -> Linear:
-    return Linear({v: c * factor for v, c in one.coefficients.items()}, one.constant * factor)
+def _scaled(linear: Linear, factor: int) -> Linear:
+    return Linear({v: c * factor for v, c in linear.coefficients.items()}, linear.constant * factor)
 
 
 def _added(left: Linear, right: Linear) -> Linear:
@@ -193,7 +193,7 @@ class _Builder:
                     if _reduces(sum_, "sum") and not _reduces(beside, "sum"):
                         self.outermost(sum_)
                         for tensor in {
-                            one.tensor for one in _walk(beside) if isinstance(one, Read)
+                            read.tensor for read in _walk(beside) if isinstance(read, Read)
                         }:
                             for number, _, name in self.facts["read"]:
                                 if name == tensor:

@@ -65,11 +65,11 @@ class _Extraction:
         penalty: Penalty | None,
     ) -> None:
         self.programs, self.configs, self.costs = programs, configs, costs
-        self.unary = [costs.operators(number, own) for number, own in enumerate(configs)]
+        self.unary = [costs.operators(number, config) for number, config in enumerate(configs)]
         if penalty is not None:
             self.unary = [
-                table + np.array([penalty(number, one) for one in own])
-                for number, (table, own) in enumerate(zip(self.unary, configs, strict=True))
+                table + np.array([penalty(number, config) for config in own_configs])
+                for number, (table, own_configs) in enumerate(zip(self.unary, configs, strict=True))
             ]
         gives: dict[int, int] = {}
         for givers in programs.givers.values():
@@ -96,23 +96,23 @@ class _Extraction:
     def best(self) -> DividedProgram:
         assignment = eliminate(self._factors(), self.sizes)
         selected, places = self._read(assignment.values)
-        plan = tuple(own[places.get(number, 0)] for number, own in enumerate(self.configs))
+        plan = tuple(config[places.get(number, 0)] for number, config in enumerate(self.configs))
         cost = self._cost(selected, places)
         return DividedProgram(selected, plan, cost, min(assignment.bound, cost))
 
     # ---- costs
     def _factors(self) -> list[Factor]:
-        found: list[Factor] = []
+        factors: list[Factor] = []
         for variable, begins in self.begins.items():
-            own = np.zeros(self.sizes[variable])
+            table = np.zeros(self.sizes[variable])
             for number, at in begins.items():
                 if variable < 0 or number not in self.several:
-                    own[at : at + len(self.configs[number])] = self.unary[number]
-            found.append(((variable,), own))
+                    table[at : at + len(self.configs[number])] = self.unary[number]
+            factors.append(((variable,), table))
             for number in begins.keys() & self.several if variable >= 0 else ():
-                found.append(((variable, ~number), self._same(variable, number)))
-            found += self._needed(variable)
-        return found
+                factors.append(((variable, ~number), self._same(variable, number)))
+            factors += self._needed(variable)
+        return factors
 
     def _same(self, class_: int, number: int) -> Costs:
         """Let a class have an operator's value in the division that the operator has."""
@@ -146,8 +146,10 @@ class _Extraction:
         operator = self.programs.workload.operators[number]
         positions = [p for p, value in enumerate(operator.inputs) if value == class_]
         positions += [-1] * (class_ in operator.captures)
-        own, others = self.configs[source[0]], self.configs[number]
-        tables = [self.costs.edges(class_, source, own, (number, p), others) for p in positions]
+        own_configs, others = self.configs[source[0]], self.configs[number]
+        tables = [
+            self.costs.edges(class_, source, own_configs, (number, p), others) for p in positions
+        ]
         return functools.reduce(np.add, tables)
 
     # ---- what is chosen
@@ -179,9 +181,9 @@ class _Extraction:
 
     def _otherwise(self, class_: int) -> int:
         numbers = [number for number, _ in self.programs.givers[class_]]
-        own = self.programs.own.get(class_)
-        if own in numbers:
-            return own
+        own_operator = self.programs.own.get(class_)
+        if own_operator in numbers:
+            return own_operator
         return min(numbers, key=lambda number: (float(self.unary[number].min()), number))
 
     def _cost(self, selected: dict[int, int], places: dict[int, int]) -> float:

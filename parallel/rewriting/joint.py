@@ -78,18 +78,18 @@ class Rewriting:
     def lines(self) -> list[str]:
         """Say which rules were applied, and which of them because of the cut."""
         cut = {(step.rule, step.nodes) for step in self.because_of_cut}
-        found = []
+        lines = []
         for step in self.steps:
             line = f"{step.rule} rewrote {', '.join(step.nodes)}"
             if (step.rule, step.nodes) in cut:
                 line += ", because of the cut"
-            found.append(line)
+            lines.append(line)
         if self.because_of_cut and self.best_one_device_s:
             share = self.one_device_s / self.best_one_device_s
-            found.append(
+            lines.append(
                 f"on one device what is divided takes {share:.2f} of the time of the best program"
             )
-        return found
+        return lines
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ class Family:
     def problems(self, like: Problem) -> list[Problem]:
         """Return what is planned for the programs behind the first."""
         return [
-            Problem(one.workload, like.cluster, like.times, like.entry) for one in self.programs[1:]
+            Problem(program.workload, like.cluster, like.times, like.entry)
+            for program in self.programs[1:]
         ]
 
     def told(self, chosen: int, scores: Sequence[Score]) -> Rewriting:
@@ -111,9 +112,9 @@ class Family:
         program, single = self.programs[chosen], self._best_for_one()
         anyway = {(step.rule, step.nodes) for step in single.steps}
         compared: dict[str, float] = {}
-        for one, score in zip(self.programs, scores, strict=True):
+        for program_, score in zip(self.programs, scores, strict=True):
             if not score.excess_bytes:
-                compared[one.name] = min(score.goal, compared.get(one.name, score.goal))
+                compared[program_.name] = min(score.goal, compared.get(program_.name, score.goal))
         return Rewriting(
             program.steps,
             tuple(step for step in program.steps if (step.rule, step.nodes) not in anyway),
@@ -125,13 +126,15 @@ class Family:
 
     def _best_for_one(self) -> Rewritten:
         """Return the program of the least time on one device."""
-        alone = (p for p in self.programs if any(len(one.devices) == 1 for one in p.starts))
+        alone = (p for p in self.programs if any(len(start.devices) == 1 for start in p.starts))
         return next(alone, self.programs[0])
 
     def _one_device_s(self, program: Rewritten) -> float:
         device = fastest_first(self.model)[0]
         times = self.model.times
-        return sum(times.operator(one.kernel, device) for one in program.workload.operators)
+        return sum(
+            times.operator(operator.kernel, device) for operator in program.workload.operators
+        )
 
 
 def family(
@@ -143,31 +146,33 @@ def family(
     """Return the model as it is, and the programs that are cheap to divide, each once."""
     progress("applying rules")
     programs = programs_of(problem.workload, rules, _BUDGET)
-    found: dict[frozenset[tuple[int, int]], Rewritten] = {}
-    own = programs.completed(programs.own)
-    first = Rewritten(AS_IT_IS, problem.workload, (), (), None, own)
-    if programs.are_own(own.values(), problem.workload):
-        found[_key(own)] = first
+    programs_found: dict[frozenset[tuple[int, int]], Rewritten] = {}
+    own_classes = programs.completed(programs.own)
+    first = Rewritten(AS_IT_IS, problem.workload, (), (), None, own_classes)
+    if programs.are_own(own_classes.values(), problem.workload):
+        programs_found[_key(own_classes)] = first
     for block, divided in _by_block(problem, programs, space_of, progress):
         key = _key(divided.selected)
-        known = found.get(key)
+        known = programs_found.get(key)
         if known is None:
             name = FOR_ONE if len(block) == 1 else f"rewritten for {len(block)} devices"
             gap = divided.gap if programs.has_all else None
             known = _rewritten(name, programs, divided.selected, gap)
         start = _candidate(programs, known, divided, block)
-        found[key] = replace(known, starts=(*known.starts, start))
+        programs_found[key] = replace(known, starts=(*known.starts, start))
     is_whole = programs.is_whole
-    if len(own) <= _FEW_OPERATORS:
+    if len(own_classes) <= _FEW_OPERATORS:
         every = list(itertools.islice(programs.every(), _FEW_PROGRAMS + 1))
         is_whole &= len(every) <= _FEW_PROGRAMS
         for selected in every if len(every) <= _FEW_PROGRAMS else ():
-            if _key(selected) not in found:
-                found[_key(selected)] = _rewritten("rewritten", programs, selected, None)
+            if _key(selected) not in programs_found:
+                programs_found[_key(selected)] = _rewritten("rewritten", programs, selected, None)
     else:
-        is_whole &= len(programs.workload.operators) == len(set(own.values()))
-    first = next((one for one in found.values() if one.name == AS_IT_IS), first)
-    others = [one for one in found.values() if one.name != AS_IT_IS]
+        is_whole &= len(programs.workload.operators) == len(set(own_classes.values()))
+    first = next(
+        (rewritten for rewritten in programs_found.values() if rewritten.name == AS_IT_IS), first
+    )
+    others = [rewritten for rewritten in programs_found.values() if rewritten.name != AS_IT_IS]
     return Family(problem, (first, *others), is_whole)
 
 

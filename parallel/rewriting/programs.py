@@ -78,21 +78,21 @@ class Programs:
 
     def completed(self, selected: Selected) -> dict[int, int]:
         """Return what a selection computes, and nothing else."""
-        found: dict[int, int] = {}
+        completed: dict[int, int] = {}
         queue = list(self.roots)
         while queue:
             class_ = queue.pop()
-            if class_ not in found:
-                found[class_] = selected[class_]
+            if class_ not in completed:
+                completed[class_] = selected[class_]
                 queue += self.needs(selected[class_])
-        return found
+        return completed
 
     def every(self) -> Iterator[dict[int, int]]:
         """Yield all selections; there may be very many."""
         stack: list[dict[int, int]] = [{}]
         while stack:
             partial = stack.pop()
-            wanted = {*self.roots, *(n for one in partial.values() for n in self.needs(one))}
+            wanted = {*self.roots, *(n for choice in partial.values() for n in self.needs(choice))}
             open_ = min(wanted - partial.keys(), default=None)
             if open_ is None:
                 yield partial
@@ -102,7 +102,7 @@ class Programs:
     def are_own(self, numbers: Collection[int], model: Workload) -> bool:
         """Tell whether operators are those of the model: none made by a rule, none united."""
         nodes = {self.workload.operators[number].node for number in numbers}
-        run = [one for one in model.operators if not one.kernel.is_constant]
+        run = [operator for operator in model.operators if not operator.kernel.is_constant]
         return nodes <= self.egraph.origin.keys() and len(nodes) == len(run)
 
     def steps(self, selected: Selected) -> list[Step]:
@@ -129,8 +129,10 @@ class Programs:
         operators = self.workload.operators
         nodes = {class_: operators[number].node for class_, number in selected.items()}
         choices = self.choices.choices
-        found = {c: next(one for one in choices[c] if one.node == n) for c, n in nodes.items()}
-        return {class_: found[class_] for class_ in in_order(found, self.roots)}
+        selection = {
+            c: next(choice for choice in choices[c] if choice.node == n) for c, n in nodes.items()
+        }
+        return {class_: selection[class_] for class_ in in_order(selection, self.roots)}
 
 
 def programs_of(
@@ -150,8 +152,8 @@ def programs_of(
         return UNUSABLE if operator is None else 0.0
 
     choices = problem_of(egraph, usable)
-    own = original_selection(egraph, choices)
-    ranks = _ranks(choices, {c: place for place, c in enumerate(in_order(own, choices.roots))})
+    original = original_selection(egraph, choices)
+    ranks = _ranks(choices, {c: place for place, c in enumerate(in_order(original, choices.roots))})
     knots = knots_of(choices)
     left_out = False
     operators: list[Operator] = []
@@ -159,9 +161,11 @@ def programs_of(
     numbers: dict[int, int] = {}
     givers: dict[int, list[tuple[int, int]]] = {class_: [] for class_ in choices.choices}
     for class_, offered in choices.choices.items():
-        first = own.get(class_)
+        first = original.get(class_)
         ordered = sorted(offered, key=lambda choice: choice.node)
-        for choice in ([first] if first else []) + [one for one in ordered if one != first]:
+        for choice in ([first] if first else []) + [
+            operator for operator in ordered if operator != first
+        ]:
             node = choice.node
             is_circular = any(
                 knots.get(need, need) == knots.get(class_)
@@ -184,9 +188,9 @@ def programs_of(
         growth,
         choices,
         Workload(workload.graph, tuple(operators), values),
-        {class_: tuple(found) for class_, found in givers.items()},
+        {class_: tuple(givers_of) for class_, givers_of in givers.items()},
         choices.roots,
-        {class_: numbers[choice.node] for class_, choice in own.items()},
+        {class_: numbers[choice.node] for class_, choice in original.items()},
         not left_out,
     )
 
@@ -204,10 +208,14 @@ def _grown(egraph: EGraph, rules: Sequence[Rule], budget: Budget | None) -> Grow
     applications: list[Application] = []
     for _ in range(_PAIRINGS if pairing else 0):
         egraph.columns.now += 1
-        found = matches_in(egraph, Patterns(egraph, pairing), nodes)
-        made = [one for one in apply_matches(egraph, found[:_PAIRS]) if not one.refusal]
+        matches = matches_in(egraph, Patterns(egraph, pairing), nodes)
+        made = [
+            application
+            for application in apply_matches(egraph, matches[:_PAIRS])
+            if not application.refusal
+        ]
         applications += made
-        nodes |= {node for one in made for node in one.target_nodes}
+        nodes |= {node for application in made for node in application.target_nodes}
     if applications:
         growth.applications += applications
         growth.applications += saturate(egraph, single, budget).applications
@@ -265,15 +273,19 @@ class _Names:
         return f"{made.rule if made else 'computed'}/{op}{next(self._numbers)}"
 
 
-def _operator(egraph: EGraph, node: int, own: Operator | None, names: _Names) -> Operator | None:
+def _operator(
+    egraph: EGraph, node: int, original: Operator | None, names: _Names
+) -> Operator | None:
     """Return an e-node as an operator; None where its sizes are not known."""
     columns = egraph.columns
     outputs = tuple(None if v == NONE else egraph.find(v) for v in columns.outputs(node))
-    if own is not None and own.captures:  # what a subgraph reads is no operand of a kernel
-        read = tuple(None if v is None else egraph.find(v) for v in own.inputs)
-        captures = tuple(sorted({egraph.find(v) for v in own.captures}))
-        return Operator(own.name, node, own.kernel, read, outputs, captures)
-    kernel = kernel_of_e_node(egraph, node) or (own.kernel if own is not None else None)
+    if (
+        original is not None and original.captures
+    ):  # what a subgraph reads is no operand of a kernel
+        read = tuple(None if v is None else egraph.find(v) for v in original.inputs)
+        captures = tuple(sorted({egraph.find(v) for v in original.captures}))
+        return Operator(original.name, node, original.kernel, read, outputs, captures)
+    kernel = kernel_of_e_node(egraph, node) or (original.kernel if original is not None else None)
     if kernel is None:
         return None
     _, written = egraph.written(node)

@@ -30,7 +30,7 @@ def anneal(
     draw = random.Random(seed)
     here, rank = start, score(start, goal)
     best, best_rank = here, rank
-    open_ = [number for number, own in enumerate(configs) if len(own) > 1]
+    open_ = [number for number, options in enumerate(configs) if len(options) > 1]
     for _ in range(steps if open_ else 0):
         number = draw.choice(open_)
         config = draw.choice(configs[number])
@@ -38,16 +38,16 @@ def anneal(
             continue
         plan = (*here.plan[:number], config, *here.plan[number + 1 :])
         other = here.changed(plan)
-        found = score(other, goal)
-        if found < rank or draw.random() < _chance(found, rank, best_rank):
-            here, rank = other, found
+        rank_of_other = score(other, goal)
+        if rank_of_other < rank or draw.random() < _chance(rank_of_other, rank, best_rank):
+            here, rank = other, rank_of_other
         if rank < best_rank:
             best, best_rank = here, rank
     return best, best_rank
 
 
-def _chance(found: Score, rank: Score, best: Score) -> float:
-    if found.excess_bytes > rank.excess_bytes:
+def _chance(score: Score, rank: Score, best: Score) -> float:
+    if score.excess_bytes > rank.excess_bytes:
         return 0.0
-    loss = (found.goal - rank.goal) / best.goal if best.goal > 0 else 0.0
+    loss = (score.goal - rank.goal) / best.goal if best.goal > 0 else 0.0
     return math.exp(-_ALPHA * max(loss, 0.0))

@@ -102,7 +102,7 @@ class AdditiveCosts:
         """Return the costs of divisions of an operator; equal ones share the table."""
         key = (self.problem.workload.operators[number].kernel.hash, tuple(configs))
         if key not in self._tables:
-            self._tables[key] = np.array([self.operator(number, one) for one in configs])
+            self._tables[key] = np.array([self.operator(number, config) for config in configs])
         return self._tables[key]
 
     def edges(
@@ -159,7 +159,7 @@ class AdditiveCosts:
         pairs = origin[moved], end[moved]
         size = shared[moved] * problem.workload.values[value].item_bytes
         latency, bandwidth, wire = problem.link_tables
-        stages = np.array([one.stage_s for one in problem.cluster.devices])
+        stages = np.array([device.stage_s for device in problem.cluster.devices])
         seconds = latency[pairs] + stages[pairs[1]] + size / bandwidth[pairs]
         return float(np.bincount(wire[pairs], weights=seconds).max()) if len(size) else 0.0
 
@@ -177,10 +177,10 @@ def best_plan(
     With `shared`, those that read a value count together what it takes to send it once.
     """
     factors: list[Factor] = []
-    for number, own in enumerate(configs):
-        table = costs.operators(number, own)
+    for number, options in enumerate(configs):
+        table = costs.operators(number, options)
         if penalty is not None:
-            table = table + np.array([penalty(number, one) for one in own])
+            table = table + np.array([penalty(number, config) for config in options])
         factors.append(((number,), table))
     for value in problem.moving:
         source = problem.producer.get(value)
@@ -191,5 +191,5 @@ def best_plan(
             table = costs.edges(value, source, configs[first], target, configs[target[0]])
             readers = len(problem.consumers[value]) if shared else 1
             factors.append(((first, target[0]), table / readers))
-    chosen = eliminate(factors, {n: len(own) for n, own in enumerate(configs)}).values
+    chosen = eliminate(factors, {n: len(options) for n, options in enumerate(configs)}).values
     return tuple(configs[number][chosen[number]] for number in range(len(configs)))

@@ -69,7 +69,7 @@ def eliminate(
                 naming[u].discard(key)
             del tables[key]
         for part in _narrow(bucket, v, sizes, most_entries):
-            scope = tuple(sorted({u for one, _ in part for u in one} - {v}))
+            scope = tuple(sorted({u for scope_, _ in part for u in scope_} - {v}))
             least = _joined(part, (*scope, v), sizes).min(axis=-1)
             if not scope:
                 bound += float(least)
@@ -97,7 +97,7 @@ def _narrow(
 ) -> list[list[Factor]]:
     """Divide the costs that name a variable so that each part makes a table of few entries."""
     parts: list[tuple[set[int], list[Factor]]] = []
-    for factor in sorted(bucket, key=lambda one: -one[1].size):
+    for factor in sorted(bucket, key=lambda pair: -pair[1].size):
         for scope, part in parts:
             joined = scope | {*factor[0]}
             if joined == scope or math.prod(float(sizes[u]) for u in joined) <= most_entries:
@@ -110,7 +110,7 @@ def _narrow(
 
 
 def _joined(part: Sequence[Factor], whole: tuple[int, ...], sizes: Mapping[int, int]) -> Costs:
-    tables = sorted((_spread(one, whole) for one in part), key=lambda one: one.size)
+    tables = sorted((_spread(factor, whole) for factor in part), key=lambda array: array.size)
     start = np.zeros([1] * len(whole)) if tables else np.zeros([sizes[u] for u in whole])
     joined = functools.reduce(np.add, tables, start)
     return np.broadcast_to(joined, [sizes[u] for u in whole])

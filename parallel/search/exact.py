@@ -58,7 +58,8 @@ class _Search:
         self.best = BestPlan(start.plan, start, score(start, goal), True, 0)
         count = len(configs)
         self.cheapest = [
-            [self._longest(number, one) for one in own] for number, own in enumerate(configs)
+            [self._longest(number, config) for config in options]
+            for number, options in enumerate(configs)
         ]
         # From the end of an operator to the end of the model, whatever is chosen.
         self.rest = [0.0] * count
@@ -95,7 +96,7 @@ class _Search:
             bound = self.bound([*chosen, config])
             if bound < self.best.score.goal or self.best.score.excess_bytes:
                 ranked.append((bound, place, config))
-        for bound, _, config in sorted(ranked, key=lambda one: one[:2]):
+        for bound, _, config in sorted(ranked, key=lambda entry: entry[:2]):
             if bound < self.best.score.goal or self.best.score.excess_bytes:
                 self.descend([*chosen, config])
 

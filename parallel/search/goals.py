@@ -40,17 +40,19 @@ def score(simulation: Simulation, goal: Goal) -> Score:
     """Return how good a simulated plan is."""
     problem = simulation.problem
     devices = problem.cluster.devices
-    held: dict[int, int] = {}
+    bytes_of: dict[int, int] = {}
     excess = 0
-    if goal == "memory" or problem.most_bytes > min(one.memory_bytes for one in devices):
-        held = simulation.memory_bytes()
-        excess = sum(max(held.get(n, 0) - one.memory_bytes, 0) for n, one in enumerate(devices))
+    if goal == "memory" or problem.most_bytes > min(device.memory_bytes for device in devices):
+        bytes_of = simulation.memory_bytes()
+        excess = sum(
+            max(bytes_of.get(n, 0) - device.memory_bytes, 0) for n, device in enumerate(devices)
+        )
     if goal == "latency":
         number = simulation.latency_s
     elif goal == "throughput":
         number = simulation.bottleneck_s
     else:
-        number = float(max(held.values(), default=0))
+        number = float(max(bytes_of.values(), default=0))
     return Score(excess, number, simulation.latency_s)
 
 

@@ -55,15 +55,15 @@ def candidates(
         best: tuple[Score, Candidate] | None = None
         makers = dict(_for_block(space, block, costs, tight=tight))
         for name, plan in _promising({n: make() for n, make in makers.items()}, costs).items():
-            one = Candidate(name, plan, block)
+            candidate = Candidate(name, plan, block)
             simulation = Simulation(problem, plan)
-            while is_wanted(one, simulation) and not space.holds(one.plan):
-                one = Candidate(name, makers[name](), block)
-                simulation = Simulation(problem, one.plan)
-            yield one, simulation
+            while is_wanted(candidate, simulation) and not space.holds(candidate.plan):
+                candidate = Candidate(name, makers[name](), block)
+                simulation = Simulation(problem, candidate.plan)
+            yield candidate, simulation
             rank = score(simulation, goal)
             if best is None or rank < best[0]:
-                best = (rank, one)
+                best = (rank, candidate)
         # One request is not served faster by stages, which leave all but one of them idle.
         if best is None or (goal == "latency" and not tight):
             continue
@@ -73,10 +73,10 @@ def candidates(
                 blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
                 for weights in (times, sizes) if tight else (times,):
                     title = f"pipeline of {stages}" + f", each {best[1].name}" * (width > 1)
-                    one = Candidate(title, staged(best[1].plan, weights, blocks), used)
-                    simulation = Simulation(problem, one.plan)
-                    if not is_wanted(one, simulation) or space.holds(one.plan):
-                        yield one, simulation
+                    candidate = Candidate(title, staged(best[1].plan, weights, blocks), used)
+                    simulation = Simulation(problem, candidate.plan)
+                    if not is_wanted(candidate, simulation) or space.holds(candidate.plan):
+                        yield candidate, simulation
 
 
 def fastest_first(problem: Problem) -> tuple[int, ...]:
@@ -147,10 +147,10 @@ def one_weird_trick(space: Space, block: tuple[int, ...]) -> Plan:
             number,
             block,
             ("parameter", "sample")
-            if one.kernel.op_type in ("Gemm", "MatMul") and one.kernel.constant_bytes
+            if operator.kernel.op_type in ("Gemm", "MatMul") and operator.kernel.constant_bytes
             else ("sample",),
         )
-        for number, one in enumerate(operators)
+        for number, operator in enumerate(operators)
     )
 
 
@@ -171,18 +171,18 @@ def constant_bytes(problem: Problem, number: int, config: Config) -> int:
 
 def _seconds(problem: Problem, device: int) -> list[float]:
     operators = problem.workload.operators
-    return [problem.seconds(n, one.kernel, device) for n, one in enumerate(operators)]
+    return [problem.seconds(n, operator.kernel, device) for n, operator in enumerate(operators)]
 
 
 def _weights(problem: Problem) -> list[float]:
     """Return the bytes that operators hold, a little for each, so that none counts as nothing."""
     values = problem.workload.values
     seen: set[int] = set()
-    found = []
+    weights = []
     for operator in problem.workload.operators:
-        own = {v for v in operator.inputs if v is not None and v not in problem.sent} - seen
-        seen |= own
+        inputs = {v for v in operator.inputs if v is not None and v not in problem.sent} - seen
+        seen |= inputs
         given = [v for v in operator.outputs if v is not None]
-        size = sum(values[v].size_bytes for v in own)
-        found.append(float(size + math.ceil(sum(values[v].size_bytes for v in given) / 64) + 1))
-    return found
+        size = sum(values[v].size_bytes for v in inputs)
+        weights.append(float(size + math.ceil(sum(values[v].size_bytes for v in given) / 64) + 1))
+    return weights

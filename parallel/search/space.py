@@ -47,13 +47,15 @@ class Space:
         if self.unproved is None:
             return True
         operators = self.problem.workload.operators
-        used = {(operators[n].kernel, cut) for n, one in enumerate(plan) for cut, _ in one.cuts}
+        used = {
+            (operators[n].kernel, cut) for n, config in enumerate(plan) for cut, _ in config.cuts
+        }
         refused = self.unproved(used - self._proved)
         self._proved |= used - refused
         if refused:
             self.cuts = tuple(
-                tuple(cut for cut in own if (operator.kernel, cut) not in refused)
-                for operator, own in zip(operators, self.cuts, strict=True)
+                tuple(cut for cut in cuts_of if (operator.kernel, cut) not in refused)
+                for operator, cuts_of in zip(operators, self.cuts, strict=True)
             )
         return not refused
 
@@ -71,10 +73,10 @@ class Space:
 
     def all_configs(self, number: int) -> list[Config]:
         """Return the divisions of an operator among any of the devices."""
-        found: list[Config] = []
+        configs: list[Config] = []
         for block in self.blocks:
-            found += self.divisions(number, block)
-        return found
+            configs += self.divisions(number, block)
+        return configs
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
@@ -89,7 +91,7 @@ class Space:
                 for size in powers(count)
                 for first in range(0, count - size + 1, size)
             ]
-        return tuple(one for one in sets if self.problem.all_linked(one))
+        return tuple(set_ for set_ in sets if self.problem.all_linked(set_))
 
     def data_parallel(self, devices: tuple[int, ...]) -> tuple[Config, ...]:
         """Return the plan that divides the first axis of each operator, and nothing else.
@@ -109,17 +111,17 @@ class Space:
 
 def powers(count: int) -> list[int]:
     """Return the powers of two up to a number, and the number."""
-    found = [1]
-    while found[-1] * 2 <= count:
-        found.append(found[-1] * 2)
-    return found if found[-1] == count else [*found, count]
+    widths = [1]
+    while widths[-1] * 2 <= count:
+        widths.append(widths[-1] * 2)
+    return widths if widths[-1] == count else [*widths, count]
 
 
 @lru_cache(maxsize=65536)
 def _divisions(
     operator: Operator, cuts: tuple[Cut, ...], devices: int, every: bool
 ) -> tuple[tuple[tuple[Cut, int], ...], ...]:
-    found: list[tuple[tuple[Cut, int], ...]] = [()]
+    divisions: list[tuple[tuple[Cut, int], ...]] = [()]
     for count in range(1, _MOST_CUTS + 1):
         for chosen in itertools.combinations(cuts, count):
             if _fit(operator, chosen):
@@ -128,8 +130,8 @@ def _divisions(
                         continue
                     pairs = tuple(zip(chosen, degrees, strict=True))
                     if all(cut.most_parts >= degree for cut, degree in pairs):
-                        found.append(pairs)
-    return tuple(found)
+                        divisions.append(pairs)
+    return tuple(divisions)
 
 
 def _degrees(devices: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -156,15 +158,15 @@ def _fit(operator: Operator, cuts: Sequence[Cut]) -> bool:
     inputs = operator.kernel.inputs
     for place, cut in enumerate(cuts):
         windowed = any(
-            spec is not None and one is not None and is_window(spec, one, cut)
-            for spec, one in zip(inputs, cut.slices, strict=True)
+            spec is not None and slice_ is not None and is_window(spec, slice_, cut)
+            for spec, slice_ in zip(inputs, cut.slices, strict=True)
         )
         if windowed and place < len(cuts) - 1:
             return False
     for left, right in itertools.combinations(cuts, 2):
         if set(left.axes) & set(right.axes) and left.axes[:1] == right.axes[:1]:
             return False
-        for one, other in zip(left.slices, right.slices, strict=True):
-            if one is not None and other is not None and one.axis == other.axis:
+        for slice_, other in zip(left.slices, right.slices, strict=True):
+            if slice_ is not None and other is not None and slice_.axis == other.axis:
                 return False
     return True

@@ -164,10 +164,10 @@ def _described(entry: Any) -> tuple[str, str, tuple[int, ...]]:
 
 
 def _parameters(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = entry.get("parameters", {})
-    if not isinstance(found, dict):
+    parameters = entry.get("parameters", {})
+    if not isinstance(parameters, dict):
         raise ProtocolError("parameters is an object")
-    return found
+    return parameters
 
 
 def _of_json(name: str, dtype: str, shape: tuple[int, ...], data: Any) -> Array:

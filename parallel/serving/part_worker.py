@@ -67,10 +67,10 @@ class PartWorker:
         # Who waits for which stage, here and elsewhere, and what is to be reported to the caller.
         self._next: dict[int, list[int]] = {}
         self._told: dict[int, list[int]] = {stage: [] for stage in self._own}
-        for number, own in enumerate(partition.stages):
-            inbox = self._inboxes[own.device]
-            for before in own.after:
-                if own.device == device:
+        for number, other_stage in enumerate(partition.stages):
+            inbox = self._inboxes[other_stage.device]
+            for before in other_stage.after:
+                if other_stage.device == device:
                     self._next.setdefault(before, []).append(number)
                 elif before in self._told and inbox not in self._told[before]:
                     self._told[before].append(inbox)

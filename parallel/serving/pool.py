@@ -260,10 +260,10 @@ class ParallelSession:
         instance = self._drivers[0].instance
         if not isinstance(instance, Instance):  # parts that don't fit together can't be opened
             return
-        for found, planned in ((instance.inputs, self.inputs), (instance.outputs, self.outputs)):
-            if [(s.name, s.dtype) for s in found] != [(s.name, s.dtype) for s in planned]:
+        for tensors, planned in ((instance.inputs, self.inputs), (instance.outputs, self.outputs)):
+            if [(s.name, s.dtype) for s in tensors] != [(s.name, s.dtype) for s in planned]:
                 raise DeploymentError(
-                    f"{self.plan.model_path} takes or gives {', '.join(s.name for s in found)}, "
+                    f"{self.plan.model_path} takes or gives {', '.join(s.name for s in tensors)}, "
                     f"and the plan says {', '.join(s.name for s in planned)}: deploy it again"
                 )
 

@@ -108,10 +108,10 @@ class Queue:
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while not self.offer(parts):
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
+                remaining_s = None if end is None else end - time.monotonic()
+                if remaining_s is not None and remaining_s <= 0:
                     return False
-                self._changed.wait(left)
+                self._changed.wait(remaining_s)
             return True
 
     def call_when_room(self, call: Callable[[], object]) -> None:

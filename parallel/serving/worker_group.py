@@ -314,9 +314,9 @@ def starts_of(partition: Partition, start: Start, places: Sequence[tuple[int, ..
             start,
             threads=threads,
             processors=tuple(place),
-            memory_limit_bytes=start.memory_limit_bytes or own,
+            memory_limit_bytes=start.memory_limit_bytes or limit_bytes,
         )
-        for threads, own, place in zip(
+        for threads, limit_bytes, place in zip(
             partition.threads, partition.memory_bytes, places, strict=True
         )
     ]

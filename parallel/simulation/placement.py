@@ -114,11 +114,11 @@ def parts_of(kernel: Kernel, cuts: tuple[tuple[Cut, int], ...], shapes: Shapes) 
         reads = [None if spec is None else list(full_box(spec.shape)) for spec in kernel.inputs]
         gives = [list(full_box(shape)) for shape in shapes]
         for (cut, _), (first, last) in zip(cuts, ranges, strict=True):
-            for position, one in enumerate(cut.slices):
+            for position, slicing in enumerate(cut.slices):
                 box = reads[position]
-                if box is not None and one is not None:
-                    low, high = one.bounds(first, last)
-                    box[one.axis] = (max(low, 0), min(high, box[one.axis][1]))
+                if box is not None and slicing is not None:
+                    low, high = slicing.bounds(first, last)
+                    box[slicing.axis] = (max(low, 0), min(high, box[slicing.axis][1]))
                 if position in cut.once and first > 0:
                     reads[position] = None
             for box, axis in zip(gives, cut.axes, strict=False):
@@ -141,20 +141,20 @@ def cells_of(parts: tuple[Part, ...], config: Config, output: int) -> tuple[Cell
         )
     degree = config.cuts[place][1]
     after = math.prod(d for _, d in config.cuts[place + 1 :])
-    found = []
+    cells = []
     for before, last in itertools.product(range(config.parts // (degree * after)), range(after)):
-        group = tuple((before * degree + one) * after + last for one in range(degree))
+        group = tuple((before * degree + position) * after + last for position in range(degree))
         box = parts[group[0]].gives[output]
         for piece, number in zip(divided(box, degree), group, strict=False):
-            found.append(Cell(piece, group, config.holders(number)))
-    return tuple(found)
+            cells.append(Cell(piece, group, config.holders(number)))
+    return tuple(cells)
 
 
 def divided(box: Box, parts: int) -> tuple[Box, ...]:
     """Divide a box along its longest axis among so many, or leave it whole if it is too small."""
     if not box:
         return (box,)
-    axis = max(range(len(box)), key=lambda one: (box[one][1] - box[one][0], -one))
+    axis = max(range(len(box)), key=lambda axis_: (box[axis_][1] - box[axis_][0], -axis_))
     low, high = box[axis]
     if high - low < parts:
         return (box,)

@@ -57,9 +57,9 @@ def schedule(tasks: dict[Key, Task]) -> Schedule:
     return _run(Schedule(tasks), {})
 
 
-def _run(found: Schedule, free: dict[int, float]) -> Schedule:
+def _run(schedule: Schedule, free: dict[int, float]) -> Schedule:
     """Run what is not in the order yet."""
-    tasks, ready, begin, end = found.tasks, found.ready, found.begin, found.end
+    tasks, ready, begin, end = schedule.tasks, schedule.ready, schedule.begin, schedule.end
     waiting: dict[Key, int] = {}
     then: dict[Key, list[Key]] = {}
     heap: list[tuple[float, Key]] = []
@@ -68,12 +68,12 @@ def _run(found: Schedule, free: dict[int, float]) -> Schedule:
             continue
         open_ = 0
         at = 0.0
-        for one in task.after:
-            if one in end:
-                at = max(at, end[one])
+        for key_before in task.after:
+            if key_before in end:
+                at = max(at, end[key_before])
             else:
                 open_ += 1
-                then.setdefault(one, []).append(key)
+                then.setdefault(key_before, []).append(key)
         ready[key] = at
         if open_:
             waiting[key] = open_
@@ -88,13 +88,13 @@ def _run(found: Schedule, free: dict[int, float]) -> Schedule:
         free[task.resource] = done
         done += task.delay
         begin[key], end[key] = start, done
-        found.order.append(key)
+        schedule.order.append(key)
         for other in then.get(key, ()):
             ready[other] = max(ready[other], done)
             waiting[other] -= 1
             if not waiting[other]:
                 heapq.heappush(heap, (ready[other], other))
-    return found
+    return schedule
 
 
 class Simulation:
@@ -143,18 +143,20 @@ class Simulation:
         fresh = {task.key for task in added}
         moment = min((run.ready[key] for key in removed), default=float("inf"))
         for task in added:
-            if not any(one in fresh for one in task.after):
-                moment = min(moment, max((run.end[one] for one in task.after), default=0.0))
-        found = Schedule(units)
+            if not any(key_before in fresh for key_before in task.after):
+                moment = min(
+                    moment, max((run.end[key_before] for key_before in task.after), default=0.0)
+                )
+        schedule = Schedule(units)
         free: dict[int, float] = {}
         for key in run.order:
             if run.ready[key] >= moment:
                 break
-            found.order.append(key)
-            found.ready[key], found.begin[key] = run.ready[key], run.begin[key]
-            found.end[key] = run.end[key]
-            free[units[key].resource] = found.begin[key] + units[key].seconds
-        other._executed = _run(found, free)
+            schedule.order.append(key)
+            schedule.ready[key], schedule.begin[key] = run.ready[key], run.begin[key]
+            schedule.end[key] = run.end[key]
+            free[units[key].resource] = schedule.begin[key] + units[key].seconds
+        other._executed = _run(schedule, free)
         return other
 
     def _groups(
@@ -163,15 +165,15 @@ class Simulation:
         """Yield the tasks before and after of each group that depends on what was changed."""
         problem = self.problem
         operators = problem.workload.operators
-        own, values = set(touched), set()
+        numbers, values = set(touched), set()
         for number in touched:
             operator = operators[number]
             values |= {v for v in (*operator.inputs, *operator.captures) if v is not None}
             values |= {v for v in operator.outputs if v is not None}
         for value in values:
             # Who reads a value waits for tasks that are named by how it is divided.
-            own |= {number for number, _ in problem.consumers.get(value, ())}
-        for number in sorted(own):
+            numbers |= {number for number, _ in problem.consumers.get(value, ())}
+        for number in sorted(numbers):
             yield (
                 list(operator_tasks(problem, self.plan, number)),
                 list(operator_tasks(problem, plan, number)),
@@ -212,7 +214,10 @@ class Simulation:
             if task.resource < devices:
                 contended.setdefault(task.resource, []).append(task.contended)
         # Exact sums: a change of a plan leaves tasks in another order than a plan from scratch has.
-        both = ({key: math.fsum(own) for key, own in one.items()} for one in (busy, contended))
+        both = (
+            {key: math.fsum(amounts) for key, amounts in by_device.items()}
+            for by_device in (busy, contended)
+        )
         return next(both), next(both)
 
     def _overlap(self) -> dict[int, float]:
@@ -232,9 +237,9 @@ class Simulation:
             running: set[int] = set()
             for (at, change, device), (then, *_) in itertools.pairwise(own):
                 (running.add if change > 0 else running.discard)(device)
-                for one in running:
-                    computes[one] += then - at
-                    beside[one] += (then - at) * (len(running) > 1)
+                for device_ in running:
+                    computes[device_] += then - at
+                    beside[device_] += (then - at) * (len(running) > 1)
         return {
             n: share / whole if whole else 0.0
             for n, (share, whole) in enumerate(zip(beside, computes, strict=True))
@@ -247,7 +252,7 @@ class Simulation:
         """
         busy, contended = self._work
         devices = self.problem.cluster.devices
-        found = dict(busy)
+        seconds = dict(busy)
         for device, more in contended.items():
             if more and busy[device]:
                 others = (
@@ -257,8 +262,8 @@ class Simulation:
                     and other < len(devices)
                     and devices[other].node == devices[device].node
                 )
-                found[device] += more * min(1.0, max(others, default=0.0) / busy[device])
-        return found
+                seconds[device] += more * min(1.0, max(others, default=0.0) / busy[device])
+        return seconds
 
     @property
     def bottleneck_s(self) -> float:
@@ -274,7 +279,9 @@ class Simulation:
         pace = self.bottleneck_s
         units, devices = self._units, len(self.problem.cluster.devices)
         slots = 2 * len({t.resource for t in units.values() if t.resource < devices}) or 1
-        last = tuple(units.keys() - {one for task in units.values() for one in task.after})
+        last = tuple(
+            units.keys() - {key_before for task in units.values() for key_before in task.after}
+        )
         tasks: dict[Key, Task] = {}
         for number in range(requests):
             arrival = (-1, number)
@@ -283,12 +290,12 @@ class Simulation:
             elif number < slots:
                 tasks[arrival] = Task(arrival, -1 - number, 0.0, ())
             else:
-                done = tuple((number - slots, *one) for one in last)
+                done = tuple((number - slots, *key_) for key_ in last)
                 tasks[arrival] = Task(arrival, -1 - number, 0.0, done)
-            for one in units.values():
-                after = tuple((number, *other) for other in one.after) or (arrival,)
-                key = (number, *one.key)
-                tasks[key] = one._replace(key=key, after=after)
+            for task in units.values():
+                after = tuple((number, *other) for other in task.after) or (arrival,)
+                key = (number, *task.key)
+                tasks[key] = task._replace(key=key, after=after)
         ends = [0.0] * requests
         for key, end in schedule(tasks).end.items():
             if key[0] >= 0:
@@ -316,18 +323,18 @@ def _differences(
 
 def _within(tasks: dict[Key, Task], stages: Stages, run: Schedule) -> Schedule:
     """Return the times of tasks whose stages were run."""
-    found = Schedule(tasks)
+    schedule = Schedule(tasks)
     for unit in run.order:
         members = stages.members.get(unit, [unit])
         # What a stage takes beside its tasks comes first.
         whole = stages.units[unit].seconds
         at = run.begin[unit] + whole - sum(tasks[key].seconds for key in members)
         for key in members:
-            found.ready[key], found.begin[key] = run.ready[unit], at
+            schedule.ready[key], schedule.begin[key] = run.ready[unit], at
             at += tasks[key].seconds
-            found.end[key] = at + tasks[key].delay
-        found.order += members
-    return found
+            schedule.end[key] = at + tasks[key].delay
+        schedule.order += members
+    return schedule
 
 
 def weight_bytes(problem: Problem, plan: Plan) -> dict[int, int]:
@@ -344,12 +351,12 @@ def weight_bytes(problem: Problem, plan: Plan) -> dict[int, int]:
                 if box is not None:
                     for device in config.holders(place):
                         boxes.setdefault((device, value), set()).add(box)
-    found: dict[int, int] = {}
-    for (device, value), own in boxes.items():
-        one = problem.workload.values[value]
-        size = min(sum(map(elements, own)) * one.item_bytes, one.size_bytes)
-        found[device] = found.get(device, 0) + size
-    return found
+    weights: dict[int, int] = {}
+    for (device, value), boxes_here in boxes.items():
+        value_ = problem.workload.values[value]
+        size = min(sum(map(elements, boxes_here)) * value_.item_bytes, value_.size_bytes)
+        weights[device] = weights.get(device, 0) + size
+    return weights
 
 
 def memory(problem: Problem, plan: Plan, times: Schedule) -> dict[int, int]:
@@ -391,23 +398,27 @@ def memory(problem: Problem, plan: Plan, times: Schedule) -> dict[int, int]:
             target[key] = key[5] if key[1] == 1 else key[4]
             hold(key, target[key], task.size_bytes)
     for key, task in times.tasks.items():
-        for one in task.after:
-            device = target[one] if one in target else times.tasks[one].resource
-            if (one, device) in last:
-                last[one, device] = max(last[one, device], times.end[key])
+        for key_before in task.after:
+            device = (
+                target[key_before] if key_before in target else times.tasks[key_before].resource
+            )
+            if (key_before, device) in last:
+                last[key_before, device] = max(last[key_before, device], times.end[key])
     for value in problem.workload.outputs:
         made = problem.producer.get(value)
         if made is not None:
-            for one, device in list(last):
-                if one[0] == made[0] and one[1] in (COMPUTE, ADD):
-                    last[one, device] = max(last[one, device], times.seconds)
+            for key_, device in list(last):
+                if key_[0] == made[0] and key_[1] in (COMPUTE, ADD):
+                    last[key_, device] = max(last[key_, device], times.seconds)
     events: dict[int, list[tuple[float, int]]] = {}
-    for held, bytes_ in size.items():
-        events.setdefault(held[1], []).extend([(first[held], bytes_), (last[held], -bytes_)])
+    for place_held, bytes_ in size.items():
+        events.setdefault(place_held[1], []).extend(
+            [(first[place_held], bytes_), (last[place_held], -bytes_)]
+        )
     most = weight_bytes(problem, plan)
-    for device, own in events.items():
+    for device, changes in events.items():
         level = peak = 0
-        for _, change in sorted(own):  # what ends makes room for what begins then
+        for _, change in sorted(changes):  # what ends makes room for what begins then
             level += change
             peak = max(peak, level)
         most[device] = most.get(device, 0) + peak

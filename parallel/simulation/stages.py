@@ -43,13 +43,13 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
     height: dict[Key, int] = dict.fromkeys(order, 0)
     for key in order:
         task = tasks[key]
-        before = max((depth[one] for one in task.after), default=0)
+        before = max((depth[key_before] for key_before in task.after), default=0)
         depth[key] = before + (task.resource >= len(devices) and bool(task.after))
     for key in reversed(order):
         task = tasks[key]
         above = height[key] + (task.resource >= len(devices))
-        for one in task.after:
-            height[one] = max(height[one], above)
+        for key_before in task.after:
+            height[key_before] = max(height[key_before], above)
     first: dict[tuple[int, int, int], Key] = {}
     stage: dict[Key, Key] = {}
     members: dict[Key, list[Key]] = {}
@@ -85,19 +85,21 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
         if stage[key] != key:
             continue
         task = tasks[key]
-        own = members.get(key, [key])
-        after = dict.fromkeys(stage[one] for member in own for one in tasks[member].after)
+        own_members = members.get(key, [key])
+        after = dict.fromkeys(
+            stage[key_before] for member in own_members for key_before in tasks[member].after
+        )
         after.pop(key, None)
-        seconds = sum(tasks[member].seconds for member in own)
+        seconds = sum(tasks[member].seconds for member in own_members)
         if key in members and seconds > 0:  # else it is of constants alone, and done beforehand
             own_device = devices[task.resource]
             seconds += own_device.stage_s
             if sizes:
                 seconds += sizes[key] * problem.times.copied(node_bytes[own_device.node])
-            images = [size for one, size in turned.get(key, ()) if _is_image(problem, one)]
+            images = [size for weight, size in turned.get(key, ()) if _is_image(problem, weight)]
             if images:
                 seconds += problem.times.moved_bytes(2 * sum(images), task.resource)
-        contended = sum(tasks[member].contended for member in own)
+        contended = sum(tasks[member].contended for member in own_members)
         units[key] = task._replace(seconds=seconds, after=tuple(after), contended=contended)
     return Stages(units, members)
 
@@ -112,9 +114,9 @@ def _weight_bytes(
     return {
         key: sum(
             elements(box) * values[value].item_bytes
-            for value, box in {one for member in own for one in tasks[member].weights}
+            for value, box in {weight for member in members_ for weight in tasks[member].weights}
         )
-        for key, own in members.items()
+        for key, members_ in members.items()
     }
 
 

@@ -85,8 +85,8 @@ class Problem:
         """Shapes of the outputs, by operator."""
         values = self.workload.values
         return tuple(
-            tuple(values[v].shape if v is not None else () for v in one.outputs)
-            for one in self.workload.operators
+            tuple(values[v].shape if v is not None else () for v in operator.outputs)
+            for operator in self.workload.operators
         )
 
     @cached_property
@@ -145,12 +145,12 @@ class Problem:
 
         Raises ClusterError where there is no link.
         """
-        found = self._links.get((source, target))
-        if found is None:
+        link = self._links.get((source, target))
+        if link is None:
             devices = self.cluster.devices
             self.cluster.link(devices[source].name, devices[target].name)
             raise AssertionError
-        wire, latency, bandwidth = found
+        wire, latency, bandwidth = link
         return wire, size_bytes / bandwidth, latency
 
     def alike(self, left: Sequence[int], right: Sequence[int]) -> bool:
@@ -160,11 +160,11 @@ class Problem:
             return False
         names: dict[int, int] = {}
         for i, j in itertools.permutations(range(len(left)), 2):
-            one, other = (self._links.get((side[i], side[j])) for side in (left, right))
-            if one is None or other is None:
-                if one is not other:
+            first, other = (self._links.get((side[i], side[j])) for side in (left, right))
+            if first is None or other is None:
+                if first is not other:
                     return False
-            elif one[1:] != other[1:] or names.setdefault(one[0], other[0]) != other[0]:
+            elif first[1:] != other[1:] or names.setdefault(first[0], other[0]) != other[0]:
                 return False
         # Wires that several of the ones share, several of the others do.
         return len(set(names.values())) == len(names)
@@ -192,14 +192,14 @@ class Problem:
     @cached_property
     def consumers(self) -> dict[int, tuple[tuple[int, int], ...]]:
         """Give, by value, the operators that read it and at which input (-1: in a subgraph)."""
-        found: dict[int, list[tuple[int, int]]] = {}
+        consumers: dict[int, list[tuple[int, int]]] = {}
         for number, operator in enumerate(self.workload.operators):
             for position, value in enumerate(operator.inputs):
                 if value is not None:
-                    found.setdefault(value, []).append((number, position))
+                    consumers.setdefault(value, []).append((number, position))
             for value in operator.captures:
-                found.setdefault(value, []).append((number, -1))
-        return {value: tuple(users) for value, users in found.items()}
+                consumers.setdefault(value, []).append((number, -1))
+        return {value: tuple(users) for value, users in consumers.items()}
 
     @cached_property
     def producer(self) -> dict[int, tuple[int, int]]:
@@ -225,7 +225,9 @@ class Problem:
     def most_bytes(self) -> int:
         """More than any plan ever holds on one device: all weights, partial and sent results."""
         values, copies = self.workload.values, 2 + 2 * len(self.cluster.devices)
-        return sum(one.size_bytes * (1 if one.constant else copies) for one in values.values())
+        return sum(
+            value.size_bytes * (1 if value.constant else copies) for value in values.values()
+        )
 
     # ---- divisions
     def parts(self, number: int, config: Config) -> tuple[Part, ...]:
@@ -260,7 +262,7 @@ class Problem:
             else:
                 places = list(range(len(cells)))
             pairs = ((place, meet(cells[place].box, box)) for place in places)
-            self._shares[key] = tuple((place, one) for place, one in pairs if one is not None)
+            self._shares[key] = tuple((place, share) for place, share in pairs if share is not None)
         return self._shares[key]
 
     def need(self, part: Part, position: int, value: int) -> Box | None:
@@ -362,24 +364,24 @@ def sources(
     number, output = made
     assert config is not None
     cells = problem.cells(number, config, output)
-    found: list[tuple[Key, Task | None]] = []
+    sources: list[tuple[Key, Task | None]] = []
     for place, shared in problem.shares(number, config, output, box):
         cell = cells[place]
         if device in cell.holders:
-            found.append((cell_key(number, config, output, place, cells, device), None))
+            sources.append((cell_key(number, config, output, place, cells, device), None))
             continue
         source = problem.nearest(cell.holders, device)
         size = elements(shared) * item
         wire, seconds, delay = problem.transfer(source, device, size)
         key = (number, MOVE, output, place, device, *(end for pair in shared for end in pair))
         after = (cell_key(number, config, output, place, cells, source),)
-        found.append((key, Task(key, wire, seconds, after, size, delay)))
-    if len(found) > 1 or (found and found[0][1] is None and cells[place].box != box):
+        sources.append((key, Task(key, wire, seconds, after, size, delay)))
+    if len(sources) > 1 or (sources and sources[0][1] is None and cells[place].box != box):
         # Pieces are joined, and slices are taken, by a copy.
         key = (number, JOIN, output, 0, device, *(end for pair in box for end in pair))
         seconds = problem.times.moved_bytes(2 * elements(box) * item, device)
-        found.append((key, Task(key, device, seconds, tuple(key for key, _ in found))))
-    return found
+        sources.append((key, Task(key, device, seconds, tuple(key for key, _ in sources))))
+    return sources
 
 
 def value_tasks(
@@ -412,11 +414,11 @@ def value_tasks(
 
 def plan_tasks(problem: Problem, plan: Plan) -> dict[Key, Task]:
     """Return all tasks of a plan by their keys."""
-    found: dict[Key, Task] = {}
+    tasks: dict[Key, Task] = {}
     for number in range(len(plan)):
         for task in operator_tasks(problem, plan, number):
-            found[task.key] = task
+            tasks[task.key] = task
     for value in problem.moving:
         for task in value_tasks(problem, plan, value):
-            found[task.key] = task
-    return found
+            tasks[task.key] = task
+    return tasks

@@ -88,12 +88,12 @@ class Times:
         Rates of a description are those of devices that are all busy: what comes from them is not
         made longer, unless a calibration says by how much the model was.
         """
-        own = self.cluster.devices[device]
+        device_ = self.cluster.devices[device]
         if self.calibration is not None:
             return self.calibration.contention_s_per_byte * kernel.constant_bytes
-        if not own.contention_s_per_byte or not self.is_measured(kernel, device):
+        if not device_.contention_s_per_byte or not self.is_measured(kernel, device):
             return 0.0
-        return own.contention_s_per_byte * kernel.constant_bytes
+        return device_.contention_s_per_byte * kernel.constant_bytes
 
     @property
     def count_copies(self) -> bool:
@@ -109,10 +109,10 @@ class Times:
 
     def is_measured(self, kernel: Kernel, device: int) -> bool:
         """Tell whether the time of an operator was measured."""
-        own = self.cluster.devices[device]
-        return kernel.hash in self._measured.get((own.fingerprint, own.cores), {})
+        device_ = self.cluster.devices[device]
+        return kernel.hash in self._measured.get((device_.fingerprint, device_.cores), {})
 
     def moved_bytes(self, size_bytes: float, device: int) -> float:
         """Return the seconds in which a device reads and writes so many bytes, as sums do."""
-        own = self.cluster.devices[device]
-        return own.launch_s + size_bytes / own.memory_bytes_per_s
+        device_ = self.cluster.devices[device]
+        return device_.launch_s + size_bytes / device_.memory_bytes_per_s

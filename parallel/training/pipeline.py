@@ -140,12 +140,12 @@ class Machine:
         return tuple(shares)
 
     def _options(self, group: tuple[str, ...], samples: int) -> list[tuple[float, int]]:
-        found = []
+        options = []
         for count in range(1, samples + 1):
             runs = self._runs(group, count)
             if runs is not None:
-                found.append((Share(count, runs).seconds(0, self.profile.layers), count))
-        return found
+                options.append((Share(count, runs).seconds(0, self.profile.layers), count))
+        return options
 
     def _runs(self, group: tuple[str, ...], samples: int) -> tuple[Run, ...] | None:
         """Return the runs of the group's slowest processor."""
@@ -228,11 +228,11 @@ def _divided(
         reachable.append(here)
     if samples not in reachable[-1]:
         return None
-    found = []
+    pieces = []
     for here in reversed(reachable[1:]):
-        found.append(here[samples])
+        pieces.append(here[samples])
         samples -= here[samples]
-    return found[::-1]
+    return pieces[::-1]
 
 
 def _pairs(source: Stage, target: Stage) -> tuple[tuple[int, int], ...]:

@@ -106,14 +106,14 @@ def read_metis(folder: str | Path, *, activation_bytes: float = 0.0) -> LayerPro
     parameters: tuple[float, ...] = ()
     update_s = batch_s = 0.0
     for path in names:
-        found = _NAME.search(path.name)
-        assert found is not None
-        tensor, samples = int(found[2]), int(found[3])
+        match = _NAME.search(path.name)
+        assert match is not None
+        tensor, samples = int(match[2]), int(match[3])
         facts = _facts(path)
         times = _numbers(facts, path, "execution_time", "layer_compute_total_ms")
         total = _number(facts, path, "execution_time", "forward_backward_time_ms")
         sizes = _numbers(facts, path, "execution_memory", "layer_memory_total_mb")
-        runs[found[1], tensor, samples] = Run(
+        runs[match[1], tensor, samples] = Run(
             tuple(time * _MS for time in times),
             tuple(size * _MIB for size in sizes),
             max(total - sum(times), 0.0) * _MS,

@@ -187,9 +187,11 @@ def best_pipeline(profile: LayerProfile, cluster: Cluster, batch: int) -> Pipeli
 def _keep(front: list[_Partial], new: _Partial) -> None:
     """Add a pipeline unless another is at least as good in all parts; drop those it is that to."""
     parts = new.parts
-    if any(all(a <= b for a, b in zip(one.parts, parts, strict=True)) for one in front):
+    if any(all(a <= b for a, b in zip(candidate.parts, parts, strict=True)) for candidate in front):
         return
     front[:] = [
-        one for one in front if not all(a <= b for a, b in zip(parts, one.parts, strict=True))
+        candidate
+        for candidate in front
+        if not all(a <= b for a, b in zip(parts, candidate.parts, strict=True))
     ]
     front.append(new)

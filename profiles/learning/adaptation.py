@@ -109,7 +109,7 @@ def fit_spread(groups: Sequence[tuple[Array, Array, Array]], *, seed: int = 0) -
         for length in (_LENGTHS if near else _LENGTHS[:1])
         if machine + family + near <= 0.95
     ]
-    return max(candidates, key=lambda one: sum(_likelihood(one, *group) for group in drawn))
+    return max(candidates, key=lambda spread: sum(_likelihood(spread, *group) for group in drawn))
 
 
 def _likelihood(spread: Spread, families: Array, places: Array, errors: Array) -> float:

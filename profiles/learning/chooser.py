@@ -168,14 +168,14 @@ class _Process:
         mean, square = np.zeros(len(self.places)), np.zeros(len(self.places))
         for weight, draw in zip(weights, likeliest, strict=True):
             across = self._covariance(draw, slice(None))
-            one = across @ solved[draw, :, 0]
+            mean_of_draw = across @ solved[draw, :, 0]
             inside = np.linalg.solve(factor[draw], across.T)
             prior = self._own[draw] ** 2 + self._other[draw] ** 2
             prior += (
                 self._linear[draw] ** 2 * (self._columns**2).sum(1) / max(self._columns.shape[1], 1)
             )
-            mean += weight * one
-            square += weight * (np.maximum(prior - (inside**2).sum(0), 0.0) + one**2)
+            mean += weight * mean_of_draw
+            square += weight * (np.maximum(prior - (inside**2).sum(0), 0.0) + mean_of_draw**2)
         deviation = np.sqrt(np.maximum(square - mean**2, 1e-12))
         return middle + scale * mean, scale * deviation
 

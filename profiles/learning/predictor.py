@@ -95,10 +95,11 @@ class CostPredictor:
         example = example_of(
             graph, hops=self.metadata["hops"], prior=self.metadata["prior_feature"]
         )
-        found = (example.features.shape[1], example.configurations.shape[2])
-        if found != (self._features, self._configured):
+        widths = (example.features.shape[1], example.configurations.shape[2])
+        if widths != (self._features, self._configured):
             raise PredictorError(
-                f"{graph.path} has {found[0]} features of nodes and {found[1]} of configurations, "
+                f"{graph.path} has {widths[0]} features of nodes and {widths[1]} of "
+                "configurations, "
                 f"and the model reads {self._features} and {self._configured}: train one on such "
                 "graphs"
             )
@@ -116,12 +117,12 @@ class CostPredictor:
 
         The distance is that of the means of their nodes' features, in scaled units.
         """
-        own, signature = summary(example), graph_signature(example)
+        summary_, signature = summary(example), graph_signature(example)
         likes = [
             Neighbour(
                 known["label"],
                 float(known["time_ns"]),
-                float(np.linalg.norm(own - np.array(known["summary"]))),
+                float(np.linalg.norm(summary_ - np.array(known["summary"]))),
             )
             for known in self.metadata.get("known", ())
             if known["signature"] == signature

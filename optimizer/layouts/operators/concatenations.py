@@ -34,8 +34,13 @@ def join(blocking: Blocking, operation: Operation) -> None:
         blocking.refuse(operation.node, "not all of what it joins is in some layout of blocks")
     for way in ways:
         if blocking.is_new(operation.node, way):
-            layout = Layout.of([p for one in way for p in one.parts], values.block)
-            reads = [values.value(c, own) for c, own in zip(operands, way, strict=True)]
+            layout = Layout.of(
+                [p for layout_of_input in way for p in layout_of_input.parts], values.block
+            )
+            reads = [
+                values.value(c, operand_layout)
+                for c, operand_layout in zip(operands, way, strict=True)
+            ]
             given = (operation.output, layout, "", "Concat", {"axis": 1}, reads)
             values.give(*given, JOIN, (operation.node,))
 
@@ -57,8 +62,8 @@ def split(blocking: Blocking, operation: Operation) -> None:
         reads = [values.value(image, layout)]
         widths = tuple(part.width for part in parts)
         if blocking.egraph.inference.opset("") >= _SIZES_READ:
-            own = constant_of(np.array(widths))
-            reads.append(blocking.egraph.leaf(own, ("shape", widths)))
+            constant = constant_of(np.array(widths))
+            reads.append(blocking.egraph.leaf(constant, ("shape", widths)))
         else:
             attributes["split"] = list(widths)
         given = (operation.outputs, parts, "Split", attributes, reads)
@@ -79,16 +84,16 @@ def parts_of(blocking: Blocking, operation: Operation) -> list[int] | None:
 
 def wanted(blocking: Blocking, operations: Sequence[Operation]) -> Mapping[int, list[Layout]]:
     """Class -> layouts in which it can be split as it is, where its channels alone would not do."""
-    found: dict[int, list[Layout]] = {}
+    layouts_of: dict[int, list[Layout]] = {}
     block = blocking.values.block
     for operation in operations:
         sizes = parts_of(blocking, operation) if operation.name == "Split" else None
         if sizes is not None and Layout((sum(sizes),), block).cut(sizes) is None:
-            layouts = found.setdefault(operation.operands[0], [])
+            layouts = layouts_of.setdefault(operation.operands[0], [])
             layout = Layout.of(sizes, block)
             if layout not in layouts:
                 layouts.append(layout)
-    return found
+    return layouts_of
 
 
 def push(blocking: Blocking, rules: Sequence[Rule]) -> list[int]:
@@ -99,12 +104,12 @@ def push(blocking: Blocking, rules: Sequence[Rule]) -> list[int]:
     values, egraph = blocking.values, blocking.egraph
     matcher = EMatcher(egraph, [rule for rule in rules if rule.name in PUSH])
     view = View(egraph)
-    found = [
+    matches = [
         match
         for match in matcher.find(0)
         if all(values.image(value) for value in Bindings(match, view).lists["A"])
     ]
-    applied = apply_matches(egraph, found)
+    applied = apply_matches(egraph, matches)
     values.applications += applied
     values.unite_pairs()
-    return list(dict.fromkeys(node for one in applied for node in one.target_nodes))
+    return list(dict.fromkeys(node for application in applied for node in application.target_nodes))

@@ -68,38 +68,38 @@ def convolutions(
         if name in ("Conv", "Add") or name in activations():
             kind = name if name in ("Conv", "Add") else "activation"
             by_kind.setdefault(kind, []).append(node)
-    found: dict[int, list[Convolution]] = {}
+    convolutions_of: dict[int, list[Convolution]] = {}
     for node in by_kind.get("Conv", ()):
-        _note(egraph, found, node, _plain(egraph, node))
+        _note(egraph, convolutions_of, node, _plain(egraph, node))
     for node, form in others.items():
-        _note(egraph, found, node, form)
+        _note(egraph, convolutions_of, node, form)
     for node in by_kind.get("Add", ()):
         for a, b in {columns.operands(node)[:2], columns.operands(node)[1::-1]}:
             if a == b or egraph.type(a) != egraph.type(b):
                 continue
-            for form in list(found.get(a, ())):
+            for form in list(convolutions_of.get(a, ())):
                 if form.summand == NONE:
                     summed = replace(form, nodes=(*form.nodes, node), summand=b)
-                    _note(egraph, found, node, summed)
+                    _note(egraph, convolutions_of, node, summed)
     for node in by_kind.get("activation", ()):
         activated = _activation(egraph, node)
         if activated is None:
             continue
-        for form in list(found.get(columns.operands(node)[0], ())):
+        for form in list(convolutions_of.get(columns.operands(node)[0], ())):
             if not form.activation:
                 name, parameters = activated
-                own = replace(
+                convolution = replace(
                     form, nodes=(*form.nodes, node), activation=name, parameters=parameters
                 )
-                _note(egraph, found, node, own)
-    return found
+                _note(egraph, convolutions_of, node, convolution)
+    return convolutions_of
 
 
 def _note(
-    egraph: EGraph, found: dict[int, list[Convolution]], node: int, form: Convolution | None
+    egraph: EGraph, forms_of: dict[int, list[Convolution]], node: int, form: Convolution | None
 ) -> None:
     (output,) = egraph.columns.outputs(node)
-    forms = found.setdefault(output, [])
+    forms = forms_of.setdefault(output, [])
     if form is not None and len(forms) < MOST_FORMS:
         forms.append(form)
 
@@ -124,19 +124,19 @@ def _activation(egraph: EGraph, node: int) -> tuple[str, tuple[float, ...]] | No
     name = egraph.vocabulary.operators[columns.operator(node)].op_type
     attributes = egraph.vocabulary.attributes[columns.attribute(node)].values
     operands = columns.operands(node)
-    found: list[float] = []
+    bounds: list[float] = []
     pairs = zip(ACTIVATIONS[name], DEFAULTS.get(name, ()), strict=True)
     for at, (key, default) in enumerate(pairs, 1):
         if at < len(operands) and operands[at] != NONE:  # the bounds of Clip
             constant = egraph.constant(operands[at])
             if constant is None:
                 return None
-            found.append(float(constant.array().reshape(-1)[0]))
+            bounds.append(float(constant.array().reshape(-1)[0]))
         elif name == "Clip" and key not in attributes:
             return None  # a kernel has both bounds, and an infinity would not pass
         else:
-            found.append(float(attributes.get(key, default)))  # type: ignore[arg-type]
-    return name, tuple(found)
+            bounds.append(float(attributes.get(key, default)))  # type: ignore[arg-type]
+    return name, tuple(bounds)
 
 
 def filters_of(weights: tuple[int, ...], groups: int, block: int) -> Filters | None:

@@ -88,8 +88,10 @@ class Elementwise:
             given = (operation.output, layout, domain, op_type, operation.attributes, reads)
             values.give(*given, _rule(operation, images), (operation.node,))
             if gated != NONE:  # the runtime will fuse the two: what they cost is what it costs
-                own, read = {"alpha": 1.0}, (values.value(gated, layout),)
-                values.give(operation.output, layout, *GATE, own, read, SILU, (operation.node,))
+                gate_attributes, read = {"alpha": 1.0}, (values.value(gated, layout),)
+                values.give(
+                    operation.output, layout, *GATE, gate_attributes, read, SILU, (operation.node,)
+                )
 
     def _gated(self, operands: Sequence[int]) -> int:
         """The class x of x * Sigmoid(x); NONE where it isn't one."""
@@ -113,10 +115,10 @@ class Elementwise:
     def _scale(self, operation: Operation, image: int, factor: int) -> None:
         """A factor or summand for each channel: a convolution of one weight a channel."""
         egraph, values = self.blocking.egraph, self.blocking.values
-        found, type_ = values.image(image), egraph.type(factor)
-        if found is None or type_ is None or type_.shape is None or type_.dtype != "float32":
+        image_value, type_ = values.image(image), egraph.type(factor)
+        if image_value is None or type_ is None or type_.shape is None or type_.dtype != "float32":
             return
-        node, name, channels = operation.node, operation.name, int(found[1][1])
+        node, name, channels = operation.node, operation.name, int(image_value[1][1])
         one_each = type_.shape[-3:] == (channels, 1, 1)
         for layout in values.layouts(image):
             rule = SHIFT if name == "Add" else SCALE if egraph.is_known(factor) else GATED
@@ -131,7 +133,7 @@ class Elementwise:
                     bias = (values.vector(factor, layout, (layout.width,)),)
                     ones = constant_of(np.ones(shape, np.float32))
                     weights = egraph.leaf(ones, ("ones", layout.width))
-            elif name == "Mul" and type_.shape == (1, channels, 1, 1) and found[1][0] == 1:
+            elif name == "Mul" and type_.shape == (1, channels, 1, 1) and image_value[1][0] == 1:
                 if layout not in values.layouts(factor):
                     continue
                 target = egraph.leaf(constant_of(np.array(shape)), ("shape", shape))

@@ -22,13 +22,13 @@ EPSILON = 1e-5
 
 def normalizations(egraph: EGraph, operations: Iterable[Operation]) -> dict[int, Convolution]:
     """E-node -> the convolution that it is, for those whose statistics are all known."""
-    found: dict[int, Convolution] = {}
+    forms: dict[int, Convolution] = {}
     for operation in operations:
         if operation.name == "BatchNormalization" and len(operation.outputs) == 1:
             form = _as_convolution(egraph, operation)
             if form is not None:
-                found[operation.node] = form
-    return found
+                forms[operation.node] = form
+    return forms
 
 
 def _as_convolution(egraph: EGraph, operation: Operation) -> Convolution | None:
@@ -37,10 +37,10 @@ def _as_convolution(egraph: EGraph, operation: Operation) -> Convolution | None:
         return None
     image, *rest = operation.operands
     constants = [egraph.constant(value) for value in rest]
-    known = [one.array() for one in constants if one is not None]
-    if len(known) != 4 or any(one.dtype != np.float32 or one.ndim != 1 for one in known):
+    known = [constant.array() for constant in constants if constant is not None]
+    if len(known) != 4 or any(array.dtype != np.float32 or array.ndim != 1 for array in known):
         return None
-    scale, shift, mean, variance = (one.astype(np.float64) for one in known)
+    scale, shift, mean, variance = (array.astype(np.float64) for array in known)
     epsilon = float(given.get("epsilon", EPSILON))
     weights = scale / np.sqrt(variance + epsilon)
     channels = len(weights)

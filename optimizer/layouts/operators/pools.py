@@ -31,15 +31,17 @@ def pool(blocking: Blocking, operation: Operation) -> None:
             blocking.refuse(operation.node, reason)
     else:
         before, after = (blocking.values.image(v) for v in (operands[0], operation.output))
-        own = None
+        attributes_of_resize = None
         if before is not None and after is not None:
-            own = upsampling(blocking.egraph, operands, attributes, before[1], after[1])
-        if own is None:
+            attributes_of_resize = upsampling(
+                blocking.egraph, operands, attributes, before[1], after[1]
+            )
+        if attributes_of_resize is None:
             blocking.refuse(
                 operation.node, "it doesn't resize by whole numbers, in a mode of blocks"
             )
         else:
-            _windows(blocking, operation, "Upsample", own)
+            _windows(blocking, operation, "Upsample", attributes_of_resize)
 
 
 def _windows(

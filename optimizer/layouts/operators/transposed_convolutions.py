@@ -50,11 +50,11 @@ def convert(
     """Compute a transposed convolution of tiles on an image that lies in `layout`."""
     egraph, block = values.egraph, values.block
     image, weights, *rest = operands
-    known, found = egraph.type(weights), values.image(image)
-    assert known is not None and known.shape is not None and found is not None
+    known, image_value = egraph.type(weights), values.image(image)
+    assert known is not None and known.shape is not None and image_value is not None
     _, m, kh, kw = (int(size) for size in known.shape)
-    h, w = (int(size) for size in found[1][2:])
-    own = Layout((m,), block)
+    h, w = (int(size) for size in image_value[1][2:])
+    result_layout = Layout((m,), block)
     tiled = Layout.of((m,) * (kh * kw), block)
     given = {"outputs": tiled.parts, "inputs": layout.parts}
     laid = values.constant(TRANSPOSED, weights, (tiled.width, layout.width, 1, 1), given)
@@ -63,16 +63,16 @@ def convert(
         reads.append(values.vector(rest[0], tiled, (tiled.width,)))
     types = values.types(egraph.find(image), tiled.width)
     made = [values.node(NCHWC, "Conv", {"kernel_shape": [1, 1]}, reads, types)]
-    apart = (0, kh, kw, own.width // block, h, w, block)
+    split_shape = (0, kh, kw, result_layout.width // block, h, w, block)
     made.append(
-        values.node("", "Reshape", {}, (_given(values, made[-1]), _list(values, apart)), None)
+        values.node("", "Reshape", {}, (_given(values, made[-1]), _list(values, split_shape)), None)
     )
     order = {"perm": [0, 3, 4, 1, 5, 2, 6]}
     made.append(values.node("", "Transpose", order, (_given(values, made[-1]),), None))
     values.note(RULE, (node,), made, [])
-    whole = (0, own.width, h * kh, w * kw)
+    whole = (0, result_layout.width, h * kh, w * kw)
     reads = [_given(values, made[-1]), _list(values, whole)]
-    values.give(output, own, "", "Reshape", {}, reads, RULE, (node,))
+    values.give(output, result_layout, "", "Reshape", {}, reads, RULE, (node,))
 
 
 def _given(values: BlockedValues, node: int) -> int:

@@ -58,22 +58,22 @@ class Masks:
                 if cell.access == self.scores:
                     return Mask("", 1.0)
                 return self._of(cell.term) if cell.access < 0 and cell.reduction < 0 else None
-            case Apply("+" | "-" as operator, (left, other)):
-                mask, text = self._of(left), self._free(other)
+            case Apply("+" | "-" as operator, (left_operand, other)):
+                mask, text = self._of(left_operand), self._free(other)
                 if mask is None and operator == "+":
-                    mask, text = self._of(other), self._free(left)
+                    mask, text = self._of(other), self._free(left_operand)
                 return None if mask is None or text is None else mask.with_(operator, text)
-            case Apply("*", (left, int() | float() as number)):
-                return self._scaled(left, float(number))
-            case Apply("*", (int() | float() as number, left)):
-                return self._scaled(left, float(number))
-            case Apply("/", (left, int() | float() as number)) if number != 0:
-                return self._scaled(left, 1 / float(number))
-            case Apply(function, (left,)) if function in SHRINKING:
-                mask = self._of(left)
+            case Apply("*", (left_operand, int() | float() as number)):
+                return self._scaled(left_operand, float(number))
+            case Apply("*", (int() | float() as number, left_operand)):
+                return self._scaled(left_operand, float(number))
+            case Apply("/", (left_operand, int() | float() as number)) if number != 0:
+                return self._scaled(left_operand, 1 / float(number))
+            case Apply(function, (left_operand,)) if function in SHRINKING:
+                mask = self._of(left_operand)
                 return mask if mask is not None and not mask.text else None
-            case Select(condition, left, other):
-                return self._chosen(condition, left, other)
+            case Select(condition, left_operand, other):
+                return self._chosen(condition, left_operand, other)
         return None
 
     def _scaled(self, term: Term, number: float) -> Mask | None:

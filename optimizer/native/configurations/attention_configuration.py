@@ -76,7 +76,10 @@ class ChosenAttention:
 
 def constants(by_level: Mapping[str, AttentionConfiguration] = DEFAULTS) -> str:
     """Return the constants of attention.h, those of each level where that is compiled."""
-    rows = {level: f"#define ATTENTION_ROWS {one.tile_rows}" for level, one in by_level.items()}
+    rows = {
+        level: f"#define ATTENTION_ROWS {configuration.tile_rows}"
+        for level, configuration in by_level.items()
+    }
     return "\n".join(
         [
             "#undef ATTENTION_ROWS",

@@ -59,8 +59,11 @@ def legal(sizes: ProductSizes, here: Processor) -> tuple[ProductConfiguration, .
             "default": (astuple(default),),
         }
     )
-    found = sorted(ProductConfiguration(*row) for row in derived["legal"])
-    return (default, *(one for one in found if one != default))
+    configurations = sorted(ProductConfiguration(*row) for row in derived["legal"])
+    return (
+        default,
+        *(configuration for configuration in configurations if configuration != default),
+    )
 
 
 @cache
@@ -84,11 +87,14 @@ def legal_convolutions(
             "filters": ((sizes.filter_bytes, MOST_FILTERS, sizes.threads),),
         }
     )
-    found = [
+    configurations = [
         ConvolutionConfiguration(block, None if way == prepared else way, *rest)
         for block, way, *rest in sorted(derived["legal_convolution"])
     ]
-    return (default, *(one for one in found if one != default))
+    return (
+        default,
+        *(configuration for configuration in configurations if configuration != default),
+    )
 
 
 # Numbers between two convolutions that are held, and units of work that there are at least.
@@ -112,7 +118,7 @@ def legal_pairs(sizes: PairSizes, here: Processor) -> tuple[PairConfiguration, .
         }
     )
     others = sorted(PairConfiguration(*row) for row in derived["legal_pair"])
-    return (default, *(one for one in others if one != default))
+    return (default, *(configuration for configuration in others if configuration != default))
 
 
 @cache
@@ -127,8 +133,12 @@ def legal_attentions(sizes: AttentionSizes, here: Processor) -> tuple[AttentionC
             "default_attention": ((default.tile_rows, block),),
         }
     )
-    found = sorted(derived["legal_attention"])
-    others = [AttentionConfiguration(*row) for row in found if row != (default.tile_rows, block)]
+    rows_of_attention = sorted(derived["legal_attention"])
+    others = [
+        AttentionConfiguration(*row)
+        for row in rows_of_attention
+        if row != (default.tile_rows, block)
+    ]
     return (default, *others)
 
 
@@ -138,7 +148,7 @@ def legal_rows(sizes: RowSizes) -> tuple[RowConfiguration, ...]:
     default = RowConfiguration()
     derived = _program()({"row": ((sizes.length,),), "default_row": (astuple(default),)})
     others = sorted(RowConfiguration(*row) for row in derived["legal_row"])
-    return (default, *(one for one in others if one != default))
+    return (default, *(configuration for configuration in others if configuration != default))
 
 
 @cache
@@ -153,7 +163,7 @@ def legal_columns(sizes: ColumnSizes, here: Processor) -> tuple[ColumnConfigurat
         }
     )
     others = sorted(ColumnConfiguration(*row) for row in derived["legal_column"])
-    return (default, *(one for one in others if one != default))
+    return (default, *(configuration for configuration in others if configuration != default))
 
 
 @cache
@@ -164,7 +174,7 @@ def legal_cells(sizes: CellSizes) -> tuple[CellConfiguration, ...]:
         {"cells": ((sizes.length, sizes.threads),), "default_cell": (astuple(default),)}
     )
     others = sorted(CellConfiguration(*row) for row in derived["legal_cell"])
-    return (default, *(one for one in others if one != default))
+    return (default, *(configuration for configuration in others if configuration != default))
 
 
 # Numbers of a block of rows of a fused program.
@@ -185,4 +195,4 @@ def legal_fused(sizes: FusedSizes, default: FusedConfiguration) -> tuple[FusedCo
         }
     )
     others = sorted(FusedConfiguration(*row) for row in derived["legal_fused"])
-    return (default, *(one for one in others if one != default))
+    return (default, *(configuration for configuration in others if configuration != default))

@@ -70,10 +70,10 @@ def predicted_ratios(
     """
     if not samples:
         return np.ones(len(configurations))
-    near = sorted(samples, key=lambda one: _log_distance(one.sizes, sizes))[:_MOST]
-    known = np.array([place(one.sizes, one.configuration, here) for one in near])
-    asked = np.array([place(sizes, one, here) for one in configurations])
-    targets = np.clip(np.log([one.ratio for one in near]), -_CUT, _CUT)
+    near = sorted(samples, key=lambda sample: _log_distance(sample.sizes, sizes))[:_MOST]
+    known = np.array([place(sample.sizes, sample.configuration, here) for sample in near])
+    asked = np.array([place(sizes, configuration, here) for configuration in configurations])
+    targets = np.clip(np.log([sample.ratio for sample in near]), -_CUT, _CUT)
     among = _covariance(known, known) + (_NOISE / _DEVIATION) ** 2 * np.eye(len(known))
     result: Array = np.exp(_covariance(asked, known) @ np.linalg.solve(among, targets))
     return result
@@ -95,11 +95,13 @@ def promising(
     """
     predicted = predicted_ratios(sizes, configurations, samples, here)
     ratios = [
-        known.get(one, 1.0 if number == 0 else predicted[number])
-        for number, one in enumerate(configurations)
+        known.get(configuration, 1.0 if number == 0 else predicted[number])
+        for number, configuration in enumerate(configurations)
     ]
     taken = min(len(configurations), len(known) + count + 1)
-    parameters = np.array([astuple(one) for one in configurations], dtype=np.float64)
+    parameters = np.array(
+        [astuple(configuration) for configuration in configurations], dtype=np.float64
+    )
     choice = choose(parameters, [predicted], lambda number: ratios[number], measurements=taken)
     return [
         configurations[number]
@@ -110,33 +112,37 @@ def promising(
     ][:count]
 
 
-def _log_distance(one: ProductSizes, other: ProductSizes) -> float:
+def _log_distance(first: ProductSizes, other: ProductSizes) -> float:
     return sum(
         abs(math.log(a / b))
-        for a, b in zip(astuple(one), astuple(other), strict=True)  # all are above 0
+        for a, b in zip(astuple(first), astuple(other), strict=True)  # all are above 0
     )
 
 
-def _covariance(one: Array, other: Array) -> Array:
-    squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+def _covariance(first: Array, other: Array) -> Array:
+    squares = (first**2).sum(1)[:, None] + (other**2).sum(1) - 2 * first @ other.T
     return matern(np.sqrt(np.maximum(squares, 0.0)) / _FAR)
 
 
-def place(sizes: ProductSizes, one: ProductConfiguration, here: Processor) -> list[float]:
+def place(sizes: ProductSizes, configuration: ProductConfiguration, here: Processor) -> list[float]:
     """Return numbers in which products and configurations that behave alike are close."""
-    tall = min(one.tile_rows, sizes.rows)
-    tiles = -(-sizes.rows // one.tile_rows)
-    last = sizes.rows - (tiles - 1) * one.tile_rows
-    if one.even:
+    tall = min(configuration.tile_rows, sizes.rows)
+    tiles = -(-sizes.rows // configuration.tile_rows)
+    last = sizes.rows - (tiles - 1) * configuration.tile_rows
+    if configuration.even:
         tall = last = -(-sizes.rows // tiles)
     # Sums that are added to at a time: each waits for itself, so that few of them are slow.
-    waits = max(0.0, math.log2(10 / (last * one.tile_vectors)))
-    full = sizes.rows / (tiles * one.tile_rows)
-    strip = one.tile_vectors * here.lanes
+    waits = max(0.0, math.log2(10 / (last * configuration.tile_vectors)))
+    full = sizes.rows / (tiles * configuration.tile_rows)
+    strip = configuration.tile_vectors * here.lanes
     covered = -(-sizes.columns // here.lanes) * here.lanes
-    narrow = sizes.columns % one.panel % strip / sizes.columns
-    piece = min(one.depth, sizes.depth) * one.panel * 4 / here.second_cache_bytes
-    held = min(one.block, sizes.rows * sizes.depth) * 4 / here.second_cache_bytes
+    narrow = sizes.columns % configuration.panel % strip / sizes.columns
+    piece = (
+        min(configuration.depth, sizes.depth) * configuration.panel * 4 / here.second_cache_bytes
+    )
+    second_cache_share = (
+        min(configuration.block, sizes.rows * sizes.depth) * 4 / here.second_cache_bytes
+    )
     matrix = sizes.depth * sizes.columns * 4 / here.second_cache_bytes
     return [
         0.25 * math.log2(sizes.rows),
@@ -145,15 +151,15 @@ def place(sizes: ProductSizes, one: ProductConfiguration, here: Processor) -> li
         0.3 * math.log2(matrix),
         waits / max(tiles, 1),
         2.0 * full / max(1.0, tiles / 4),
-        0.5 * math.log2(tall * one.tile_vectors),
-        1.0 * one.tile_vectors,
+        0.5 * math.log2(tall * configuration.tile_vectors),
+        1.0 * configuration.tile_vectors,
         2.0 * sizes.columns / covered,
         3.0 * narrow,
-        0.5 * math.log2(one.panel / here.lanes),
+        0.5 * math.log2(configuration.panel / here.lanes),
         2.0 * piece,
-        1.0 * held,
-        0.5 * (one.part > 0),
-        1.0 * one.few,
-        0.7 * (one.distance > 0),
-        0.7 * one.fetch_next,
+        1.0 * second_cache_share,
+        0.5 * (configuration.part > 0),
+        1.0 * configuration.few,
+        0.7 * (configuration.distance > 0),
+        0.7 * configuration.fetch_next,
     ]

@@ -90,15 +90,19 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
             [self.device_id, here.level, self.family, len(fields(sizes)) - 1],
         ).fetchall()
         for numbers, threads, ratio, low, high, *chosen in rows:
-            if not all(isinstance(one, int) and one > 0 for one in (*numbers, threads)):
+            if not all(isinstance(number, int) and number > 0 for number in (*numbers, threads)):
                 continue  # a catalog may come from a stranger
             of = self.known.setdefault(sizes(*(*numbers, threads)), {})
             of[configuration(*chosen)] = Timed(ratio, low, high)
 
     def best(self, sizes: Sizes) -> Configuration | None:
         """Return the fastest configuration known for some sizes, None where the default is."""
-        faster = {one: timed for one, timed in self._of(sizes).items() if timed.is_faster}
-        return min(faster, key=lambda one: faster[one].ratio, default=None)
+        faster = {
+            configuration: timed
+            for configuration, timed in self._of(sizes).items()
+            if timed.is_faster
+        }
+        return min(faster, key=lambda configuration: faster[configuration].ratio, default=None)
 
     def timed(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
         """Return what was timed for some sizes."""
@@ -153,15 +157,17 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
 def beside(lap: Lap, default: Lap) -> Timed:
     """Compare two laps of one race, whose ratios are to its reference: intervals add up."""
     ratio = lap.ratio / default.ratio
-    own, other = ((one.ratio_high - one.ratio_low) / (2 * one.ratio) for one in (lap, default))
-    apart = (own**2 + other**2) ** 0.5
-    return Timed(ratio, ratio * (1 - apart), ratio * (1 + apart))
+    spread, other = (
+        (lap_.ratio_high - lap_.ratio_low) / (2 * lap_.ratio) for lap_ in (lap, default)
+    )
+    joint_spread = (spread**2 + other**2) ** 0.5
+    return Timed(ratio, ratio * (1 - joint_spread), ratio * (1 + joint_spread))
 
 
 def among(timed: Sequence[Timed]) -> Timed:
     """Return the same ratio of several races: its interval spans those of all."""
     return Timed(
-        geometric_mean(one.ratio for one in timed),
-        min(one.ratio_low for one in timed),
-        max(one.ratio_high for one in timed),
+        geometric_mean(each.ratio for each in timed),
+        min(each.ratio_low for each in timed),
+        max(each.ratio_high for each in timed),
     )

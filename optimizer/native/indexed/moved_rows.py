@@ -84,16 +84,16 @@ def _chains(graph: Graph, last: int) -> Iterator[tuple[list[int], int]]:
 
 def _moves_before(graph: Graph, last: int) -> list[int]:
     """List the moves that lead to one, itself included, in their order."""
-    found: dict[int, None] = {}
+    moves: dict[int, None] = {}
     waiting = [last]
-    while waiting and len(found) < MOST_MOVES:
+    while waiting and len(moves) < MOST_MOVES:
         number = waiting.pop(0)
-        found[number] = None
+        moves[number] = None
         for value in _moved(graph, number):
             maker = graph.producer.get(value)
-            if maker is not None and maker not in found and _is_known_move(graph, maker):
+            if maker is not None and maker not in moves and _is_known_move(graph, maker):
                 waiting.append(maker)
-    return [number for number in graph.order() if number in found]
+    return [number for number in graph.order() if number in moves]
 
 
 def _moved(graph: Graph, number: int) -> tuple[int, ...]:

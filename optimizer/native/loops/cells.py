@@ -238,7 +238,7 @@ class Cells:
                 return Read(f"size {name}", ())
             case Read(tensor, indices):
                 place = tuple(
-                    self._index(one, axis, tensor, frame) for axis, one in enumerate(indices)
+                    self._index(index, axis, tensor, frame) for axis, index in enumerate(indices)
                 )
                 return self._read(tensor, place, frame)
             case Reduce():
@@ -287,7 +287,7 @@ class Cells:
             raise LoweringError("an index that is read")
         if table in graph.constants and _is_large(graph.constants[table].type):
             raise LoweringError("rows of a large constant: to try that takes longer than it gains")
-        place = tuple(index_of(one, frame.known, self.ranges) for one in read.indices)
+        place = tuple(index_of(index, frame.known, self.ranges) for index in read.indices)
         along = {number for index in place for number in index.loops}
         if along & self.inner or any(number >= len(self.axes) for number in along):
             raise LoweringError("an index that changes along a row")

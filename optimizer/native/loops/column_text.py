@@ -100,7 +100,7 @@ class ColumnWriter(Writer):
     @property
     def _arrays(self) -> int:
         """How many rows of scratch memory accumulators and values of columns take."""
-        doubles = sum(self._is_tiled(one.kind) for one in self.cells.reductions)
+        doubles = sum(self._is_tiled(reduction.kind) for reduction in self.cells.reductions)
         return len(self.cells.reductions) + 2 * doubles + len(self._stored)
 
     def _room(self) -> list[str]:
@@ -195,20 +195,24 @@ class ColumnWriter(Writer):
     def _between(self, level: int) -> list[str]:
         """Return the loop that computes what columns have before a stage."""
         body = self._begin()
-        for one in self._stored:
-            if self.cells.cells[one].level == level:
-                body.append(f"y{one}[j] = {self._column(one)};")
+        for number in self._stored:
+            if self.cells.cells[number].level == level:
+                body.append(f"y{number}[j] = {self._column(number)};")
         for at, output in enumerate(self._outputs(self.cells)):
             if output.row and self.cells.cells[output.cell].level == level:
                 body.append(f"q{at}[j] = {stored(self._column(output.cell), self.made[at])};")
-        self._ready |= {one for one in self._stored if self.cells.cells[one].level == level}
+        self._ready |= {
+            number for number in self._stored if self.cells.cells[number].level == level
+        }
         return self._loop_over_columns(body, "    ") if body else []
 
     def _stage(self, stage: int) -> list[str]:
         cells = self.cells
         roots = self._roots(cells, stage)
         folded = [
-            n for n, one in enumerate(cells.reductions) if cells.cells[one.body].level == stage
+            n
+            for n, reduction in enumerate(cells.reductions)
+            if cells.cells[reduction.body].level == stage
         ]
         if not roots:
             return []
@@ -217,7 +221,7 @@ class ColumnWriter(Writer):
         begin = [f"s{n}[j] = {IDENTITY[cells.reductions[n].kind]};" for n in folded]
         begin += [f"w{n}[j] = {IDENTITY[cells.reductions[n].kind]};" for n in tiled]
         lines = self._loop_over_columns(begin, "    ") if begin else []
-        quick = max(cells.cells[one].cost for one in roots) < SLOW_COST
+        quick = max(cells.cells[root].cost for root in roots) < SLOW_COST
         first, end, indent = "0", rows, "    "
         if tiled:
             lines.append(f"    for (i64 tile = 0; tile < {rows}; tile += {ROWS_OF_TILE}) {{")
@@ -233,7 +237,7 @@ class ColumnWriter(Writer):
         body = self._rows_of(stage, roots, folded, 1)
         lines += [*self._loop_over_columns(body, f"{indent}  "), f"{indent}}}"]
         self._ready |= set(self.kept).intersection(self._new)
-        self._ready |= {one for one in roots if one in cells.outputs}
+        self._ready |= {root for root in roots if root in cells.outputs}
         if tiled:
             gather = []
             for n in tiled:
@@ -248,12 +252,14 @@ class ColumnWriter(Writer):
         cells = self.cells
         body = self._begin()
         for copy in range(copies):
-            for one in roots:
-                self._value(one, copy)
-            for one in dict.fromkeys(self._new):
-                if one in self.kept:
+            for root in roots:
+                self._value(root, copy)
+            for number in dict.fromkeys(self._new):
+                if number in self.kept:
                     place = f"(r + {copy}) * apart + j"
-                    body.append(f"x{self.kept.index(one)}[{place}] = {self._value(one, copy)};")
+                    body.append(
+                        f"x{self.kept.index(number)}[{place}] = {self._value(number, copy)};"
+                    )
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
                     place = f"(r + {copy}) * {self._behind(self.reduced, -1)} + j"
@@ -284,39 +290,39 @@ class ColumnWriter(Writer):
         cells = self.cells.cells
         read = {operand for cell in cells if not cell.row for operand in cell.operands}
         return sorted(
-            one
-            for one in read
-            if cells[one].row and (cells[one].reduction >= 0 or cells[one].operands)
+            number
+            for number in read
+            if cells[number].row and (cells[number].reduction >= 0 or cells[number].operands)
         )
 
-    def _value(self, one: int, copy: int) -> str:
+    def _value(self, number: int, copy: int) -> str:
         """Write what a cell of a row needs into the loop's body; return how it is read."""
-        cell = self.cells.cells[one]
+        cell = self.cells.cells[number]
         if cell.row:
-            return self._column(one)
-        if (one, copy) in self._texts:
-            return self._texts[one, copy]
-        if one in self._ready:
-            slot = f"x{self.kept.index(one)}" if one in self.kept else ""
+            return self._column(number)
+        if (number, copy) in self._texts:
+            return self._texts[number, copy]
+        if number in self._ready:
+            slot = f"x{self.kept.index(number)}" if number in self.kept else ""
             place = f"(r + {copy}) * {'apart' if slot else self._behind(self.reduced, -1)} + j"
-            text = f"{slot or f'q{self.cells.outputs.index(one)}'}[{place}]"
+            text = f"{slot or f'q{self.cells.outputs.index(number)}'}[{place}]"
         elif cell.access >= 0:
             text = self._element(cell.access, copy)
         else:
             known = {k: self._value(k, copy) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
-            self._new.append(one)
-        self._body.append(f"const {local_type(cell.boolean)} c{one}_{copy} = {text};")
-        self._texts[one, copy] = f"c{one}_{copy}"
-        return self._texts[one, copy]
+            self._new.append(number)
+        self._body.append(f"const {local_type(cell.boolean)} c{number}_{copy} = {text};")
+        self._texts[number, copy] = f"c{number}_{copy}"
+        return self._texts[number, copy]
 
-    def _column(self, one: int) -> str:
+    def _column(self, number: int) -> str:
         """The same for what a column has once."""
-        if (one, -1) in self._texts:
-            return self._texts[one, -1]
-        cell = self.cells.cells[one]
-        if one in self._ready:
-            text = f"y{one}[j]"
+        if (number, -1) in self._texts:
+            return self._texts[number, -1]
+        cell = self.cells.cells[number]
+        if number in self._ready:
+            text = f"y{number}[j]"
         elif cell.access >= 0:
             text = self._element(cell.access, -1)
         elif cell.reduction >= 0:
@@ -324,15 +330,17 @@ class ColumnWriter(Writer):
         else:
             known = {k: self._column(k) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
-        self._body.append(f"const {local_type(cell.boolean)} c{one} = {text};")
-        self._texts[one, -1] = f"c{one}"
-        return self._texts[one, -1]
+        self._body.append(f"const {local_type(cell.boolean)} c{number} = {text};")
+        self._texts[number, -1] = f"c{number}"
+        return self._texts[number, -1]
 
     def _folded(self, number: int) -> str:
-        one = self.cells.reductions[number]
+        reduction = self.cells.reductions[number]
         if self.rows is not None:
-            return _tree(one.kind, [self._value(one.body, copy) for copy in range(self.rows)])
-        return f"(float)w{number}[j]" if self._is_tiled(one.kind) else f"s{number}[j]"
+            return _tree(
+                reduction.kind, [self._value(reduction.body, copy) for copy in range(self.rows)]
+            )
+        return f"(float)w{number}[j]" if self._is_tiled(reduction.kind) else f"s{number}[j]"
 
     def _element(self, access: int, copy: int) -> str:
         number = self.accesses.index(self.cells.accesses[access])

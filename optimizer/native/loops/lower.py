@@ -143,7 +143,10 @@ def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int,
         for name, size in zip(shape, known or (), strict=False):
             if isinstance(name, str) and isinstance(size, int):
                 sizes[name] = size
-    extents = [one if isinstance(one, int) else sizes.get(one, 0) for one in kernel.shapes.extents]
+    extents = [
+        extent if isinstance(extent, int) else sizes.get(extent, 0)
+        for extent in kernel.shapes.extents
+    ]
     return tuple(extents) if all(extents) else None
 
 
@@ -164,12 +167,12 @@ def lower_region(
     parts, bounds = _parts(meanings, region, axes, extents)
     accesses: list[Access] = []
     for part in parts:
-        accesses += [one for one in part.accesses if one not in accesses]
+        accesses += [access for access in part.accesses if access not in accesses]
     picks = parts[0].picks
     if any(part.picks != picks for part in parts):
         raise LoweringError("rows that are picked in some parts of a row")
-    read = [Access(one.value, one.map, one.dtype) for one in picks]
-    inputs = tuple(dict.fromkeys(one.value for one in (*accesses, *read)))
+    read = [Access(pick.value, pick.map, pick.dtype) for pick in picks]
+    inputs = tuple(dict.fromkeys(access.value for access in (*accesses, *read)))
     outputs = tuple((meanings.shape(value), parts[0].natural(value)) for value in region.outputs)
     if len(extents) + len(picks) > MOST_LOOPS:
         raise LoweringError("too many indices that are read")
@@ -178,11 +181,11 @@ def lower_region(
     ):
         raise LoweringError("too many operands")
     reduced = parts[0].inner if region.reduced else frozenset()
-    places = [(one.map, meanings.shape(one.value)) for one in (*accesses, *read)]
+    places = [(access.map, meanings.shape(access.value)) for access in (*accesses, *read)]
     places += [(place, shape) for shape, place in outputs]
     groups = merged(extents, reduced, places)
     inner = groups.loops(groups.count - 1)
-    steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
+    steps = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
     made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
     what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
     row, column, cell = RowConfiguration(), ColumnConfiguration(), CellConfiguration()
@@ -197,7 +200,7 @@ def lower_region(
     if reduced and len(extents) - 1 not in reduced:
         if picks:
             raise LoweringError("columns of rows that are picked")
-        if HALVES.intersection((*made, *(one.dtype for one in accesses))):
+        if HALVES.intersection((*made, *(access.dtype for access in accesses))):
             raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
         columns.column_configuration = column
@@ -208,14 +211,14 @@ def lower_region(
     shapes = shapes_of(
         meanings,
         inputs,
-        (*extents, *(one.size for one in picks)),
+        (*extents, *(pick.size for pick in picks)),
         outputs,
         accesses=(*accesses, *read),
         groups=Groups((*groups.of, *range(groups.count, groups.count + len(picks)))),
         made=made,
         picked=len(picks),
     )
-    cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
+    cost = sum(part.cells[output].cost for part in parts for output in part.outputs) / len(parts)
     operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
     return named(
         Kernel(
@@ -229,10 +232,10 @@ def lower_region(
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
             slots=0 if columns else writer.slots,
             room=0 if columns else writer.room,
-            support=_support(text, (*made, *(one.dtype for one in accesses)), bool(picks)),
+            support=_support(text, (*made, *(access.dtype for access in accesses)), bool(picks)),
             flushes=flushes(meanings, region.nodes),
             columns=columns.arranges if columns else (),
-            drawn=tuple((one.value, one.table, one.axis) for one in picks),
+            drawn=tuple((pick.value, pick.table, pick.axis) for pick in picks),
         )
     )
 

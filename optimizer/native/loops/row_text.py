@@ -141,10 +141,10 @@ class Writer:
 
     def _scratch(self) -> list[str]:
         """Declare the rows of scratch memory: kept cells, and converted elements."""
-        rows = [f"x{one}" for one in self.kept if one not in self.lent]
-        apart = "((inner + 15) / 16 * 16)" if self.reduces else CONVERTED_BLOCK
+        rows = [f"x{number}" for number in self.kept if number not in self.lent]
+        slot_floats = "((inner + 15) / 16 * 16)" if self.reduces else CONVERTED_BLOCK
         return [
-            f"  float *restrict {name} = (float *)own->scratch + {slot} * {apart};"
+            f"  float *restrict {name} = (float *)own->scratch + {slot} * {slot_floats};"
             for slot, name in enumerate((*rows, *self._converted))
         ]
 
@@ -236,19 +236,23 @@ class Writer:
     # --------------------------------------------------------------------------------- stages
 
     def _outputs(self, cells: Cells) -> list[Output]:
-        return [Output(one, cells.cells[one].row) for one in cells.outputs]
+        return [Output(output, cells.cells[output].row) for output in cells.outputs]
 
     def _levels(self, cells: Cells) -> int:
-        bodies = [cells.cells[one.body].level for one in cells.reductions]
-        return 1 + max([*bodies, *(cells.cells[one].level for one in cells.outputs)])
+        bodies = [cells.cells[reduction.body].level for reduction in cells.reductions]
+        return 1 + max([*bodies, *(cells.cells[output].level for output in cells.outputs)])
 
     def _roots(self, cells: Cells, stage: int) -> list[int]:
         """Return the cells that a stage needs in each place, in order."""
-        bodies = [one.body for one in cells.reductions if cells.cells[one.body].level == stage]
+        bodies = [
+            reduction.body
+            for reduction in cells.reductions
+            if cells.cells[reduction.body].level == stage
+        ]
         outputs = [
-            one
-            for one in cells.outputs
-            if cells.cells[one].level == stage and not cells.cells[one].row
+            output
+            for output in cells.outputs
+            if cells.cells[output].level == stage and not cells.cells[output].row
         ]
         return [*bodies, *outputs]
 
@@ -258,16 +262,16 @@ class Writer:
         kept: list[int] = []
         last: dict[int, int] = {}
 
-        def visit(one: int, earlier: frozenset[int]) -> None:
-            cell = cells.cells[one]
+        def visit(number: int, earlier: frozenset[int]) -> None:
+            cell = cells.cells[number]
             if cell.row:
                 return
-            if one in earlier and (cell.cost >= self.least_kept or one in cells.outputs):
-                if one not in kept and not (one in cells.outputs and cell.level < stage):
-                    kept.append(one)
-                last[one] = stage
+            if number in earlier and (cell.cost >= self.least_kept or number in cells.outputs):
+                if number not in kept and not (number in cells.outputs and cell.level < stage):
+                    kept.append(number)
+                last[number] = stage
                 return
-            done.add(one)
+            done.add(number)
             for operand in cell.operands:
                 visit(operand, earlier)
 
@@ -275,28 +279,28 @@ class Writer:
             earlier = frozenset(done)
             for root in self._roots(cells, stage):
                 visit(root, earlier)
-        self.lent = self._lent(cells, {one: last[one] for one in kept})
+        self.lent = self._lent(cells, {number: last[number] for number in kept})
         return kept
 
     def _lent(self, cells: Cells, last: Mapping[int, int]) -> dict[int, int]:
         """Choose outputs in which kept cells, last read in some stage, can lie until then."""
         free = [
             at
-            for at, one in enumerate(cells.outputs)
-            if not cells.cells[one].row and self.made[at] in ("float32", *HALVES)
+            for at, output in enumerate(cells.outputs)
+            if not cells.cells[output].row and self.made[at] in ("float32", *HALVES)
         ]
-        found: dict[int, int] = {}
-        for one, stage in last.items():
+        slots: dict[int, int] = {}
+        for number, stage in last.items():
             for at in free:
                 if cells.cells[cells.outputs[at]].level >= stage:
-                    found[one] = at
+                    slots[number] = at
                     free.remove(at)
                     break
-        return found
+        return slots
 
-    def _slot(self, one: int) -> str:
+    def _slot(self, number: int) -> str:
         """Return the row that a kept cell lies in."""
-        return f"q{self.lent[one]}" if one in self.lent else f"x{one}"
+        return f"q{self.lent[number]}" if number in self.lent else f"x{number}"
 
     def _stages(self, cells: Cells) -> list[str]:
         lines: list[str] = []
@@ -325,7 +329,7 @@ class Writer:
                 if not output.row and cells.cells[output.cell].level == stage:
                     body.append(f"q{at}[j] = {stored(texts[output.cell], self.made[at])};")
                     written.add(output.cell)
-            cost = max((cells.cells[one].cost for one in roots), default=0.0)
+            cost = max((cells.cells[root].cost for root in roots), default=0.0)
             lines += self._loop(body, folds, cost)
         for at, output in enumerate(self._outputs(cells)):
             if output.row:
@@ -350,8 +354,8 @@ class Writer:
             "    for (i64 start = from; start < to; start += TILE) {",
             "      const i64 stop = LEAST(start + TILE, to);",
         ]
-        apart = cost < SLOW_COST and self.row_configuration.streams > 1
-        lines += self._streams(body, folds) if apart else self._stream(body, folds)
+        in_streams = cost < SLOW_COST and self.row_configuration.streams > 1
+        lines += self._streams(body, folds) if in_streams else self._stream(body, folds)
         return [*lines, "    }"]
 
     def _over_cells(self, first: str, end: str, body: Sequence[str]) -> list[str]:
@@ -373,12 +377,12 @@ class Writer:
         every = [fold for part in all_folds for fold in part]
         lines += [f"      {fold.declare()}" for fold in every]
         inside: list[str] = []
-        for part, own in enumerate(all_folds):
+        for part, folds_of_part in enumerate(all_folds):
             shifted = [line.replace("[j]", f"[j + {part} * part]") for line in body]
             shifted = [
                 re.sub(r"\[(\d+) \* j\]", rf"[\1 * (j + {part} * part)]", x) for x in shifted
             ]
-            steps = [fold.step().replace("[j]", f"[j + {part} * part]") for fold in own]
+            steps = [fold.step().replace("[j]", f"[j + {part} * part]") for fold in folds_of_part]
             inside += ["{", *(f"  {line}" for line in (*shifted, *steps)), "}"]
         clauses = "".join(fold.clause() for fold in every)
         lines += [
@@ -396,8 +400,8 @@ class Writer:
         texts: dict[int, str] = {}
         rows: list[str] = []
         named: set[int] = set()
-        for one in cells.outputs:
-            self._cell(cells, one, texts, body, rows, named, set(), [])
+        for output in cells.outputs:
+            self._cell(cells, output, texts, body, rows, named, set(), [])
         for at, one in enumerate(cells.outputs):
             body.append(f"q{at}[j] = {stored(texts[one], self.made[at])};")
         back = " - base" if self._converted else ""
@@ -472,12 +476,14 @@ class Writer:
     def _reads(
         self, cells: Cells, operands: Sequence[int], texts: Mapping[int, str]
     ) -> Mapping[str, str | float | bool]:
-        found: dict[str, str | float | bool] = {f"c{one}": texts[one] for one in operands}
+        values: dict[str, str | float | bool] = {
+            f"c{operand}": texts[operand] for operand in operands
+        }
         for number, extent in enumerate(self.extents):
             group = self.groups.of[number]
             if isinstance(extent, str) and len(self.groups.loops(group)) == 1:
-                found[f"size {extent}"] = f"(float)c->extent[{group}]"
-        return _Sizes(found)
+                values[f"size {extent}"] = f"(float)c->extent[{group}]"
+        return _Sizes(values)
 
     def _extent(self, group: int) -> str:
         sizes = [self.extents[number] for number in self.groups.loops(group)]
@@ -489,13 +495,13 @@ class Writer:
         return f"(i64){product}"
 
 
-def _stays_wide(cells: Cells, one: int) -> bool:
+def _stays_wide(cells: Cells, number: int) -> bool:
     """Tell whether only a row's own cells read a sum, as a mean does: it is rounded once, by these.
 
     Of a mean of large numbers that a row is centred by, each rounding shifts the whole row.
     """
-    users = [cell for cell in cells.cells if one in cell.operands]
-    return one not in cells.outputs and all(cell.row for cell in users)
+    users = [cell for cell in cells.cells if number in cell.operands]
+    return number not in cells.outputs and all(cell.row for cell in users)
 
 
 def _of_part(fold: Fold, part: int) -> Fold:

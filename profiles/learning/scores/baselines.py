@@ -92,7 +92,9 @@ def score_baselines(
         tested = [samples[n] for n in test]
         logs = np.log([samples[n].time_ns for n in train])
         predictions = {
-            "roofline": np.array([bound_ns(one.kernel, machine, threads) for one in tested])
+            "roofline": np.array(
+                [bound_ns(kernel_sample.kernel, machine, threads) for kernel_sample in tested]
+            )
         }
         for name, regression in learners.items():
             predictions[name] = np.exp(regression(table[train], logs, table[test]))
@@ -108,7 +110,7 @@ def score_baselines(
             )
             each = [network.predict(examples[n]) for n in test]
             predicted, least, most = (
-                np.concatenate([getattr(one, name) for one in each])
+                np.concatenate([getattr(scored, name) for scored in each])
                 for name in ("times_ns", "least_ns", "most_ns")
             )
             times = np.array([sample.time_ns for sample in tested])

@@ -80,14 +80,14 @@ def score_graphs(
     for number, architecture in enumerate(architectures):
         if progress is not None:
             progress(number, len(architectures))
-        unseen = [one for one in examples if one.architecture == architecture]
+        unseen = [example for example in examples if example.architecture == architecture]
         known = without(examples, unseen)
         if not known:
             continue
-        table = np.concatenate([_rows(_few(one)) for one in known])
-        logs = np.concatenate([_few(one).logs for one in known])
-        tested = np.concatenate([_rows(one) for one in unseen])
-        ends = np.cumsum([len(one.logs) for one in unseen])[:-1]
+        table = np.concatenate([_rows(_few(example)) for example in known])
+        logs = np.concatenate([_few(example).logs for example in known])
+        tested = np.concatenate([_rows(example) for example in unseen])
+        ends = np.cumsum([len(example.logs) for example in unseen])[:-1]
         for name, regression in learners.items():
             predicted = np.exp(regression(table, logs, tested))
             times = np.split(predicted, ends)
@@ -95,10 +95,10 @@ def score_graphs(
         if networks:
             model = train_ensemble(known, hops=hops, prior_feature=prior, training=training)
             predictor = CostPredictor(model.SerializeToString())
-            made = [predictor.predict(one) for one in unseen]
+            made = [predictor.predict(example) for example in unseen]
             within = [
-                (each.least_ns <= np.exp(one.logs)) & (np.exp(one.logs) <= each.most_ns)
-                for each, one in zip(made, unseen, strict=True)
+                (each.least_ns <= np.exp(example.logs)) & (np.exp(example.logs) <= each.most_ns)
+                for each, example in zip(made, unseen, strict=True)
             ]
             times = [each.times_ns for each in made]
             covered = float(np.mean(np.concatenate(within)))
@@ -116,7 +116,9 @@ def _score(
     predicted: Sequence[Array],
     covered: float | None = None,
 ) -> GraphScore:
-    pairs = [(np.exp(one.logs), times) for one, times in zip(unseen, predicted, strict=True)]
+    pairs = [
+        (np.exp(example.logs), times) for example, times in zip(unseen, predicted, strict=True)
+    ]
     ranked = [pair for pair in pairs if pair[0].min() < pair[0].max()]
     ranks = [
         (

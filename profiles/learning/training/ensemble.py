@@ -187,9 +187,10 @@ def widths_of(examples: Sequence[Example]) -> tuple[int, int]:
         for example in examples
     }
     if len(widths) > 1:
-        (first, one), (second, other) = list(widths.items())[:2]
+        (first, first_name), (second, other) = list(widths.items())[:2]
         raise LearningError(
-            f"{one} has {first[0]} features of nodes and {first[1]} of configurations, and {other} "
+            f"{first_name} has {first[0]} features of nodes and {first[1]} of configurations, "
+            f"and {other} "
             f"{second[0]} and {second[1]}: learn from one collection at a time"
         )
     return next(iter(widths))
@@ -225,7 +226,9 @@ def _folds(
     folds = []
     for number in range(min(members, groups.max() + 1)):
         unseen = [
-            one for one, group in zip(examples, groups, strict=True) if group % members == number
+            example
+            for example, group in zip(examples, groups, strict=True)
+            if group % members == number
         ]
         if known := without(examples, unseen):
             folds.append((known, unseen))

@@ -69,26 +69,26 @@ def graph_sums(
     once, without gradients, where `kept` is above 0.
     """
     parts = [
-        (one.example, one.segments[number], one.chosen)
-        for one in selections
-        for number in one.fresh
+        (selection.example, selection.segments[number], selection.chosen)
+        for selection in selections
+        for number in selection.fresh
     ]
     embedded = encode(parameters, batch_of(parts, codes))
     sums, first = [], 0
-    for one in selections:
-        count = len(one.segments)
-        mine = embedded[first : first + len(one.fresh)]
-        first += len(one.fresh)
-        total = fresh_weight(kept, count, len(one.fresh)) * mine.sum(dim=0)
-        stale = np.setdiff1d(np.arange(count), one.fresh)
+    for selection in selections:
+        count = len(selection.segments)
+        mine = embedded[first : first + len(selection.fresh)]
+        first += len(selection.fresh)
+        total = fresh_weight(kept, count, len(selection.fresh)) * mine.sum(dim=0)
+        stale = np.setdiff1d(np.arange(count), selection.fresh)
         if count > 1 and kept > 0.0:
             stale = stale[random.random(len(stale)) < kept]
-            values, known = table.rows(one.example, count, mine.dtype)
-            for number in stale[~known[np.ix_(stale, one.chosen)].all(axis=1)]:
-                _renew(parameters, one, int(number), values, known, codes)
-            total = total + values[np.ix_(stale, one.chosen)].sum(dim=0)
-            values[np.ix_(one.fresh, one.chosen)] = mine.detach()
-            known[np.ix_(one.fresh, one.chosen)] = True
+            values, known = table.rows(selection.example, count, mine.dtype)
+            for number in stale[~known[np.ix_(stale, selection.chosen)].all(axis=1)]:
+                _renew(parameters, selection, int(number), values, known, codes)
+            total = total + values[np.ix_(stale, selection.chosen)].sum(dim=0)
+            values[np.ix_(selection.fresh, selection.chosen)] = mine.detach()
+            known[np.ix_(selection.fresh, selection.chosen)] = True
         sums.append(total)
     return torch.stack(sums)
 
@@ -105,9 +105,14 @@ def fresh_sums(
 
 
 def _renew(
-    parameters: Parameters, one: Selection, number: int, values: Tensor, known: Array, codes: Array
+    parameters: Parameters,
+    selection: Selection,
+    number: int,
+    values: Tensor,
+    known: Array,
+    codes: Array,
 ) -> None:
-    part = (one.example, one.segments[number], one.chosen)
+    part = (selection.example, selection.segments[number], selection.chosen)
     with torch.no_grad():
-        values[number, one.chosen] = encode(parameters, batch_of([part], codes))[0]
-    known[number, one.chosen] = True
+        values[number, selection.chosen] = encode(parameters, batch_of([part], codes))[0]
+    known[number, selection.chosen] = True

@@ -65,13 +65,19 @@ def fit(
             selections = _draw(examples, segments, training, random)
             optimizer.zero_grad()
             if step < final:
-                hidden = [_with_hidden_opcodes(one, random) for one in selections]
+                hidden = [_with_hidden_opcodes(selection, random) for selection in selections]
                 sums = graph_sums(parameters, hidden, table, shape.codes, training.kept, random)
             else:
                 sums = torch.cat(
                     [
-                        fresh_sums(parameters, one.example, one.segments, one.chosen, shape.codes)
-                        for one in selections
+                        fresh_sums(
+                            parameters,
+                            selection.example,
+                            selection.segments,
+                            selection.chosen,
+                            shape.codes,
+                        )
+                        for selection in selections
                     ]
                 )
             loss_of(parameters, selections, sums, training.ranking).backward()
@@ -86,12 +92,12 @@ def loss_of(
     parameters: Parameters, selections: Sequence[Selection], sums: Tensor, ranking: float
 ) -> Tensor:
     """Return the loss of a step, from the sums over the nodes of its graphs (b, c, width)."""
-    nodes = torch.tensor([one.example.nodes for one in selections])
+    nodes = torch.tensor([selection.example.nodes for selection in selections])
     prior, logs = (
-        torch.as_tensor(np.stack([values[one.chosen] for one, values in pairs]))
+        torch.as_tensor(np.stack([values[pair.chosen] for pair, values in pairs]))
         for pairs in (
-            [(one, one.example.prior) for one in selections],
-            [(one, one.example.logs) for one in selections],
+            [(selection, selection.example.prior) for selection in selections],
+            [(selection, selection.example.logs) for selection in selections],
         )
     )
     predicted = predict(parameters, sums, nodes, prior)
@@ -121,10 +127,10 @@ def _draw(
     ]
 
 
-def _with_hidden_opcodes(one: Selection, random: np.random.Generator) -> Selection:
-    codes = one.example.opcodes
+def _with_hidden_opcodes(selection: Selection, random: np.random.Generator) -> Selection:
+    codes = selection.example.opcodes
     hidden = np.where(random.random(len(codes)) < _HIDDEN, -1, codes)
-    return replace(one, example=replace(one.example, opcodes=hidden))
+    return replace(selection, example=replace(selection.example, opcodes=hidden))
 
 
 def _schedule(done: float) -> float:
