@@ -88,14 +88,14 @@ def _unknown(name: str) -> str:
 @cache
 def _generated() -> tuple[str, ...]:
     """The operators that can take part: described ones with an operand, that are deterministic."""
-    found = []
+    names = []
     for name in specified():
         known = specification("", name, OPSET)
         if known is None or known.opaque is not None:
             continue
         if any(i.kind == "tensor" for i in known.blocks[0].inputs) and name != "Identity":
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def takes_part(op_type: str) -> bool:
@@ -105,41 +105,41 @@ def takes_part(op_type: str) -> bool:
 
 @cache
 def _described(op_type: str) -> Specification:
-    found = specification("", op_type, OPSET)
-    assert found is not None
-    return found
+    described = specification("", op_type, OPSET)
+    assert described is not None
+    return described
 
 
 def is_commutative(op_type: str) -> bool:
     """Whether operands may be permuted."""
-    found = classifications().get(("", op_type))
-    return found is not None and found.commutative(OPSET)
+    classification = classifications().get(("", op_type))
+    return classification is not None and classification.commutative(OPSET)
 
 
 @cache
 def slots_of(op_type: str) -> tuple[tuple[int, ...], ...]:
     """The positions of tensor operands that are given together: the required ones; two of many."""
     block = _described(op_type).blocks[0]
-    found: list[int] = []
+    slots: list[int] = []
     for position, declared in enumerate(block.inputs):
         if declared.kind != "tensor" or declared.optional or declared.default is not None:
             continue
-        found += [position, position + 1] if declared.variadic else [position]
-    return (tuple(found),)
+        slots += [position, position + 1] if declared.variadic else [position]
+    return (tuple(slots),)
 
 
 @cache
 def dtypes_of(op_type: str, slots: tuple[int, ...]) -> tuple[tuple[frozenset[str], str], ...]:
     """For each operand the element types that the schema allows, and the name that ties types."""
     schema = schemas.versions(op_type, OPSET, OPSET)[-1]
-    found = []
+    dtypes = []
     for slot in slots:
         formal = schema.inputs[min(slot, len(schema.inputs) - 1)]
         allowed = {name.removeprefix("tensor(").removesuffix(")") for name in formal.types}
         heterogeneous = slot >= len(schema.inputs) - 1 and not formal.is_homogeneous
         tie = f"{slot}" if heterogeneous else formal.type_str
-        found.append((frozenset(_NUMPY.get(name, name) for name in allowed), tie))
-    return tuple(found)
+        dtypes.append((frozenset(_NUMPY.get(name, name) for name in allowed), tie))
+    return tuple(dtypes)
 
 
 @cache
@@ -205,10 +205,10 @@ def each_operation_on(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[O
     known = _drawn(op_type, sorts)
     for at in range(MOST_CHOICES):
         if at == len(known.seen):
-            found = next(known.others, None)
-            if found is None:
+            operation = next(known.others, None)
+            if operation is None:
                 return
-            known.seen.append(found)
+            known.seen.append(operation)
         yield known.seen[at]
 
 
@@ -264,15 +264,15 @@ def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansio
     """The operation's meaning under each assignment of sizes; None where it has none."""
     if not _may_fit(operation, sorts):
         return None
-    found = []
+    expansions = []
     for assignment in range(ASSIGNMENTS):
         expansion = _expansion(operation, sorts, assignment)
         if expansion is None or expansion.requirements:
             return None
         if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[operation.output].shape):
             return None
-        found.append(expansion)
-    return tuple(found)
+        expansions.append(expansion)
+    return tuple(expansions)
 
 
 def _expansion(operation: Operation, sorts: Sequence[Sort], assignment: int) -> Expansion | None:
@@ -335,7 +335,7 @@ def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] 
     expansion = _general(operation, ranks)
     if expansion is None:
         lists = _general_lists(operation)
-        if any(isinstance(item, Symbol) for one in lists.values() for item in _items(one)):
+        if any(isinstance(item, Symbol) for list_ in lists.values() for item in _items(list_)):
             return None
         alike = ([(size,) * n for n in ranks] for size in _ALL_ALIKE)
         fits = (_expanded(operation, shapes, lists) for shapes in alike)
@@ -387,10 +387,10 @@ def _by_position(
     operation: Operation, shapes: Sequence[tuple[int | str, ...]]
 ) -> list[tuple[int | str, ...] | None]:
     most = max([*operation.slots, *(position for position, _ in operation.known)])
-    found: list[tuple[int | str, ...] | None] = [None] * (most + 1)
+    shapes_by_position: list[tuple[int | str, ...] | None] = [None] * (most + 1)
     for slot, shape in zip(operation.slots, shapes, strict=True):
-        found[slot] = shape
-    return found
+        shapes_by_position[slot] = shape
+    return shapes_by_position
 
 
 @cache
@@ -447,19 +447,24 @@ class _Stating:
         self, op_type: str, slots: tuple[int, ...], ranks: tuple[int, ...], block: s.Operator
     ) -> None:
         self.op_type, self.slots, self.ranks = op_type, slots, ranks
-        axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+        axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
         rank = max(ranks)
         self.ranges: dict[str | int, list[object]] = {
-            one.name: list(_attribute_range(block, one, rank)) for one in block.attributes
+            attribute.name: list(_attribute_range(block, attribute, rank))
+            for attribute in block.attributes
         }
-        names: dict[str, str | int] = {one.name: one.name for one in block.attributes}
+        names: dict[str, str | int] = {
+            attribute.name: attribute.name for attribute in block.attributes
+        }
         self.outputs = 2 if any(output.variadic for output in block.outputs) else 1
         for position, declared in enumerate(block.inputs):
             if declared.kind != "tensor":
-                found: list[object] = list(_known_range(declared, rank, declared.name in axes))
+                values_of_list: list[object] = list(
+                    _known_range(declared, rank, declared.name in axes)
+                )
                 if self.outputs > 1:
-                    found = [value for value in found if value is not None]
-                self.ranges[position], names[declared.name] = found, position
+                    values_of_list = [value for value in values_of_list if value is not None]
+                self.ranges[position], names[declared.name] = values_of_list, position
         for name in axes & self.ranges.keys():
             # Of an axis that is left out nobody sees that another operator counts the same one.
             self.ranges[name] = [axis for axis in range(max(2, rank)) if rank] or [None]
@@ -484,9 +489,9 @@ class _Stating:
                 alone[key] = self._fitting(every, {key: self.ranges[key]})
         values = {key: list(dict.fromkeys(said[key] for said, _ in alone[key])) for key in others}
         pairs = (
-            one
+            operation
             for first, second in combinations(others, 2)
-            for one in self._fitting(bases, {first: values[first], second: values[second]})
+            for operation in self._fitting(bases, {first: values[first], second: values[second]})
         )
         for _, operation in chain(plain[: MOST_TRIED // 2], *alone.values(), pairs):
             for output in range(self.outputs):
@@ -497,7 +502,7 @@ class _Stating:
     ) -> list[tuple[Said, Operation]]:
         """What is said where one of the values of each thing more is: what fits, or all of it."""
         count = sum(key not in self.free for key in more)
-        options = [[one for one in values if one is not None] for values in more.values()]
+        options = [[value for value in values if value is not None] for values in more.values()]
         tried: list[tuple[Said, Operation]] = []
         for base, chosen in islice(product(bases, product(*options)), MOST_TRIED):
             both = base | dict(zip(more, chosen, strict=True))
@@ -507,13 +512,15 @@ class _Stating:
                 continue  # the rule language has no word for an input that is left out
             made = _operation(self.op_type, self.slots, said, count, 0, self.outputs)
             tried.append((said, made))
-        return [one for one in tried if _fits_somewhere(one[1], self.ranks)] or tried
+        return [
+            operation for operation in tried if _fits_somewhere(operation[1], self.ranks)
+        ] or tried
 
 
 def _fits_somewhere(operation: Operation, ranks: Sequence[int]) -> bool:
     """Whether it means something where all sizes are alike, large or 1."""
     lists = dict(operation.known)
-    if any(isinstance(item, Size) for one in lists.values() for item in _items(one)):
+    if any(isinstance(item, Size) for list_ in lists.values() for item in _items(list_)):
         return True
     for size in _ALL_ALIKE:
         expansion = _expanded(operation, [(size,) * n for n in ranks], operation.lists(0))
@@ -525,12 +532,18 @@ def _fits_somewhere(operation: Operation, ranks: Sequence[int]) -> bool:
 @cache
 def _needed(op_type: str) -> tuple[frozenset[str | int], frozenset[str | int]]:
     """What an operator has to be told, and which of what it may be told are axes."""
-    axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+    axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
     block = _described(op_type).blocks[0]
     keys: list[tuple[str | int, s.Attribute | s.Input]] = [(a.name, a) for a in block.attributes]
-    keys += [(at, one) for at, one in enumerate(block.inputs) if one.kind != "tensor"]
-    needed = {key for key, one in keys if not one.optional and one.default is None}
-    return frozenset(needed), frozenset(key for key, one in keys if one.name in axes)
+    keys += [(at, input_) for at, input_ in enumerate(block.inputs) if input_.kind != "tensor"]
+    needed = {
+        key
+        for key, declared_key in keys
+        if not declared_key.optional and declared_key.default is None
+    }
+    return frozenset(needed), frozenset(
+        key for key, declared_key in keys if declared_key.name in axes
+    )
 
 
 def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
@@ -570,7 +583,7 @@ def _operation(
 
 def _said(chosen: Sequence[object]) -> int:
     """How much is stated: shorter lists come first."""
-    return sum(len(one) for one in chosen if isinstance(one, tuple))
+    return sum(len(value) for value in chosen if isinstance(value, tuple))
 
 
 def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> Iterator[object]:
@@ -610,21 +623,21 @@ def _known_range(declared: s.Input, rank: int, is_axes: bool) -> Iterator[Known 
     if declared.kind == "int":
         yield from (0, 1, -1)
         return
-    found: dict[tuple[int | Size, ...], None] = {}
-    found.update(dict.fromkeys((value,) for value in (*range(max(2, rank)), -1)))
+    values: dict[tuple[int | Size, ...], None] = {}
+    values.update(dict.fromkeys((value,) for value in (*range(max(2, rank)), -1)))
     for length in range(2, 2 * rank + 1):
-        found.update(dict.fromkeys((value,) * length for value in (0, 1, 2)))
-    found.update(dict.fromkeys((-1, *(0,) * (n - 1)) for n in range(2, rank + 1)))
-    found.update(dict.fromkeys((*(0,) * (n - 1), -1) for n in range(2, rank + 1)))
-    found[tuple(range(rank))] = None
+        values.update(dict.fromkeys((value,) * length for value in (0, 1, 2)))
+    values.update(dict.fromkeys((-1, *(0,) * (n - 1)) for n in range(2, rank + 1)))
+    values.update(dict.fromkeys((*(0,) * (n - 1), -1) for n in range(2, rank + 1)))
+    values[tuple(range(rank))] = None
     if not is_axes:
         for length in (1, 2):
             sizes = [size(dimension) for dimension in range(MOST_SIZES)]
-            found.update((some, None) for some in product(sizes, repeat=length))
+            values.update((some, None) for some in product(sizes, repeat=length))
         # Before and after: windows and pads are the same on both sides of a dimension.
         halves = product((0, 1), repeat=rank)
-        found.update(dict.fromkeys((*half, *half) for half in halves if rank > 2))
-    yield from found
+        values.update(dict.fromkeys((*half, *half) for half in halves if rank > 2))
+    yield from values
 
 
 def _integer_lists(rank: int) -> Iterator[tuple[int, ...]]:
@@ -644,22 +657,22 @@ def _calls(expression: object, function: str) -> bool:
     """Whether an expression calls a function of the specifications' language."""
     match expression:
         case s.Call(name, arguments):
-            return name == function or any(_calls(one, function) for one in arguments)
+            return name == function or any(_calls(argument, function) for argument in arguments)
         case s.Operation(_, operands):
-            return any(_calls(one, function) for one in operands)
+            return any(_calls(operand, function) for operand in operands)
         case _:
             return False
 
 
 def _words(block: s.Operator, name: str) -> set[str]:
     """The words that a specification compares an attribute with."""
-    found: set[str] = set()
+    words: set[str] = set()
 
     def visit(node: object) -> None:
         if isinstance(node, s.Operation) and node.symbol in ("=", "!="):
             names = {o.name for o in node.operands if isinstance(o, s.Name)}
             if name in names:
-                found.update(
+                words.update(
                     o.value
                     for o in node.operands
                     if isinstance(o, s.Literal) and isinstance(o.value, str)
@@ -672,4 +685,4 @@ def _words(block: s.Operator, name: str) -> set[str]:
                 visit(getattr(node, part))
 
     visit((block.lets, block.requires, block.values))
-    return found
+    return words

@@ -16,23 +16,23 @@ _MATRIX = 2
 
 def constants_of(inputs: Sequence[Variable]) -> tuple[Term, ...]:
     """Constants of the sizes that variables of real numbers have, each once."""
-    sorts = list(dict.fromkeys(one.sort for one in inputs if one.sort.dtype == "float32"))
-    found: dict[Term, None] = {}
+    sorts = list(dict.fromkeys(input_.sort for input_ in inputs if input_.sort.dtype == "float32"))
+    constants: dict[Term, None] = {}
     for sort in sorts:
         if sort.rank:
-            found[_zeros(*_sizes(sort))] = None
-            found[_with_number("Add", _zeros(*_sizes(sort)), 1)] = None
+            constants[_zeros(*_sizes(sort))] = None
+            constants[_with_number("Add", _zeros(*_sizes(sort)), 1)] = None
     matrices = [size for sort in sorts if sort.rank == _MATRIX for size in _sizes(sort)]
-    found.update((_identity(size), None) for size in dict.fromkeys(matrices) if size != 1)
+    constants.update((_identity(size), None) for size in dict.fromkeys(matrices) if size != 1)
     for rank in sorted({sort.rank for sort in sorts if sort.rank > _MATRIX}):
         images = [sort for sort in sorts if sort.rank == rank]
         channels = dict.fromkeys(size for sort in images for size in _sizes(sort)[:2])
         windows = dict.fromkeys(tuple(_windows(images)))
         for channel in channels:
             kernel = _unsqueezed(_identity(channel), rank)
-            found[kernel] = None
-            found.update((_averaging(kernel, channel, window), None) for window in windows)
-    return tuple(found)
+            constants[kernel] = None
+            constants.update((_averaging(kernel, channel, window), None) for window in windows)
+    return tuple(constants)
 
 
 # What the outermost operator of a constant makes of it.

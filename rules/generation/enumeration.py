@@ -239,7 +239,7 @@ class Enumeration:
         self._meanings: dict[tuple[Sort, ...], list[tuple[Sort, Digests]]] = {}
         self._first_size: dict[tuple[Operation, tuple[_Kind, ...]], int] = {}
         self._largest = _GROWTH * max(
-            math.prod(shape) for one in inputs for shape in one.sort.shapes
+            math.prod(shape) for input_ in inputs for shape in input_.sort.shapes
         )
         given = self._drawn(self.inputs, seed)
         for number, (variable, vectors) in enumerate(zip(self.inputs, given, strict=True)):
@@ -386,18 +386,18 @@ class Enumeration:
         for row, digest in enumerate(digests(vectors, self.arithmetic)):
             if not defined[row]:
                 continue
-            one: Made = (number, tuple(rows[row]))
+            entry: Made = (number, tuple(rows[row]))
             known = self._class_with(made, digest)
             if known is not None:
-                level.equalities.append(Equality(one, known))
+                level.equalities.append(Equality(entry, known))
                 continue
             self._register(made, digest)
             fresh.append(row)
-            self.terms.append(one)
+            self.terms.append(entry)
             self.sizes.append(level.nodes)
             self.digests.append(digest[0])
             self.sorts.append(made)
-            self._traits.add(one[1], self.operations[number], applied.choice)
+            self._traits.add(entry[1], self.operations[number], applied.choice)
         level.classes += len(fresh)
         if fresh and not last:
             first = len(self.terms) - len(fresh)
@@ -410,13 +410,13 @@ class Enumeration:
 
     def _class_with(self, sort: Sort, digest: Digests) -> int | None:
         """The class that has one of a term's hashes."""
-        found = (self._class_of.get((sort, at, one)) for at, one in enumerate(digest))
-        return next((number for number in found if number is not None), None)
+        numbers = (self._class_of.get((sort, at, word)) for at, word in enumerate(digest))
+        return next((number for number in numbers if number is not None), None)
 
     def _register(self, sort: Sort, digest: Digests) -> None:
         """Let the next term found a class."""
-        for at, one in enumerate(digest):
-            self._class_of[sort, at, one] = len(self.terms)
+        for at, word in enumerate(digest):
+            self._class_of[sort, at, word] = len(self.terms)
 
     def _found(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
         """Take a leaf: a variable with its bit, or a constant, unless it equals an earlier one."""
@@ -446,7 +446,7 @@ class Enumeration:
 
     def _expansions(self) -> Iterator[Expansion]:
         """What the operators compute: the first that fits operands of each of the sorts."""
-        sorts = list(dict.fromkeys(one.sort for one in self.inputs))
+        sorts = list(dict.fromkeys(input_.sort for input_ in self.inputs))
         for op_type in self.operators:
             for slots in slots_of(op_type):
                 for chosen in product(sorts, repeat=len(slots)):

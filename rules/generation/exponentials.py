@@ -87,15 +87,15 @@ def _joined(modulo_p: Array, modulo_q: Array) -> Array:
 def _powers() -> npt.NDArray[np.int64]:
     """g^x modulo P for all x modulo Q."""
     base = next(g for n in range(2, P) if (g := pow(n, _COFACTOR, P)) != 1)
-    found = [1]
-    while len(found) < Q:
-        found.append(found[-1] * base % P)
-    return np.array(found, np.int64)
+    powers = [1]
+    while len(powers) < Q:
+        powers.append(powers[-1] * base % P)
+    return np.array(powers, np.int64)
 
 
 @cache
 def _logarithms() -> npt.NDArray[np.int64]:
     """By y^((P - 1) / Q) the logarithm of y modulo Q, 0 for what is no such power."""
-    found = np.zeros(P, np.int64)
-    found[_powers()] = np.arange(Q) * pow(_COFACTOR, -1, Q) % Q
-    return found
+    logarithms = np.zeros(P, np.int64)
+    logarithms[_powers()] = np.arange(Q) * pow(_COFACTOR, -1, Q) % Q
+    return logarithms

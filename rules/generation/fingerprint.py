@@ -62,10 +62,10 @@ class Program:
             values, defined = self._piece([])
             return values[None], defined
         count, samples = operands[0].shape[:2]
-        flat = [one.reshape(-1, *one.shape[2:]) for one in operands]
+        flat = [operand.reshape(-1, *operand.shape[2:]) for operand in operands]
         step = max(1, int(_GRID / self.volume))
         pieces = [
-            self._piece([one[start : start + step] for one in flat])
+            self._piece([array[start : start + step] for array in flat])
             for start in range(0, count * samples, step)
         ]
         values = np.concatenate([values for values, _ in pieces])
@@ -98,10 +98,12 @@ class Program:
         element = grid.element(definition.value)
         kind = self.kinds.get(definition.name, element.kind)
         with np.errstate(all="ignore"):
-            found = converted(element, kind, self.arithmetic)
+            converted_element = converted(element, kind, self.arithmetic)
         order = range(len(shape))[::-1]
-        values = np.broadcast_to(np.asarray(found.values), shape[::-1]).transpose(order)
-        defined = np.broadcast_to(np.asarray(found.defined), shape[::-1]).transpose(order)
+        values = np.broadcast_to(np.asarray(converted_element.values), shape[::-1]).transpose(order)
+        defined = np.broadcast_to(np.asarray(converted_element.defined), shape[::-1]).transpose(
+            order
+        )
         if definition.name == self.output and self.dtype in INTEGERS:
             values = values.astype(np.dtype(self.dtype)).astype(np.int64)
         return Tensor(np.ascontiguousarray(values), defined, kind)
@@ -121,8 +123,8 @@ class Programs:
             expansions = expansions_of(operation, sorts)
             assert expansions is not None, "it was seen to fit"
             self._known[key] = tuple(
-                _program(one, sorts, made.dtype, operation.output, self.arithmetic)
-                for one in expansions
+                _program(expansion, sorts, made.dtype, operation.output, self.arithmetic)
+                for expansion in expansions
             )
         return self._known[key]
 
@@ -136,8 +138,10 @@ def _program(
     output = expansion.outputs[number]
     kinds[output.name] = kind_of(dtype)
     meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
-    definitions = tuple(_numbered(one) for one in (*expansion.locals, meant))
-    volume = max(_product(one.shape) * _volume(one.value) for one in definitions)
+    definitions = tuple(_numbered(definition) for definition in (*expansion.locals, meant))
+    volume = max(
+        _product(definition.shape) * _volume(definition.value) for definition in definitions
+    )
     return Program(definitions, kinds, names, output.name, dtype, volume, arithmetic)
 
 
@@ -189,9 +193,9 @@ def _volume(element: Element) -> float:
 def arithmetic_of(expansions: Iterable[Expansion]) -> OrderedField:
     """The arithmetic for what operators compute: exp and log are random functions without need."""
     is_exponential = any(
-        EXPONENTIAL & _functions(one.value)
+        EXPONENTIAL & _functions(definition.value)
         for expansion in expansions
-        for one in (*expansion.locals, *expansion.outputs)
+        for definition in (*expansion.locals, *expansion.outputs)
     )
     return ExponentialRing() if is_exponential else OrderedField()
 
@@ -227,14 +231,16 @@ def reads_by_element(expansion: Expansion) -> bool:
             case _:
                 return False
 
-    return any(within(one.value, False) for one in (*expansion.locals, *expansion.outputs))
+    return any(
+        within(definition.value, False) for definition in (*expansion.locals, *expansion.outputs)
+    )
 
 
 def input_vectors(
     inputs: Sequence[Input], seed: int, arithmetic: OrderedField, *, places: bool
 ) -> list[Vectors]:
     """Random elements for each variable; with `places` its integers are indices of any axis."""
-    found = []
+    vectors = []
     # Truth values and places tell little: as many samples as make a hundred of them.
     small = places or any(variable.sort.dtype == "bool" for variable in inputs)
     numbers = any(not variable.sort.rank for variable in inputs)
@@ -254,8 +260,8 @@ def input_vectors(
             else:
                 modulus = arithmetic.modulus
                 arrays.append(_halves(rng, shape) * pow(2, -1, modulus) % modulus)
-        found.append(tuple(arrays))
-    return found
+        vectors.append(tuple(arrays))
+    return vectors
 
 
 def _halves(rng: np.random.Generator, shape: Sequence[int]) -> Array:
@@ -284,8 +290,8 @@ def constant_vectors(term: Term, programs: Programs, samples: int) -> Vectors:
         )
         return made, tuple(results)
 
-    _, found = at(term)
-    return tuple(np.repeat(values, samples, axis=1) for values in found)
+    _, arrays = at(term)
+    return tuple(np.repeat(values, samples, axis=1) for values in arrays)
 
 
 def sort_of_term(term: Term) -> Sort:
@@ -303,17 +309,17 @@ Digests = tuple[bytes, ...]
 
 def digests(vectors: Vectors, arithmetic: OrderedField) -> Iterable[Digests]:
     """Hashes of each term's values."""
-    views = zip(*(arithmetic.views(one) for one in vectors), strict=True)
+    views = zip(*(arithmetic.views(vector) for vector in vectors), strict=True)
     return zip(*map(_hashes, views), strict=True)
 
 
 def _hashes(vectors: Vectors) -> Iterator[bytes]:
-    flat = [np.ascontiguousarray(one.reshape(len(one), -1)) for one in vectors]
-    views = [one.view(np.uint8).reshape(len(one), -1) for one in flat]
+    flat = [np.ascontiguousarray(vector.reshape(len(vector), -1)) for vector in vectors]
+    views = [array.view(np.uint8).reshape(len(array), -1) for array in flat]
     joined = np.concatenate(views, axis=1)
     return (hashlib.blake2b(row.tobytes(), digest_size=12).digest() for row in joined)
 
 
 def alike(some: Digests, others: Digests) -> bool:
     """Whether two terms are taken for equal."""
-    return any(one == other for one, other in zip(some, others, strict=True))
+    return any(digest == other for digest, other in zip(some, others, strict=True))

@@ -50,10 +50,10 @@ def generate_for_model(
     waiting = [(nodes, names) for names in operator_sets(model)]
     while waiting:
         size, names = waiting.pop(0)
-        left = began + budget - time.monotonic()
-        if left < _LEAST_S:
+        remaining_s = began + budget - time.monotonic()
+        if remaining_s < _LEAST_S:
             break
-        share = max(_LEAST_S, left / 2)
+        share = max(_LEAST_S, remaining_s / 2)
         runs.append(find(names, budget=share, known=rules, nodes=size, program=program, **settings))
         rules += runs[-1].rules
         if runs[-1].complete and size < MOST_NODES:
@@ -78,7 +78,7 @@ def operator_sets(model: onnx.ModelProto) -> tuple[tuple[str, ...], ...]:
         if len(names) <= MOST_OPERATORS:
             counts[names] += sum(work[at] for at in piece) // len(piece)
     chosen: list[frozenset[str]] = []
-    for names, _ in sorted(counts.items(), key=lambda one: (-one[1], sorted(one[0]))):
+    for names, _ in sorted(counts.items(), key=lambda entry: (-entry[1], sorted(entry[0]))):
         if not any(names <= other for other in chosen):
             chosen = [*(other for other in chosen if not other <= names), names]
     return tuple(tuple(sorted(names)) for names in chosen)
@@ -94,18 +94,18 @@ def _reads(graph: onnx.GraphProto) -> frozenset[tuple[str, str]]:
 
 def _elements(graph: onnx.GraphProto) -> dict[str, int]:
     """The elements of each value whose sizes are known; an unknown one counts as 1."""
-    found: dict[str, int] = {}
+    elements: dict[str, int] = {}
     for value in (*graph.input, *graph.value_info, *graph.output):
         count = 1
         for dimension in value.type.tensor_type.shape.dim:
             count *= max(1, dimension.dim_value)
-        found[value.name] = count
+        elements[value.name] = count
     for tensor in graph.initializer:
         count = 1
         for size in tensor.dims:
             count *= size
-        found[tensor.name] = count
-    return found
+        elements[tensor.name] = count
+    return elements
 
 
 def _pieces(graph: onnx.GraphProto) -> Iterator[Piece]:
@@ -113,13 +113,13 @@ def _pieces(graph: onnx.GraphProto) -> Iterator[Piece]:
     beside = _neighbours(graph)
     seen: set[Piece] = set()
     for start in beside:
-        waiting, found = [frozenset((start,))], 0
-        while waiting and found < MOST_PIECES:
+        waiting, count = [frozenset((start,))], 0
+        while waiting and count < MOST_PIECES:
             piece = waiting.pop(0)
             if piece in seen:
                 continue
             seen.add(piece)
-            found += 1
+            count += 1
             if len(piece) > 1:
                 yield piece
             if len(piece) < MOST_NODES:

@@ -70,7 +70,7 @@ def choose_inputs(operators: Sequence[str], count: int) -> tuple[Variable, ...]:
 
 
 def _named(pool: _Pool) -> tuple[Variable, ...]:
-    found: list[Variable] = []
+    variables: list[Variable] = []
     used: set[str] = set()
     for (dtype, dims), count in pool.counts.items():
         sort = sort_of(dtype, dims)
@@ -79,8 +79,8 @@ def _named(pool: _Pool) -> tuple[Variable, ...]:
         for _ in range(count):
             name = next(name for name in names if name not in used)
             used.add(name)
-            found.append(Variable(name, sort))
-    return tuple(found)
+            variables.append(Variable(name, sort))
+    return tuple(variables)
 
 
 def _letters(dtype: str, dims: Dims) -> str:
@@ -100,16 +100,16 @@ def _provide(pool: _Pool, op_type: str, slots: tuple[int, ...], count: int) -> N
                     pool.add(dtype, base, count)
                 return
         for dtypes in typed:
-            found = False
+            is_provided = False
             # Beside an image stands what fits it; a kernel of an image's sizes fits nothing else.
             for place in range(len(slots) if len(base) == len(_BASES[0]) else 1):
                 shapes = _completed(op_type, dtypes, base, place)
                 if shapes is None:
                     continue
-                found = True
+                is_provided = True
                 for at, (dtype, dims) in enumerate(zip(dtypes, shapes, strict=True)):
                     pool.add(dtype, dims, count if at == place else max(1, count - 1))
-            if found:
+            if is_provided:
                 return
 
 
@@ -137,13 +137,13 @@ def _completed(
         ranks = range(2)
     options: list[tuple[int, int, tuple[Dims, ...]]] = []
     for shape_ranks in product(ranks, repeat=others):
-        apart = sum(abs(rank - len(base)) for rank in shape_ranks)
+        rank_distance = sum(abs(rank - len(base)) for rank in shape_ranks)
         for dims in product(*(product((*base, *fresh, WINDOW), repeat=r) for r in shape_ranks)):
             flat = [d for shape in dims for d in shape if d != WINDOW]
             new = list(dict.fromkeys(d for d in flat if d not in base))
             if new != sorted(new) or (new and new[0] != fresh[0]):
                 continue  # the same with other names
-            options.append((apart, -len(new), dims))
+            options.append((rank_distance, -len(new), dims))
     for _, _, dims in sorted(options):
         shapes = [*dims[:place], base, *dims[place:]]
         if fits_plainly(op_type, tuple(map(sort_of, dtypes, shapes))):

@@ -28,9 +28,12 @@ def with_two_outputs(
     `candidates` are rules; `holding` is what holds besides, of which merges are made as well.
     """
     pairs = list(_of_one_operator(candidates))
-    for one, other in pairs:
-        yield Candidate(one.left, one.right, False, ((other.left, other.right),)), [one, other]
-    for undone, by in dict.fromkeys(filter(None, (_inverse(one) for one, _ in pairs))):
+    for first, other in pairs:
+        yield (
+            Candidate(first.left, first.right, False, ((other.left, other.right),)),
+            [first, other],
+        )
+    for undone, by in dict.fromkeys(filter(None, (_inverse(first) for first, _ in pairs))):
         for candidate in candidates:
             for joined, whole in (
                 (candidate.left, candidate.right),
@@ -50,31 +53,37 @@ def _made_of_one(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
     The larger term has all of their variables, and fewer of some operator than both together.
     """
     makers: dict[Term, list[Candidate]] = {}
-    for one in candidates:
-        if isinstance(one.right, Apply) and one.left.nodes > one.right.nodes and not one.beside:
-            for part in parts((one.left,)):
-                is_inner = isinstance(part, Apply) and part != one.left and bool(part.operands)
-                if is_inner and set(variables(part)) == set(variables(one.left)):
-                    makers.setdefault(part, []).append(one)
+    for candidate in candidates:
+        if (
+            isinstance(candidate.right, Apply)
+            and candidate.left.nodes > candidate.right.nodes
+            and not candidate.beside
+        ):
+            for part in parts((candidate.left,)):
+                is_inner = (
+                    isinstance(part, Apply) and part != candidate.left and bool(part.operands)
+                )
+                if is_inner and set(variables(part)) == set(variables(candidate.left)):
+                    makers.setdefault(part, []).append(candidate)
     for whole, some in makers.items():
-        for one, other in combinations(sorted(some, key=lambda each: each.rank), _TWO):
-            read, others = set(variables(one.right)), set(variables(other.right))
+        for first, other in combinations(sorted(some, key=lambda each: each.rank), _TWO):
+            read, others = set(variables(first.right)), set(variables(other.right))
             if not read & others or read == others or read | others != set(variables(whole)):
                 continue
-            before = Counter([*operators((one.right,)), *operators((other.right,))])
-            if before - Counter(operators((one.left, other.left))):
-                yield Candidate(one.right, one.left, False, ((other.right, other.left),))
+            before = Counter([*operators((first.right,)), *operators((other.right,))])
+            if before - Counter(operators((first.left, other.left))):
+                yield Candidate(first.right, first.left, False, ((other.right, other.left),))
 
 
 def _of_one_operator(candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate]]:
     """Candidates whose left sides are the two outputs of one operator on the same operands."""
     first: dict[object, Candidate] = {}
-    for one in candidates:
-        if isinstance(one.left, Apply) and one.left.operation.outputs == _TWO:
-            key = (replace(one.left.operation, output=0), one.left.operands)
-            other = first.setdefault(key, one)
-            if other is not one:
-                yield tuple(sorted((one, other), key=_output))  # type: ignore[misc]
+    for candidate in candidates:
+        if isinstance(candidate.left, Apply) and candidate.left.operation.outputs == _TWO:
+            key = (replace(candidate.left.operation, output=0), candidate.left.operands)
+            other = first.setdefault(key, candidate)
+            if other is not candidate:
+                yield tuple(sorted((candidate, other), key=_output))  # type: ignore[misc]
 
 
 def _output(candidate: Candidate) -> int:
@@ -88,7 +97,9 @@ def _inverse(candidate: Candidate) -> tuple[Operation, Operation] | None:
     if not isinstance(outer, Apply) or not isinstance(outer.operands[0], Apply):
         return None
     inner = outer.operands[0]
-    plain = len(inner.operands) == _TWO and all(isinstance(one, Variable) for one in inner.operands)
+    plain = len(inner.operands) == _TWO and all(
+        isinstance(operand, Variable) for operand in inner.operands
+    )
     return (
         (inner.operation, outer.operation)
         if plain and candidate.right == inner.operands[0]
@@ -98,21 +109,21 @@ def _inverse(candidate: Candidate) -> tuple[Operation, Operation] | None:
 
 def _merged(joined: Apply, whole: Term, by: Operation) -> Candidate | None:
     """Two results that read something in common as the parts of one; None where they don't."""
-    one, other = joined.operands
+    first, other = joined.operands
     axis = dict(joined.operation.attributes).get("axis")
-    shares = set(variables(one)) & set(variables(other))
-    if not isinstance(one, Apply) or not isinstance(other, Apply) or not shares or one == other:
+    shares = set(variables(first)) & set(variables(other))
+    if not isinstance(first, Apply) or not isinstance(other, Apply) or not shares or first == other:
         return None
     if not isinstance(axis, int) or not isinstance(whole, Apply) or whole == joined:
         return None
-    if not set(variables(whole)) <= {*variables(one), *variables(other)}:
+    if not set(variables(whole)) <= {*variables(first), *variables(other)}:
         return None
     sizes = tuple(
-        Size(tuple(shape[axis] for shape in sort_of_term(part).shapes)) for part in (one, other)
+        Size(tuple(shape[axis] for shape in sort_of_term(part).shapes)) for part in (first, other)
     )
     known = tuple((position, sizes) for position, _ in by.known)
     parts = [
         Apply(replace(by, attributes=(("axis", axis),), known=known, output=at), (whole,))
         for at in range(_TWO)
     ]
-    return Candidate(one, parts[0], False, ((other, parts[1]),))
+    return Candidate(first, parts[0], False, ((other, parts[1]),))

@@ -108,8 +108,8 @@ class ProverPool:
         self._close = ExitStack()
 
     def __enter__(self) -> Self:
-        for one in self._provers:
-            self._close.enter_context(one)
+        for prover in self._provers:
+            self._close.enter_context(prover)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,8 +119,8 @@ class ProverPool:
     def each(self, work: Callable[[_T, Provers], _R], items: Sequence[_T]) -> list[_R]:
         """What `work` gives for each item, with provers that nobody else asks meanwhile."""
         free: queue.SimpleQueue[Provers] = queue.SimpleQueue()
-        for one in self._provers:
-            free.put(one)
+        for prover in self._provers:
+            free.put(prover)
 
         def done(item: _T) -> _R:
             provers = free.get()
@@ -142,30 +142,34 @@ def prove_candidates(
 
     `timeout` is for one spelling, in seconds of work.
     """
-    attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
-    pool.each(lambda one, provers: _prove([one], provers, stop, timeout), attempts)
+    attempts = [Attempt(candidate, f"Convert{at}") for at, candidate in enumerate(candidates)]
+    pool.each(lambda attempt, provers: _prove([attempt], provers, stop, timeout), attempts)
     return attempts
 
 
 def _prove(
     attempts: Sequence[Attempt], provers: Provers, stop: Callable[[], bool], timeout: float
 ) -> None:
-    while (waiting := [one for one in attempts if not one.ended]) and not stop():
+    while (waiting := [attempt for attempt in attempts if not attempt.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
-        for one in waiting:
-            said = next(one.waiting, None)
+        for attempt in waiting:
+            said = next(attempt.waiting, None)
             if said is None:
-                one.end()
+                attempt.end()
             else:
-                one.first = one.first or said
-                asked.append((one, *said))
+                attempt.first = attempt.first or said
+                asked.append((attempt, *said))
         _judge(asked, 0.0, provers, timeout)
     # To look for conditions takes ten times as long as to prove: it is for what nothing else says.
-    failed = [(one, *one.first) for one in attempts if one.ended and not one.proved and one.first]
+    failed = [
+        (attempt, *attempt.first)
+        for attempt in attempts
+        if attempt.ended and not attempt.proved and attempt.first
+    ]
     if not stop():
         _judge(failed, INFER_S, provers, timeout)
-        for one, _, _ in failed:
-            one.end()
+        for attempt, _, _ in failed:
+            attempt.end()
     _reverse(attempts, provers, timeout)
 
 
@@ -175,14 +179,14 @@ def _judge(
     """Ask the gate; what holds under conditions that it infers is asked again with them."""
     again: list[tuple[Attempt, Spelling, Rule]] = []
     verdicts = _ask([rule for _, _, rule in asked], infer, provers, timeout)
-    for (one, spelling, rule), verdict in zip(asked, verdicts, strict=True):
-        if not _judged(one, spelling, rule, verdict) and verdict.conditions:
+    for (attempt, spelling, rule), verdict in zip(asked, verdicts, strict=True):
+        if not _judged(attempt, spelling, rule, verdict) and verdict.conditions:
             changed = with_conditions(rule, verdict.conditions)
             if changed is not None:
-                again.append((one, spelling, replace(changed, comment=rule.comment)))
+                again.append((attempt, spelling, replace(changed, comment=rule.comment)))
     verdicts = _ask([rule for _, _, rule in again], 0.0, provers, timeout)
-    for (one, spelling, rule), verdict in zip(again, verdicts, strict=True):
-        _judged(one, spelling, rule, verdict)
+    for (attempt, spelling, rule), verdict in zip(again, verdicts, strict=True):
+        _judged(attempt, spelling, rule, verdict)
 
 
 def _readable(candidate: Candidate, name: str) -> Iterator[tuple[Spelling, Rule]]:
@@ -224,16 +228,16 @@ def _ask(
     return provers.prove(rules, timeout=timeout, search=SEARCH_S, infer=infer, floating=floating)
 
 
-def _judged(one: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) -> bool:
+def _judged(attempt: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) -> bool:
     """Take note of a verdict; tell whether the candidate is proved."""
-    if one.general is None or one.general.status == "unknown":
-        one.general = verdict
+    if attempt.general is None or attempt.general.status == "unknown":
+        attempt.general = verdict
     if verdict.status not in PROVED:
         return False
     if _is_narrow(rule):
-        one.narrow = one.narrow or (spelling, (rule, verdict))
+        attempt.narrow = attempt.narrow or (spelling, (rule, verdict))
         return False
-    one.spelling, one.proved, one.ended = spelling, ((rule, verdict),), True
+    attempt.spelling, attempt.proved, attempt.ended = spelling, ((rule, verdict),), True
     return True
 
 
@@ -246,20 +250,20 @@ def _is_narrow(rule: Rule) -> bool:
 def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> None:
     """Where cost decides between the sides, prove the other direction as well."""
     asked: list[tuple[Attempt, Rule]] = []
-    for one in attempts:
-        if not one.proved or one.spelling is None or not one.candidate.both:
+    for attempt in attempts:
+        if not attempt.proved or attempt.spelling is None or not attempt.candidate.both:
             continue
-        name = f"{one.name}Back"
-        rule = _read(rule_text(one.candidate.turned, name, one.spelling, source=SOURCE))
-        (forward,) = one.rules
+        name = f"{attempt.name}Back"
+        rule = _read(rule_text(attempt.candidate.turned, name, attempt.spelling, source=SOURCE))
+        (forward,) = attempt.rules
         if rule is not None and forward.given:
             rule = _changed(replace(rule, given=forward.given))
         if rule is not None:
-            asked.append((one, rule))
+            asked.append((attempt, rule))
     verdicts = _ask([rule for _, rule in asked], 0.0, provers, timeout)
-    for (one, rule), verdict in zip(asked, verdicts, strict=True):
+    for (attempt, rule), verdict in zip(asked, verdicts, strict=True):
         if verdict.status in PROVED:
-            one.proved = (*one.proved, (rule, verdict))
+            attempt.proved = (*attempt.proved, (rule, verdict))
 
 
 # --------------------------------------------------------------------------- floating point
@@ -285,19 +289,19 @@ def polish(rules: Sequence[Rule], pool: ProverPool) -> list[Measured]:
 def _polished(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
     rules = _if_proved(rules, _for_any_type, provers)
     known = _measured(rules, provers)
-    finite = {at: _finite(rules[at]) for at, one in enumerate(known) if one.rule is None}
+    finite = {at: _finite(rules[at]) for at, measured in enumerate(known) if measured.rule is None}
     asked = {at: rule for at, rule in finite.items() if rule is not None}
-    for at, one in zip(asked, _measured(list(asked.values()), provers), strict=True):
-        if one.rule is not None:
-            known[at] = one
-    return [_with_class(one) for one in known]
+    for at, measured_anew in zip(asked, _measured(list(asked.values()), provers), strict=True):
+        if measured_anew.rule is not None:
+            known[at] = measured_anew
+    return [_with_class(measured) for measured in known]
 
 
 def _if_proved(
     rules: Sequence[Rule], variant: Callable[[Rule], Rule | None], provers: Provers
 ) -> list[Rule]:
     """The variants of rules that are proved as well, and the others as they are."""
-    changed = {at: other for at, one in enumerate(rules) if (other := variant(one)) is not None}
+    changed = {at: other for at, rule in enumerate(rules) if (other := variant(rule)) is not None}
     verdicts = _ask(list(changed.values()), 0.0, provers)
     proved = {at for at, verdict in zip(changed, verdicts, strict=True) if verdict.status in PROVED}
     return [changed[at] if at in proved else rule for at, rule in enumerate(rules)]
@@ -325,7 +329,7 @@ def _for_any_type(rule: Rule) -> Rule | None:
 
 
 def _said(operands: Sequence[Operand]) -> tuple[Operand, ...]:
-    return tuple(one for one in operands if one.shape is not None or one.const)
+    return tuple(operand for operand in operands if operand.shape is not None or operand.const)
 
 
 def _has_one_type(rule: Rule) -> bool:
@@ -345,16 +349,16 @@ def _has_one_type(rule: Rule) -> bool:
     return True
 
 
-def _with_class(one: Measured) -> Measured:
+def _with_class(measured: Measured) -> Measured:
     """A rule that was seen to be equal in all bits, said to be: the numbers are those of both."""
-    rule, record = one.rule, one.verdict.floating
+    rule, record = measured.rule, measured.verdict.floating
     if rule is None or record is None or rule.equal == "exact":
-        return one
-    exact = _changed(replace(rule, equal="exact")) if _keeps_bits(rule, one.verdict) else None
+        return measured
+    exact = _changed(replace(rule, equal="exact")) if _keeps_bits(rule, measured.verdict) else None
     if exact is None:
-        return one
+        return measured
     record = replace(record, hash=exact.hash)
-    return Measured(exact, replace(one.verdict, hash=exact.hash, floating=record))
+    return Measured(exact, replace(measured.verdict, hash=exact.hash, floating=record))
 
 
 def _keeps_bits(rule: Rule, verdict: Verdict) -> bool:

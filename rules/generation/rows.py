@@ -49,24 +49,26 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
         "FROM generation_candidate WHERE run_hash = ? AND (status <> 'open' OR len(rules) > 0)",
         [run_hash],
     ).fetchall()
-    hashes = sorted({one for row in rows for one in row[5]})
+    hashes = sorted({rule_hash for row in rows for rule_hash in row[5]})
     texts = catalog.sql(
         "SELECT rule_hash, text FROM rule WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))",
         [hashes],
     ).fetchall()
     rules = {known: parse_rules(text, "found.rules")[0] for known, text in texts}
     # Rules of several outputs are made anew of those of one, which are decided anew for it.
-    made = {one for row in rows if BESIDE in row[0] for one in row[5]}
-    pairs = {rules[one].name for one in made if one in rules}
+    made = {rule_hash for row in rows if BESIDE in row[0] for rule_hash in row[5]}
+    pairs = {rules[rule_hash].name for rule_hash in made if rule_hash in rules}
     return {
         (left, right): Judgement(
             _PROVED if status == "open" else status,
             "" if status == "open" else reason,
             tuple(derived_by),
-            tuple(rules[one] for one in found),
+            tuple(rules[rule_hash] for rule_hash in rule_hashes),
         )
-        for left, right, status, reason, derived_by, found in rows
-        if all(one in rules for one in found) and BESIDE not in left and not pairs & set(derived_by)
+        for left, right, status, reason, derived_by, rule_hashes in rows
+        if all(rule_hash in rules for rule_hash in rule_hashes)
+        and BESIDE not in left
+        and not pairs & set(derived_by)
     }
 
 
@@ -153,7 +155,7 @@ class Journal:
             self.catalog.connection.execute(
                 "DELETE FROM generation_candidate WHERE run_hash = ? "
                 "AND position IN (SELECT unnest(?::INTEGER[]))",
-                [result.run_hash, [one.position for one in findings]],
+                [result.run_hash, [finding.position for finding in findings]],
             )
             self._candidates(result, findings)
             store_verdicts(self.catalog, verdicts)
@@ -164,18 +166,18 @@ class Journal:
             [
                 {
                     "run_hash": result.run_hash,
-                    "position": one.position,
-                    "nodes": one.nodes,
-                    "left_term": one.candidate.texts[0],
-                    "right_term": one.candidate.texts[1],
-                    "operators": list(one.candidate.operators),
-                    "variables": one.candidate.variables,
-                    "status": "open" if one.status in _OPEN else one.status,
-                    "reason": _OPEN.get(one.status, one.reason),
-                    "derived_by": list(one.derived_by),
-                    "rules": [rule.hash for rule in one.rules],
+                    "position": finding.position,
+                    "nodes": finding.nodes,
+                    "left_term": finding.candidate.texts[0],
+                    "right_term": finding.candidate.texts[1],
+                    "operators": list(finding.candidate.operators),
+                    "variables": finding.candidate.variables,
+                    "status": "open" if finding.status in _OPEN else finding.status,
+                    "reason": _OPEN.get(finding.status, finding.reason),
+                    "derived_by": list(finding.derived_by),
+                    "rules": [rule.hash for rule in finding.rules],
                 }
-                for one in findings
+                for finding in findings
             ],
         )
 

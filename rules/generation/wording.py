@@ -57,7 +57,7 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
     if not all(_place_of(size, candidate) for size in _sizes_in(candidate)):
         return
     # A number stays one: with a shape of its own it would be a tensor like any other.
-    anything = {one.name: "" if one.sort.rank else "[]" for one in given}
+    anything = {variable.name: "" if variable.sort.rank else "[]" for variable in given}
     yield Spelling(anything, "all")
     yield Spelling(anything, "lists")
     yield Spelling(anything, "stated")
@@ -132,7 +132,7 @@ def _starred(sizes: Mapping[str, tuple[str, ...]], whole: int) -> dict[str, str]
 def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: str) -> str:
     """The rule that a spelling of a candidate is."""
     lifting = _Lifting(candidate, spelling)
-    match = lifting.side([left for left, _ in candidate.sides], "P")
+    match = lifting.side([source for source, _ in candidate.sides], "P")
     rewrite = lifting.side([right for _, right in candidate.sides], "Q")
     given = []
     for variable in candidate.given:
@@ -159,7 +159,7 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
 
 def is_smaller(candidate: Candidate) -> bool:
     """Whether the right side is some of the left side's operators, and so never worse."""
-    before = [name for left, _ in candidate.sides for name in _spelled(left)]
+    before = [name for source, _ in candidate.sides for name in _spelled(source)]
     after = [name for _, right in candidate.sides for name in _spelled(right)]
     return _is_part(after, before)
 
@@ -203,11 +203,11 @@ def least_opset(candidate: Candidate) -> int:
 
 def _said(terms: Sequence[Term]) -> dict[tuple[str, object], None]:
     """What the nodes of some terms state: attributes by name, lists without one."""
-    found: dict[tuple[str, object], None] = {}
+    stated: dict[tuple[str, object], None] = {}
     for part in parts(terms):
         if isinstance(part, Apply) and not part.is_constant:
-            found.update(dict.fromkeys(_stated(part.operation)))
-    return found
+            stated.update(dict.fromkeys(_stated(part.operation)))
+    return stated
 
 
 def _stated(operation: Operation) -> list[tuple[str, object]]:
@@ -224,9 +224,9 @@ def _stated(operation: Operation) -> list[tuple[str, object]]:
 
 def _shared(candidate: Candidate) -> set[tuple[str, object]]:
     """What both sides state alike; of a right side that is a variable, what the left one states."""
-    left = _said([left for left, _ in candidate.sides])
+    left = _said([stated_left for stated_left, _ in candidate.sides])
     right = _said([right for _, right in candidate.sides])
-    if all(isinstance(one, Variable) for _, one in candidate.sides):
+    if all(isinstance(side, Variable) for _, side in candidate.sides):
         return set(left)
     return set(left) & set(right)
 
@@ -240,7 +240,7 @@ def _read_twice(terms: Sequence[Term]) -> frozenset[Term]:
         for operand in set(part.operands)
         if isinstance(operand, Apply) and not operand.is_constant
     )
-    return frozenset(one for one, count in readers.items() if count > 1)
+    return frozenset(reader for reader, count in readers.items() if count > 1)
 
 
 @dataclass
@@ -262,7 +262,7 @@ class _Lifting:
         if way != "stated":
             self.stars = _stars(self.candidate, way, free)
         shared = _shared(self.candidate)
-        lefts = [left for left, _ in self.candidate.sides]
+        lefts = [source for source, _ in self.candidate.sides]
         for said in _said(lefts):
             if said in shared and any(
                 said in _stated(part.operation) and part.operation.op_type not in self.stars
@@ -301,7 +301,8 @@ class _Lifting:
         if key in known:
             return known[key][operation.output]
         operands = [
-            self._expression(one, lines, known, results, shared, spare) for one in term.operands
+            self._expression(operand, lines, known, results, shared, spare)
+            for operand in term.operands
         ]
         text = written(self._open(term), operands)
         if operation.outputs == 1 and term not in shared:
@@ -369,8 +370,8 @@ class _Star:
 
     def attributes(self, operation: Operation) -> tuple[tuple[str, object], ...]:
         """What one of its nodes states, the default where it states nothing."""
-        own = dict(operation.attributes)
-        said = tuple((name, own.get(name, default)) for name, default in self.stated)
+        by_name = dict(operation.attributes)
+        said = tuple((name, by_name.get(name, default)) for name, default in self.stated)
         return (*said, (f"*{self.name}", None))
 
 
@@ -381,7 +382,7 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
     for part in parts([term for side in sides for term in side]):
         if isinstance(part, Apply) and not part.is_constant:
             nodes.setdefault(part.operation.op_type, []).append(part.operation)
-    found: dict[str, _Star] = {}
+    stars: dict[str, _Star] = {}
     for op_type, operations in nodes.items():
         on_both = all(
             any(isinstance(p, Apply) and p.operation.op_type == op_type for p in parts(side))
@@ -389,21 +390,25 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
         )
         known = specification("", op_type, OPSET)
         declared = known.blocks[0].attributes if known is not None else ()
-        axes = {one.name for one in axis_parameters("", op_type, OPSET)}
-        if not on_both or all(one.name in axes for one in declared):
+        axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
+        if not on_both or all(attribute.name in axes for attribute in declared):
             continue
         stated: list[tuple[str, object]] = []
-        for one in declared:
-            values = {dict(operation.attributes).get(one.name) for operation in operations}
-            is_number = one.type in ("int", "string") and isinstance(one.default, Literal)
+        for attribute in declared:
+            values = {dict(operation.attributes).get(attribute.name) for operation in operations}
+            is_number = attribute.type in ("int", "string") and isinstance(
+                attribute.default, Literal
+            )
             if len(values) == 1 and not (way == "lists" and is_number):
                 continue
-            if not isinstance(one.default, Literal) and None in values:
+            if not isinstance(attribute.default, Literal) and None in values:
                 break
-            stated.append((one.name, one.default and getattr(one.default, "value", None)))
+            stated.append(
+                (attribute.name, attribute.default and getattr(attribute.default, "value", None))
+            )
         else:
-            found[op_type] = _Star(next(free), tuple(stated))
-    return found
+            stars[op_type] = _Star(next(free), tuple(stated))
+    return stars
 
 
 class _Word(int):
@@ -429,7 +434,7 @@ def _from_the_end(value: object, rank: int) -> object:
     if isinstance(value, _Word):
         return value
     if isinstance(value, tuple):
-        return tuple(_from_the_end(one, rank) for one in value)
+        return tuple(_from_the_end(item, rank) for item in value)
     return value - rank if isinstance(value, int) and value >= 0 else value
 
 
@@ -462,7 +467,7 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
     Sizes are unknowns to begin with; what the specifications require of them makes some equal.
     """
     sizes = _Sizes()
-    found = candidate.given
+    given = candidate.given
     shapes: dict[Variable, tuple[index.Term, ...]] = {
         variable: tuple(
             each[0]
@@ -470,16 +475,16 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
             else index.Symbol(f"{variable.name}{axis}")
             for axis, each in enumerate(zip(*variable.sort.shapes, strict=True))
         )
-        for variable in found
+        for variable in given
     }
     try:
         for _ in range(20):
             before = dict(sizes.known)
             for left, right in candidate.sides:
-                one, other = sizes.shape(left, shapes, {}), sizes.shape(right, shapes, {})
-                if len(one) != len(other):
+                first, other = sizes.shape(left, shapes, {}), sizes.shape(right, shapes, {})
+                if len(first) != len(other):
                     return None
-                for a, b in zip(one, other, strict=True):
+                for a, b in zip(first, other, strict=True):
                     sizes.equal(a, b)
             if sizes.known == before:
                 break
@@ -488,7 +493,7 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
     names: dict[str, str] = {}
     made: dict[str, tuple[str, ...]] = {}
     places: dict[str, tuple[str, int]] = {}
-    for variable in found:
+    for variable in given:
         said = []
         for axis, size in enumerate(shapes[variable]):
             resolved = index.substitute(size, sizes.known)
@@ -569,37 +574,37 @@ class _Sizes:
     def require(self, condition: index.Term) -> None:
         """Take a condition for granted: equal sizes are one, and nothing broadcasts."""
         match condition:
-            case index.Apply("=", (one, other)):
-                self.equal(one, other)
-            case index.Apply("and", (one, other)):
-                self.require(one)
+            case index.Apply("=", (first, other)):
+                self.equal(first, other)
+            case index.Apply("and", (first, other)):
+                self.require(first)
                 self.require(other)
-            case index.Apply("or", (index.Apply("=", (_, 1)), index.Apply("=", (one, other)))):
+            case index.Apply("or", (index.Apply("=", (_, 1)), index.Apply("=", (first, other)))):
                 self.meet(other)
-                self.equal(one, other)
+                self.equal(first, other)
             case _:
                 return
 
     def meet(self, size: index.Term) -> None:
         """Where one of two sizes broadcasts to the other, let them be equal."""
         match self._resolved(size):
-            case index.Select(index.Apply("=", (one, 1)), other, _):
-                self.equal(one, other)
+            case index.Select(index.Apply("=", (first, 1)), other, _):
+                self.equal(first, other)
             case _:
                 return
 
-    def equal(self, one: index.Term, other: index.Term) -> None:
+    def equal(self, first: index.Term, other: index.Term) -> None:
         """Let two sizes be one, if one of them is unknown."""
-        one, other = self._resolved(one), self._resolved(other)
-        if one == other:
+        first, other = self._resolved(first), self._resolved(other)
+        if first == other:
             return
-        match one, other:
+        match first, other:
             case index.Apply("+", some), index.Apply("+", others) if len(some) == len(others):
                 # Parts of a whole, in their order.
                 for a, b in zip(some, others, strict=True):
                     self.equal(a, b)
                 return
-        for unknown, size in ((one, other), (other, one)):
+        for unknown, size in ((first, other), (other, first)):
             if isinstance(unknown, index.Symbol) and isinstance(size, int | index.Symbol):
                 self.known = {
                     name: index.substitute(was, {unknown.name: size})
@@ -637,27 +642,29 @@ _SIDES = ("OnTheLeft", "OnTheRight")
 
 def _told_apart(candidate: Candidate) -> tuple[str, ...]:
     """What may be said of a candidate beside its operators, in words that a name can have."""
-    left, given = candidate.left, candidate.given
-    found: list[str] = []
-    dtypes = dict.fromkeys(one.sort.dtype for one in given if one.sort.dtype != "float32")
-    found += [f"Of{dtype.capitalize()}" for dtype in dtypes]
-    rank = max((one.sort.rank for one in given), default=0)
-    if any(not one.sort.rank for one in given) and rank:
-        found.append("ByNumber")
-    found.append(f"Of{_OF_RANK[rank]}" if rank < len(_OF_RANK) else f"OfRank{rank}")
-    if isinstance(left, Apply) and len(left.operands) == len(_SIDES):
-        deep = [isinstance(one, Apply) for one in left.operands]
+    source, given = candidate.left, candidate.given
+    words: list[str] = []
+    dtypes = dict.fromkeys(
+        variable.sort.dtype for variable in given if variable.sort.dtype != "float32"
+    )
+    words += [f"Of{dtype.capitalize()}" for dtype in dtypes]
+    rank = max((variable.sort.rank for variable in given), default=0)
+    if any(not variable.sort.rank for variable in given) and rank:
+        words.append("ByNumber")
+    words.append(f"Of{_OF_RANK[rank]}" if rank < len(_OF_RANK) else f"OfRank{rank}")
+    if isinstance(source, Apply) and len(source.operands) == len(_SIDES):
+        deep = [isinstance(operand, Apply) for operand in source.operands]
         if sum(deep) == 1:
-            found.append(_SIDES[deep.index(True)])
-    for part in parts((left,)):
+            words.append(_SIDES[deep.index(True)])
+    for part in parts((source,)):
         if isinstance(part, Apply) and not part.is_constant:
-            found += [
+            words += [
                 f"With{_title(name)}{_digits(value)}" for name, value in _stated(part.operation)
             ]
-            found += [f"Of{('First', 'Second')[part.operation.output]}Part"] * (
+            words += [f"Of{('First', 'Second')[part.operation.output]}Part"] * (
                 part.operation.outputs > 1
             )
-    return tuple(dict.fromkeys(found))[:_MOST_TOLD]
+    return tuple(dict.fromkeys(words))[:_MOST_TOLD]
 
 
 _MOST_TOLD = 6
@@ -676,8 +683,8 @@ def _digits(value: object) -> str:
 def _base_name(candidate: Candidate) -> str:
     left, right = candidate.left, candidate.right
     before, after = _spelled(left), _spelled(right)
-    if candidate.beside and all(before == _spelled(one) for one, _ in candidate.beside):
-        read = [dict.fromkeys(variables(one)) for one, _ in candidate.sides]
+    if candidate.beside and all(before == _spelled(side) for side, _ in candidate.beside):
+        read = [dict.fromkeys(variables(side)) for side, _ in candidate.sides]
         if before and not isinstance(right, Variable):
             shared = [at for at, pair in enumerate(zip(*read, strict=False)) if len(set(pair)) == 1]
             sharing = f"Sharing{_ORDINALS[shared[0]]}" if shared else ""
@@ -714,10 +721,10 @@ def _spelled(term: Term) -> list[str]:
         return []
     if term.is_constant:
         return [constant_name(term)]
-    found = [term.operation.op_type]
+    operators = [term.operation.op_type]
     for operand in term.operands:
-        found += _spelled(operand)
-    return found
+        operators += _spelled(operand)
+    return operators
 
 
 def _listed(names: Sequence[str], word: str) -> str:
