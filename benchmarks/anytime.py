@@ -1,7 +1,8 @@
 """How soon a good plan is found: budgets of 5, 10 and 30 s, costs measured and predicted.
 
     python -m benchmarks.anytime                            # small models of the second list
-    python -m benchmarks.anytime --only bert_half detr --budgets 5 10
+    python -m benchmarks.anytime --zoo both --resume        # of both lists, going on where it ended
+    python -m benchmarks.anytime --only bert_half resnet50 --budgets 5 10
 
 Each model is optimized anew for each budget, with an empty catalog, by measured costs and by
 predicted ones in turns; the model of costs that ships was trained on none of these architectures.
@@ -21,19 +22,22 @@ from statistics import median
 from .child import run_step
 from .frame import Row, Steps, collect, options
 from .rows import write_rows
-from .zoo import SECOND
+from .zoo import ARCHITECTURES, SECOND
 
+ZOOS = {"first": [*ARCHITECTURES], "second": [*SECOND], "both": [*ARCHITECTURES, *SECOND]}
 COSTS = ("measured", "predicted")
 WITHIN = 0.02
 HEAD = "# Sooner\n\n`python -m benchmarks.anytime`"
 
 
 def main() -> None:
-    parser = options("anytime", __doc__, threads=(1,), names=SECOND)
+    parser = options("anytime", __doc__, threads=(1,), names=[*ARCHITECTURES, *SECOND])
+    parser.add_argument("--zoo", choices=list(ZOOS), default="second", help="where none are named")
+    parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--budgets", nargs="+", type=float, default=[5.0, 10.0, 30.0])
     parser.add_argument("--race", type=float, default=15.0, help="seconds for the race of all")
     arguments = parser.parse_args()
-    names = arguments.only or SECOND
+    names = arguments.only or ZOOS[arguments.zoo]
     cases = [{"name": name, "threads": count} for name in names for count in arguments.threads]
 
     def write(rows: Sequence[Row]) -> None:
@@ -47,7 +51,9 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, folder: Path, case: Row) -> Steps:
     path = folder / f"{case['name']}.onnx"
     yield "building", {}
-    run_step("build", name=case["name"], source="onnx", path=str(path), tiny=True)
+    run_step(
+        "build", name=case["name"], source="onnx", path=str(path), tiny=arguments.size == "small"
+    )
     results, found = {}, {}
     for place, budget in enumerate(arguments.budgets):
         for costs in COSTS[:: -1 if place % 2 else 1]:

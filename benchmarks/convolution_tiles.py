@@ -1,10 +1,13 @@
 """What configurations of convolutions by minimal filtering are worth, beside the default ones.
 
+    python -m benchmarks.convolution_tiles --shapes 60 --compile      # what takes long, in advance
     python -m benchmarks.convolution_tiles --shapes 60 --out convolution_tiles.json
 
 Of each shape all legal configurations of each form race beside the default, interleaved, in
-sessions of ONNX Runtime with one thread; then the best of each form races the default once more,
-since being the best of several flatters a time. Nothing is ranked: there are few of them.
+sessions of ONNX Runtime with one thread, twice, the second time in sessions that are opened anew
+in another order: what one race says of the other is the ceiling of any ranking. Then the best of
+each form races the default once more, since being the best of several flatters a time. Top 5 and
+top 10 are of the order in which they are tried, which is that of configurations.dl.
 """
 
 from __future__ import annotations
@@ -23,13 +26,14 @@ from tensolog.optimizer.layouts.runtime import block_size
 from tensolog.optimizer.native.configurations.convolution_configuration import ConvolutionSizes
 from tensolog.optimizer.native.configurations.legal import legal_convolutions
 from tensolog.optimizer.native.configurations.processor import processor
-from tensolog.optimizer.native.configurations.timed import beside
+from tensolog.optimizer.native.configurations.timed import Timed, among, beside
 from tensolog.optimizer.native.convolution.blocked import convolutions, is_laid_out
 from tensolog.optimizer.native.grow import RegionKernel
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
+from tensolog.profiles.learning.metrics import ordered_pair_accuracy, top_k_error
 
 from .convolutions import Size, model
 from .rows import rows_file, write_rows
@@ -37,8 +41,6 @@ from .rows import rows_file, write_rows
 CHANNELS, SIDES = (32, 48, 64, 96, 128, 192, 256), (7, 8, 13, 14, 17, 28, 35, 56)
 TAPS = ((3, 3), (3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3))
 MOST_OPERATIONS = 500e6
-# What the best has to take of the default's time to race it again.
-KEPT = 0.985
 
 
 def shapes(count: int, seed: int) -> list[Size]:
@@ -53,8 +55,11 @@ def shapes(count: int, seed: int) -> list[Size]:
     return list(found)
 
 
-def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
-    """Race the configurations of a shape; a row for each form that has several."""
+def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[str, Any]]:
+    """Race the configurations of a shape; a row for each form that has several.
+
+    Where it `compiles` alone, there are none.
+    """
     here = processor()
     proto = model(size, block_size() or 16)
     graph = load_graph(proto)
@@ -70,28 +75,40 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
     kernels = [one.kernel for one in found]
     library = build(kernels, levels=[native_level()])
     supply(graph, kernels)
+    if compiles:
+        return []
 
-    def race(ones: Sequence[RegionKernel], seconds: float) -> list[Any]:
+    def race(ones: Sequence[RegionKernel], seconds: float) -> list[list[Timed]]:
+        """Return the ratios to the first one's time, of each of two races."""
         own = [one.kernel for one in ones]
-        laps = measured_forms(
-            graph, found[0].region, own, library, graph.types, threads=1, budget_s=seconds
-        )
-        return [laps[kernel.name][KERNEL] for kernel in own]
+        races = [
+            measured_forms(
+                graph, found[0].region, order, library, graph.types, threads=1, budget_s=seconds / 2
+            )
+            for order in (own, own[::-1])
+        ]
+        return [
+            [beside(laps[k.name][KERNEL], laps[own[0].name][KERNEL]) for k in own] for laps in races
+        ]
 
     rows = []
     for form in dict.fromkeys(kernel.form for kernel in kernels):
         ones = [one for one in found if one.kernel.form == form]
         if len(ones) < 2:
             continue
-        laps = race(ones, budget_s)
-        ratios = [beside(lap, laps[0]).ratio for lap in laps]
+        races = race(ones, budget_s)
+        first, second = (np.array([timed.ratio for timed in each]) for each in races)
+        ratios, order = np.sqrt(first * second), np.arange(len(ones))
+        spans = [among(pair) for pair in zip(*races, strict=True)]
         best = int(np.argmin(ratios))
         chosen = ones[best].kernel.configuration
         row = {**asdict(size), "form": form, "configurations": len(ones), "best": ratios[best]}
-        row |= {"default_us": laps[0].median_ns / 1000, "gain": 1.0, "slower": False}
-        if chosen is not None and ratios[best] < KEPT:
-            first, second = race([ones[0], ones[best]], budget_s)
-            timed = beside(second, first)
+        row |= {"gain": 1.0, "slower": False, "races": [first.tolist(), second.tolist()]}
+        row |= {f"top {k}": top_k_error(ratios, order, k) for k in (5, 10)}
+        row["OPA of races"] = ordered_pair_accuracy(first, second)
+        if chosen is not None and spans[best].is_faster:
+            again = race([ones[0], ones[best]], budget_s)
+            timed = among([each[1] for each in again])
             row |= {
                 "configuration": chosen.configuration.description,
                 "gain": 1.0 / timed.ratio,
@@ -106,11 +123,13 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown."""
-    head = ["channels", "side", "form", "configurations", "best of all", "gain", "configuration"]
+    head = ["channels", "side", "form", "configurations", "best of all", "top 5", "top 10"]
+    head += ["gain", "configuration"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in rows:
         cells = [f"{row['channels']} to {row['made']}", str(row["side"]), row["form"]]
-        cells += [str(row["configurations"]), f"{1 / row['best']:.3f}", f"{row['gain']:.3f}"]
+        cells += [str(row["configurations"]), f"{1 / row['best']:.3f}"]
+        cells += [f"{row[f'top {k}']:.1%}" for k in (5, 10)] + [f"{row['gain']:.3f}"]
         lines.append(f"| {' | '.join(cells)} | {row.get('configuration', 'default kept')} |")
     return "\n".join(lines)
 
@@ -120,8 +139,14 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=1.0, help="seconds for a race")
-    parser.add_argument("--out", type=rows_file, required=True)
+    parser.add_argument("--compile", action="store_true", help="compile, and measure nothing")
+    parser.add_argument("--out", type=rows_file)
     arguments = parser.parse_args()
+    if arguments.compile:
+        for size in shapes(arguments.shapes, arguments.seed):
+            forms(size, 0.0, compiles=True)
+            print(size, file=sys.stderr, flush=True)
+        return
     rows = [
         row
         for size in shapes(arguments.shapes, arguments.seed)
@@ -136,9 +161,13 @@ def main() -> None:
     told = (
         f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
         f"{gains.min():.3f} to {gains.max():.3f}; slower beyond noise: "
-        f"{sum(row['slower'] for row in rows)}."
+        f"{sum(row['slower'] for row in rows)}. Top 5 {np.mean([r['top 5'] for r in rows]):.2%}, "
+        f"top 10 {np.mean([r['top 10'] for r in rows]):.2%} (means); one race orders "
+        f"{np.nanmean([r['OPA of races'] for r in rows]):.2f} of the pairs as the other does."
     )
-    write_rows(arguments.out, rows, head, f"{told}\n\n{table(rows)}")
+    print(told)
+    if arguments.out is not None:
+        write_rows(arguments.out, rows, head, f"{told}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":
