@@ -33,7 +33,7 @@ from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
-from tensolog.profiles.learning.metrics import ordered_pair_accuracy, top_k_error
+from tensolog.profiles.learning.scores.metrics import ordered_pair_accuracy, top_k_error
 
 from .convolutions import Size, model
 from .rows import rows_file, write_rows
