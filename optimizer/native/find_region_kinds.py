@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import onnx
+
 from ..codegen.compiler import CompilerError
 from ..codegen.unit import has_tiles
 from ..graph.graph import Graph
@@ -50,9 +52,7 @@ def kinds_of(
     In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
     is all.
     """
-    optimized = None
-    if not in_blocks and contest.size_bytes <= MOST_WRITTEN_BYTES:
-        optimized = optimized_nodes(base.source, base.execution, contest.setting.threads)
+    optimized = None if in_blocks else nodes_of_runtime(base, contest)
     meanings = Meanings(graph, optimized)
     running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
@@ -83,6 +83,13 @@ def kinds_of(
         multiplied += configured.kinds(meanings, everything, types, EVERYTHING, budget_s)
         multiplied += configured.others(meanings, list(kinds.values()), types, budget_s)
     return [*_forms(convolved), *kinds.values(), *multiplied]
+
+
+def nodes_of_runtime(base: Plan, contest: Contest) -> dict[str, onnx.NodeProto] | None:
+    """Return the nodes of a plan as the runtime optimizes it; None where it is too large to ask."""
+    if contest.size_bytes > MOST_WRITTEN_BYTES:
+        return None
+    return optimized_nodes(base.source, base.execution, contest.setting.threads)
 
 
 def _unfused_by_runtime(meanings: Meanings, unfused: set[int]) -> list[RegionKernel]:

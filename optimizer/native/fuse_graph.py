@@ -20,11 +20,15 @@ from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH
-from .quantized.dynamic import dynamic_products
+from .quantized.dynamic import dynamic_products, fold_rows
 from .quantized.groups import separate
 from .quantized.kernel import quantized_products
+from .quantized.matrices import matrix_products
+from .quantized.pairs import quantized_pairs
 from .quantized.pool import quantized_pools
 from .quantized.running_norm import running_norms
+from .quantized.softmax import softmax_rows
+from .quantized.spelled import spell
 from .quantized.whole import groups_of, outside
 from .recurrence.kernel import recurrences
 from .regions.region_candidates import candidates
@@ -34,10 +38,14 @@ from .shapes.constant_shapes import resolve_shapes
 def prepare(graph: Graph) -> list[Step]:
     """Change a graph so that regions are found in it; return what was rewritten for that.
 
-    Groups of integer products and indices that share nodes with others get nodes of their own.
+    The runtime's own operators of quantized numbers are spelled by ONNX's. Groups of integer
+    products and indices that share nodes with others get nodes of their own, rows that are known
+    no node at all.
     """
     steps = [*resolve_shapes(graph), *gather_moved_rows(graph)]
+    spell(graph)
     separate(graph)
+    fold_rows(graph)
     separate_indices(graph)
     return steps
 
@@ -59,13 +67,20 @@ def regions(
         free = set(allowed) - _covered(quantized)
         quantized += quantized_pools(meanings, free)
         free -= _covered(quantized)
+        quantized += matrix_products(meanings, free, region_kernels)
+        free -= _covered(quantized)
+        functions = [one for one in region_kernels if free.issuperset(one.region.nodes)]
+        quantized += quantized_pairs(meanings, free - _covered(functions))
+        free -= _covered(quantized)
         quantized += dynamic_products(meanings, free, outside(groups, computable))
         free -= _covered(quantized)
         region_kernels = [
             *quantized,
             *(region for region in region_kernels if free.issuperset(region.region.nodes)),
         ]
-    region_kernels += running_norms(meanings, set(allowed) - _covered(region_kernels))
+    region_kernels += softmax_rows(meanings, set(allowed) - _covered(region_kernels))
+    free = set(allowed) - _covered(region_kernels)
+    region_kernels += running_norms(meanings, free, computable)
     free = outside(groups, allowed) & computable - _covered(region_kernels)
     region_kernels += recurrences(meanings, free)
     free -= _covered(region_kernels)

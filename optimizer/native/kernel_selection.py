@@ -26,7 +26,7 @@ from ..race.contest import Contest, Plan
 from ..race.qualifying import is_roomy
 from .configured_kinds import reconfigured
 from .embed import embed, place
-from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of
+from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of, nodes_of_runtime
 from .fuse_graph import by_kernel, prepare, regions
 from .grow import RegionKernel
 from .library import Library
@@ -141,7 +141,10 @@ class Fusing:
         other = replace(self, base=base, kinds=[], used={})
         other.graph = base.graph.copy()
         other.shape_steps = prepare(other.graph)
-        meanings = Meanings(other.graph)
+        # what kernels of integers may compute depends on what the runtime makes of the others
+        exact = any(kind.regions[0].kernel.is_exact for kind in kinds)
+        optimized = nodes_of_runtime(base, self.contest) if exact else None
+        meanings = Meanings(other.graph, optimized)
         region_kernels = regions(meanings, other.graph.nodes)
         forms = [form for form in RANKS if form in {kind.form for kind in kinds}]
         others = [

@@ -350,13 +350,13 @@ static void arrange_tiles(call *c, i64 grain) {
    of a matrix. A task has several panels of some lines, one after another, so that lines are copied once. The
    loops are those of the result and the depth; of `lines` of a result, 0 for a matrix, there are `places`, each
    made of `bytes` of the image; `segments` are those that a task knows the places of. */
-static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 outputs, i64 depth, i64 bytes, i64 down,
-                              i64 high, i64 segments) {
+static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 outputs, i64 panels, i64 depth, i64 bytes,
+                              i64 down, i64 high, i64 segments) {
   const i64 least = 24, held = 64 << 10;
   const i64 images = lines ? c->rows / (lines * places * outputs) : 1;
   c->rows /= places * outputs;
   if (!lines) lines = c->rows;
-  c->blocks = (outputs + QUANTIZED_PANEL - 1) / QUANTIZED_PANEL;
+  c->blocks = panels;
   i64 most = (held / bytes - high) / down + 1;
   const i64 few = (least + places - 1) / places;
   most = most > few ? most : few;
@@ -370,6 +370,38 @@ static void arrange_quantized(call *c, i64 grain, i64 lines, i64 places, i64 out
   if (c->tasks < 1) c->tasks = 1;
   c->share = (i64)sizeof(i64) * (c->block * places + segments) + (i64)sizeof(int32_t) * c->block * places
              + ((c->block - 1) * down + high) * bytes + 64;
+}
+
+/* Steps that multiply rows, the second loop, by matrices: a unit is some rows, which have buffers of so many numbers
+   each. */
+static void arrange_stepped(call *c, i64 grain, i64 numbers) {
+  const i64 rows = c->extent[1], least = 4;
+  c->block = LEAST(rows, (rows + 7) / 8 > least ? (rows + 7) / 8 : least);
+  c->units = c->block ? (rows + c->block - 1) / c->block : 0;
+  c->tasks = LEAST(LEAST(c->units, MOST_TASKS), c->extent[0] * rows / grain);
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = (i64)sizeof(float) * numbers * c->block;
+}
+
+/* Products of two matrices of 8-bit integers that both change: a unit is a block of rows of one of the batch, whose
+   second matrix a task lays out once. The loops are the batch's, rows, columns and the depth. */
+static void arrange_matrices(call *c, i64 grain) {
+  const i64 rows = c->extent[c->loops - 3], columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
+  const i64 most = 256, length = (depth + 3) / 4 * 4, wide = (columns + QUANTIZED_PANEL - 1) / QUANTIZED_PANEL;
+  i64 batch = 1;
+  for (int l = 0; l < c->loops - 3; l++) batch *= c->extent[l];
+  /* at least so many units that threads share them well, unless rows are too few to lay a matrix out for */
+  i64 parts = batch ? (4 + batch - 1) / batch : 1;
+  parts = LEAST(parts, rows / 32 + 1);
+  parts = parts > (rows + most - 1) / most ? parts : (rows + most - 1) / most;
+  c->block = parts ? (rows + parts - 1) / parts : 1;
+  if (c->block < 1) c->block = 1;
+  c->blocks = (rows + c->block - 1) / c->block;
+  c->units = columns ? batch * c->blocks : 0;
+  c->tasks = LEAST(LEAST(c->units, 16), batch * rows * columns * depth / grain);
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = wide * QUANTIZED_PANEL * (length + (i64)sizeof(int32_t)) + (i64)sizeof(int32_t) * c->block
+             + (c->block + 1) * length + 64;
 }
 
 /* Rows that are scattered: a unit is some columns of a table, which all updates pass. The loops are those of

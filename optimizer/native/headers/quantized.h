@@ -20,13 +20,14 @@ typedef struct {
   i64 high, wide, down_apart, right_apart; /* of a filter */
   i64 down, right, above, before;      /* steps and padding */
   i64 lines, places, outputs;          /* of the result; lines 0: rows of a matrix */
+  i64 groups;                          /* of channels, each with outputs of its own, which begin a panel */
   int copies;                          /* whether lines are copied before they are multiplied */
   uint8_t flip, fill;                  /* what unsigned numbers are made with, and the padding as such */
 } window;
 /* How a sum, which begins with `start`, becomes an integer of 8 bits, as the runtime computes it: times `scale`,
    between `low` and `high`, rounded, and moved by `zero`, so that it is one of `least` to `most`. Where there is
    `other`, it is added to an integer of that, of the same type: both times their ratios, and `fixed`, added up
-   from the last operand to the first, are rounded together. Of all 256 integers, from the least on, a `table` says
+   from the last operand to the first, are rounded together; signed ones are made unsigned before, as by the runtime. Of all 256 integers, from the least on, a `table` says
    what comes instead.
    Where there is a `step`, the scale of an image that is quantized while the model runs, as is its zero point, sums
    become float32 instead: times `step * scale`, and `bias` is added, each rounded as the runtime does. `start` are
@@ -196,9 +197,11 @@ static INLINED __m512i quantized_looked_up(__m512i q, int is_signed, const __m51
 static INLINED void quantized_end_of(
     const int adds, const int vectors, const ending *e, const int32_t *S, const float *scale, i64 rows, i64 n,
     const uint8_t *other, uint8_t *out, i64 apart) {
-  const __m512 low = _mm512_set1_ps(e->low), high = _mm512_set1_ps(e->high), move = _mm512_set1_ps((float)e->zero);
+  const int turn = e->least < 0 ? 128 : 0;
+  const __m512 low = _mm512_set1_ps(e->low), high = _mm512_set1_ps(e->high);
+  const __m512 move = _mm512_set1_ps((float)(e->zero + turn)), turned = _mm512_set1_ps((float)turn);
   const __m512 own = _mm512_set1_ps(e->ratio), its = _mm512_set1_ps(e->other_ratio), fixed = _mm512_set1_ps(e->fixed);
-  const __m512i zero = _mm512_set1_epi16((int16_t)(adds ? 0 : e->zero));
+  const __m512i zero = _mm512_set1_epi16((int16_t)(adds ? -turn : e->zero));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __mmask64 some = n == QUANTIZED_PANEL ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
   const int own_first = e->own_first, is_signed = e->least < 0, looks = e->table && has_vbmi();
@@ -219,8 +222,8 @@ static INLINED void quantized_end_of(
       if (adds) {
         t = _mm512_roundscale_ps(_mm512_max_ps(t, low), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         t = _mm512_add_ps(t, move);
-        const __m512 u =
-            quantized_wide(_mm_maskz_loadu_epi8((__mmask16)(some >> (16 * v)), other + 16 * v), is_signed);
+        const __m512 u = _mm512_add_ps(
+            quantized_wide(_mm_maskz_loadu_epi8((__mmask16)(some >> (16 * v)), other + 16 * v), is_signed), turned);
         t = own_first ? _mm512_fmadd_ps(t, own, _mm512_fmadd_ps(u, its, fixed))
                       : _mm512_fmadd_ps(u, its, _mm512_fmadd_ps(t, own, fixed));
       }
@@ -262,11 +265,12 @@ static APART void quantized_end(
       q[j] = nearest(t) + e->zero;
     }
     for (i64 j = 0; other && j < n; j++) {
-      const float a = (float)q[j], b = (float)(e->least < 0 ? (int8_t)other[j] : other[j]);
+      const int turn = e->least < 0 ? 128 : 0;
+      const float a = (float)(q[j] + turn), b = (float)(other[j] ^ turn);
       float t = e->own_first ? __builtin_fmaf(a, e->ratio, __builtin_fmaf(b, e->other_ratio, e->fixed))
                              : __builtin_fmaf(b, e->other_ratio, __builtin_fmaf(a, e->ratio, e->fixed));
-      t = t > (float)e->least ? t : (float)e->least;
-      q[j] = nearest(t < (float)e->most ? t : (float)e->most);
+      t = t > 0.0f ? t : 0.0f;
+      q[j] = nearest(t < 255.0f ? t : 255.0f) - turn;
     }
     if (e->table) for (i64 j = 0; j < n; j++) out[j] = e->table[q[j] - e->least];
     else for (i64 j = 0; j < n; j++) out[j] = (uint8_t)q[j];
@@ -275,11 +279,12 @@ static APART void quantized_end(
 }
 #endif
 
-/* What sums of a panel begin with, and what they are multiplied by, where an image was quantized with `zero`. */
-static inline void quantized_begin(const ending *e, i64 column, int32_t zero, int32_t *start, float *scale) {
+/* What sums of a panel, from output `slot` of all panels on, begin with, and what they are multiplied by, where an
+   image was quantized with `zero`. */
+static inline void quantized_begin(const ending *e, i64 slot, int32_t zero, int32_t *start, float *scale) {
   for (int j = 0; j < QUANTIZED_PANEL; j++) {
-    start[j] = (int32_t)(0u - (uint32_t)zero * (uint32_t)e->start[column + j]);
-    scale[j] = *e->step * e->scale[column + j];
+    start[j] = (int32_t)(0u - (uint32_t)zero * (uint32_t)e->start[slot + j]);
+    scale[j] = *e->step * e->scale[slot + j];
   }
 }
 /* float32 numbers of the sums of some rows, the first of all of them `first`, whose results are `apart`; in the sums'
@@ -297,9 +302,9 @@ static INLINED void quantized_floats(
   }
 }
 static APART void quantized_real(
-    const call *c, const ending *e, int32_t *S, const float *scale, i64 first, i64 rows, i64 column, i64 n, float *out,
-    i64 apart) {
-  const float *bias = e->bias ? e->bias + column : NULL;
+    const call *c, const ending *e, int32_t *S, const float *scale, i64 slot, i64 first, i64 rows, i64 column, i64 n,
+    float *out, i64 apart) {
+  const float *bias = e->bias ? e->bias + slot : NULL;
   float *to = e->behind ? (float *)S : out;
   if (e->behind) apart = QUANTIZED_PANEL;
   if (n == QUANTIZED_PANEL) quantized_floats(S, scale, bias, rows, QUANTIZED_PANEL, to, apart);
@@ -348,9 +353,10 @@ static APART void quantized_task(
   if (!g->lines) g->lines = g->height = c->rows;
   const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
   const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
-  const int whole = g->right_apart == 1 || g->wide == 1;
+  const int whole = g->groups == 1 && (g->right_apart == 1 || g->wide == 1);
   const i64 segments = whole ? g->high : g->high * g->wide;
-  const i64 full = (whole ? g->wide : 1) * g->channels, length = (full + 3) / 4 * 4;
+  const i64 depth = g->channels / g->groups, width = g->outputs / g->groups, panels = c->blocks / g->groups;
+  const i64 full = (whole ? g->wide : 1) * depth, length = (full + 3) / 4 * 4;
   const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
   i64 *place = (i64 *)own->scratch, *segment = place + c->block * g->places;
   int32_t *sums = (int32_t *)(segment + segments);
@@ -358,7 +364,7 @@ static APART void quantized_task(
   int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
   int32_t begin[QUANTIZED_PANEL] __attribute__((aligned(64)));
   float by[QUANTIZED_PANEL] __attribute__((aligned(64)));
-  i64 last = -1;
+  i64 last = -1, summed = -1;
   for (i64 l = 0, r = 0; l < c->block; l++)
     for (i64 k = 0; k < g->places; k++) place[r++] = l * g->down * pitch + k * g->right * g->channels;
   for (i64 k = 0; k < segments; k++)
@@ -368,22 +374,26 @@ static APART void quantized_task(
   for (i64 unit = own->first; unit < own->end; unit++) {
     const i64 piece = unit / c->blocks, panel = unit % c->blocks, image = piece / parts;
     const i64 line = piece % parts * c->block, lines = LEAST(c->block, g->lines - line);
-    const i64 count = lines * g->places, column = panel * QUANTIZED_PANEL;
-    const i64 n = LEAST(QUANTIZED_PANEL, g->outputs - column);
+    const i64 count = lines * g->places, slot = panel * QUANTIZED_PANEL;
+    const i64 group = panel / panels, within = panel % panels * QUANTIZED_PANEL;
+    const i64 column = group * width + within, n = LEAST(QUANTIZED_PANEL, width - within);
     const int vectors = n > 32 ? 4 : (int)(n + 15) / 16;
-    const int8_t *m = w + column * length * segments;
+    const int8_t *m = w + slot * length * segments;
     if (piece != last) {
       const uint8_t *of = x + image * g->height * g->width * g->channels;
       from = g->copies ? copied : of + line * g->down * pitch;
       if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
       last = piece;
-      if (e->rest) quantized_places(from, place, count, segment, segments, full, sums);
+      summed = -1;
     }
+    const uint8_t *its = from + group * depth;
+    if (e->rest && summed != group) quantized_places(its, place, count, segment, segments, full, sums);
+    summed = group;
     const i64 before = (image * g->lines + line) * g->places, origin = before * g->outputs + column;
-    const int32_t *start = e->start + column;
-    const float *scale = e->scale + column;
+    const int32_t *start = e->start + slot;
+    const float *scale = e->scale + slot;
     if (e->step) {
-      quantized_begin(e, column, g->fill, begin, by);
+      quantized_begin(e, slot, g->fill, begin, by);
       start = begin;
       scale = by;
     }
@@ -392,11 +402,11 @@ static APART void quantized_task(
       const uint8_t *p[QUANTIZED_ROWS];
       rows = (count - r + tiles - 1) / tiles;
       tiles--;
-      for (i64 t = 0; t < rows; t++) p[t] = from + place[r + t];
+      for (i64 t = 0; t < rows; t++) p[t] = its + place[r + t];
       quantized_rows((int)rows, vectors, p, segment, segments, length, m, start, S);
-      if (e->rest) quantized_rest(sums + r, e->rest + column, rows, S);
+      if (e->rest) quantized_rest(sums + r, e->rest + slot, rows, S);
       const i64 to = origin + r * g->outputs;
-      if (e->step) quantized_real(c, e, S, scale, before + r, rows, column, n, (float *)out + to, g->outputs);
+      if (e->step) quantized_real(c, e, S, scale, slot, before + r, rows, column, n, (float *)out + to, g->outputs);
       else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
     }
   }

@@ -99,7 +99,7 @@ static APART void quantized_apart_task(
 #endif
           quantized_apart_each(rows, p, segment, taps, m, n, start, S);
         const i64 first = (image * g->lines + line + l) * g->places + k, to = first * g->outputs + column;
-        if (e->step) quantized_real(c, e, S, scale, first, rows, column, n, (float *)out + to, g->outputs);
+        if (e->step) quantized_real(c, e, S, scale, column, first, rows, column, n, (float *)out + to, g->outputs);
         else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
       }
   }

@@ -41,7 +41,7 @@ from .kernel import (
     support_of,
     task_of,
 )
-from .packing import Filters, Given, filled
+from .packing import Filters, Given
 from .window import Window, turned
 
 PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})
@@ -93,6 +93,20 @@ def dynamic_products(
             found.append(one)
             break
     return found
+
+
+def fold_rows(graph: Graph) -> None:
+    """Compute Reshapes of constants, as `quantize_dynamic` leaves them of a convolution's bias."""
+    for number in graph.order():
+        node = graph.nodes[number]
+        if node.operator != "Reshape" or graph.is_pinned(node.outputs[0]):
+            continue
+        row, sizes = (graph.constants.get(value) for value in node.inputs)
+        if row is None or sizes is None or 0 in sizes.array():
+            continue
+        graph.remove_node(number)
+        folded = row.array().reshape(sizes.array())
+        graph.set_constant(node.outputs[0], graph.shelve(folded))
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -298,15 +312,15 @@ def _laid_out(
     scales = np.ascontiguousarray(np.broadcast_to(group.w.scale, (outputs,)))
     ways: dict[str, tuple[Filters | Given, str, str, int]] = {
         "w": (stored, "filters", "int8", source),
-        "start": (filled(sums), "sums", "int32", source),
-        "scale": (filled(scales), "scale", "float32", source),
+        "start": (filters.filled(sums), "sums", "int32", source),
+        "scale": (filters.filled(scales), "scale", "float32", source),
     }
     if group.bias is not None:
         bias = meanings.graph.constants[group.bias].array().reshape(-1)
         bias = np.ascontiguousarray(np.broadcast_to(bias, (outputs,)))
-        ways["bias"] = (filled(bias), "bias", "float32", group.bias)
+        ways["bias"] = (filters.filled(bias), "bias", "float32", group.bias)
     if rest is not None:
-        ways["rest"] = (filled(rest), "rest", "int32", source)
+        ways["rest"] = (filters.filled(rest), "rest", "int32", source)
     return {
         name: (laid(meanings, of, how, stem, dtype), of, how)
         for name, (how, stem, dtype, of) in ways.items()

@@ -130,9 +130,9 @@ def _spelled(graph: Graph, number: int) -> Group:
 
 def _operator(graph: Graph, number: int) -> Group:
     node = graph.nodes[number]
-    given = [_numbers(graph, *node.inputs[at : at + 3]) for at in (0, 3)]
+    given = [numbers_of(graph, *node.inputs[at : at + 3]) for at in (0, 3)]
     (made,) = node.outputs
-    y = _numbers(graph, made, *node.inputs[6:8])
+    y = numbers_of(graph, made, *node.inputs[6:8])
     bias = None
     if len(node.inputs) > 8 and node.inputs[8] != ABSENT:
         bias = known(graph, node.inputs[8])
@@ -151,7 +151,7 @@ def dequantized(graph: Graph, value: int, axis: int | None = None) -> tuple[int,
     node = graph.nodes[number]
     if graph.attributes(number).get("block_size"):
         raise LoweringError("scales of blocks")
-    found = _numbers(graph, *(*node.inputs, ABSENT)[:3])
+    found = numbers_of(graph, *(*node.inputs, ABSENT)[:3])
     if found.scale.size > 1:
         rank = len(graph.shape(value) or ())
         told = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
@@ -164,13 +164,20 @@ def quantized(graph: Graph, number: int) -> Numbers:
     """Return what a node quantizes to, by one scale."""
     node = graph.nodes[number]
     (made,) = node.outputs
-    found = _numbers(graph, made, *(*node.inputs[1:], ABSENT)[:2])
+    found = numbers_of(graph, made, *(*node.inputs[1:], ABSENT)[:2])
     if found.scale.size != 1 or graph.attributes(number).get("precision"):
         raise LoweringError("a result of several scales")
     return found
 
 
-def _numbers(graph: Graph, value: int, scale: int, zero: int) -> Numbers:
+def alike(one: Numbers, other: Numbers) -> bool:
+    """Tell whether integers stand for the same numbers in two tensors."""
+    pairs = ((one.scale, other.scale), (one.zero, other.zero))
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def numbers_of(graph: Graph, value: int, scale: int, zero: int) -> Numbers:
+    """Return a tensor of 8-bit integers with known scales and zero points; else LoweringError."""
     dtype = graph.dtype(value) or ""
     if dtype not in INTEGERS:
         raise LoweringError("integers of other types")

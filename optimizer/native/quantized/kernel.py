@@ -31,14 +31,17 @@ from ..loops.lower import (
 )
 from .groups import DEQUANTIZE, Group, Numbers, group_of
 from .groups import INTEGERS as EIGHT_BITS
-from .packing import ApartFilters, Filters, Given, filled
+from .packing import LANES, ApartFilters, Filters, Given, NarrowFilters
 from .sums import Sum, sum_behind
+from .whole import refuse_real
 from .window import Window, turned, window_of
 
 # How these kernels compute, beside the forms of float32.
 INTEGERS = "integers of 8 bits"
 # Products and sums that are worth a task: in small ones, what becomes of sums takes as long again.
 GRAIN = 1 << 18
+# Bytes of a place of an image that a vector of outputs may be made of.
+MOST_WINDOW = 64
 # Below these, a panel is hardly filled, or there is next to nothing to add up.
 LEAST_OUTPUTS, LEAST_DEPTH = 8, 8
 
@@ -63,7 +66,7 @@ def quantized_products(
         if added is not None and not free.issuperset(added.nodes):
             added = None
         function = looked_up.get((group if added is None else added).y.value)
-        for ends in ((added, function), (added, None)):
+        for ends in ((added, function), (added, None), (None, None)):
             try:
                 one = _lowered(meanings, group, *ends)
             except LoweringError:
@@ -79,6 +82,9 @@ def _lowered(
 ) -> RegionKernel:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type in ("Conv", "QLinearConv")
+    refuse_real(meanings, group.product)
+    if added is not None:
+        refuse_real(meanings, added.nodes[2])
     if group.x.scale.size != 1 or group.x.value in graph.constants:
         raise LoweringError("rows of several scales, or known ones")
     if group.w.value not in graph.constants or graph.is_pinned(group.w.value):
@@ -104,7 +110,7 @@ def _lowered(
         result, nodes = added.y.value, (*nodes, *added.nodes)
     given = graph.dtype(result) or ""
     if function is not None:
-        result, nodes = _looked_up(graph, result, function), (*nodes, *function.region.nodes)
+        result, nodes = looked_up(graph, result, function), (*nodes, *function.region.nodes)
         packed += function.kernel.packed
     as_read = {
         value: turned(meanings, value) if is_image else value
@@ -155,7 +161,7 @@ def _lowered(
     return RegionKernel(region, named(kernel))
 
 
-def _looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
+def looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
     """Return the result of a function of a value's integers that nobody else reads."""
     (made,) = function.region.outputs
     outside = graph.users.get(value, set()) - set(function.region.nodes)
@@ -182,11 +188,11 @@ def _laid_out(
     scales = np.ascontiguousarray(np.broadcast_to(scale, (len(start),)))
     ways: list[tuple[Filters | Given, str, str]] = [
         (stored, "filters", "int8"),
-        (filled(wrapped), "start", "int32"),
-        (filled(scales), "scale", "float32"),
+        (filters.filled(wrapped), "start", "int32"),
+        (filters.filled(scales), "scale", "float32"),
     ]
     if rest is not None:
-        ways.append((filled(rest), "rest", "int32"))
+        ways.append((filters.filled(rest), "rest", "int32"))
     return [(laid(meanings, source, *way), source, way[0]) for way in ways]
 
 
@@ -220,13 +226,29 @@ def convolved(
     order = (0, *range(2, len(filters)), 1)
     if groups == 1:
         return window, Filters(order, window.segments, _zeros(w, outputs)), outputs
-    if not groups == outputs == image[1]:
-        raise LoweringError("groups of several channels")
-    window = replace(window, is_apart=True)
-    filters_apart = ApartFilters(order, window.segments, _zeros(w, outputs))
-    if filters_apart.fitted(meanings.graph.constants[w.value].array())[1] is not None:
-        raise LoweringError("numbers that 8 bits don't hold without their zero point")
-    return window, filters_apart, outputs
+    if not isinstance(groups, int) or outputs % groups or int(image[1]) != groups * int(filters[1]):
+        raise LoweringError("groups of other channels")
+    window = replace(window, groups=groups)
+    told = (order, window.segments, _zeros(w, outputs))
+    array = meanings.graph.constants[w.value].array()
+    is_apart = groups == outputs == image[1]
+    if is_apart or _is_narrow(groups, int(filters[1]), outputs):
+        beside = ApartFilters(*told) if is_apart else NarrowFilters(*told)
+        if beside.fitted(array)[1] is None:
+            return replace(window, is_apart=is_apart, is_narrow=not is_apart), beside, outputs
+        if is_apart:
+            raise LoweringError("numbers that 8 bits don't hold without their zero point")
+    return window, Filters(*told, groups), outputs
+
+
+def _is_narrow(groups: int, depth: int, outputs: int) -> bool:
+    """Tell whether a vector holds outputs of several groups, each of so much `depth`."""
+    width = outputs // groups
+    if width >= LANES:
+        return False
+    firsts = range(0, outputs, LANES)
+    spans = [(min(at + LANES, outputs) - 1) // width - at // width + 1 for at in firsts]
+    return max(spans) * depth <= MOST_WINDOW
 
 
 def _zeros(w: Numbers, outputs: int) -> bytes:
@@ -297,11 +319,15 @@ def _ending(
 
 def task_of(window: Window) -> str:
     """Name the function that computes a task."""
+    if window.is_narrow:
+        return "quantized_narrow_task"
     return "quantized_apart_task" if window.is_apart else "quantized_task"
 
 
 def support_of(window: Window) -> str:
     """Name the files of C that it is in."""
+    if window.is_narrow:
+        return "quantized.h quantized_narrow.h"
     return "quantized.h quantized_apart.h" if window.is_apart else "quantized.h"
 
 

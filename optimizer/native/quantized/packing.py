@@ -8,6 +8,20 @@ import numpy as np
 
 # Outputs of a panel, as call.h has them, and numbers that are multiplied at a time.
 PANEL, FOUR = 64, 4
+# Outputs of a vector.
+LANES = 16
+
+
+@dataclass(frozen=True)
+class Given:
+    """Numbers that are known, whatever constant stands for them in the graph."""
+
+    numbers: bytes
+    dtype: str
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return them."""
+        return np.frombuffer(self.numbers, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -17,20 +31,35 @@ class Filters:
     They lie as [panels, depth / 4, PANEL, 4].
     `axes` bring a constant's axes into the order outputs, segments, depth of a segment, of which
     there are `segments`; each is filled up with zeros. `zeros` are int32, one for each output.
+    A panel has outputs of one of the `groups`.
     """
 
     axes: tuple[int, ...]
     segments: int
     zeros: bytes
+    groups: int = 1
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels."""
         numbers = self.centred(array)
-        outputs, segments, length = numbers.shape
-        whole = np.zeros((padded(outputs), segments, -(-length // FOUR) * FOUR), np.int8)
-        whole[:outputs, :, :length] = numbers
+        length = numbers.shape[-1]
+        fours = np.zeros((*numbers.shape[:2], -(-length // FOUR) * FOUR), np.int8)
+        fours[:, :, :length] = numbers
+        whole = self.in_panels(fours)
         panels = whole.reshape(-1, PANEL, whole[0].size // FOUR, FOUR)
         return np.ascontiguousarray(panels.transpose(0, 2, 1, 3))
+
+    def in_panels(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers of outputs, the first axis, those of each group filled up with zeros."""
+        grouped = numbers.reshape(self.groups, -1, *numbers.shape[1:])
+        outputs = grouped.shape[1]
+        whole = np.zeros((self.groups, padded(outputs), *numbers.shape[1:]), numbers.dtype)
+        whole[:, :outputs] = grouped
+        return whole.reshape(-1, *numbers.shape[1:])
+
+    def filled(self, numbers: np.ndarray) -> Given:
+        """Return numbers of outputs as they lie beside the panels."""
+        return Given(self.in_panels(numbers).tobytes(), str(numbers.dtype))
 
     def centred(self, array: np.ndarray) -> np.ndarray:
         """Return the filters less their zero points: [outputs, segments, length] of int32."""
@@ -63,32 +92,23 @@ class ApartFilters(Filters):
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels."""
         numbers = self.centred(array)[:, :, 0]
-        outputs, taps = numbers.shape
-        whole = np.zeros((padded(outputs), -(-taps // FOUR) * FOUR), np.int8)
-        whole[:outputs, :taps] = numbers
+        taps = numbers.shape[1]
+        fours = np.zeros((len(numbers), -(-taps // FOUR) * FOUR), np.int8)
+        fours[:, :taps] = numbers
+        whole = self.in_panels(fours)
         panels = whole.reshape(-1, 4, 4, 4, whole.shape[1] // FOUR, FOUR)
         return np.ascontiguousarray(panels.transpose(0, 4, 2, 1, 3, 5))
 
 
 @dataclass(frozen=True)
-class Given:
-    """Numbers that are known, whatever constant stands for them in the graph."""
+class NarrowFilters(Filters):
+    """Filters of groups of few outputs, of which a segment is a tap.
 
-    numbers: bytes
-    dtype: str
-
-    def lay(self, array: np.ndarray) -> np.ndarray:
-        """Return them."""
-        return np.frombuffer(self.numbers, self.dtype)
+    They lie as quantized_narrow.h has them: [panels, taps, depth / 4, PANEL, 4], groups side by
+    side.
+    """
 
 
 def padded(outputs: int) -> int:
     """Give the outputs of whole panels."""
     return -(-outputs // PANEL) * PANEL
-
-
-def filled(numbers: np.ndarray) -> Given:
-    """Return numbers of outputs, filled up to whole panels with zeros."""
-    whole = np.zeros(padded(len(numbers)), numbers.dtype)
-    whole[: len(numbers)] = numbers
-    return Given(whole.tobytes(), str(numbers.dtype))

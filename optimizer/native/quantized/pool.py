@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
 from ...codegen.expressions import LoweringError
 from ..grow import RegionKernel
 from ..loops.affine import Affine
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import Kernel, Shapes, check, label, named
-from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sole_user
+from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sole_user
 from .window import turned, window_of
 
 # Integers that are worth a task.
@@ -33,12 +31,6 @@ def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[Region
     return found
 
 
-def _alike(one: Numbers, other: Numbers) -> bool:
-    """Tell whether integers stand for the same numbers in two tensors."""
-    pairs = ((one.scale, other.scale), (one.zero, other.zero))
-    return all(np.array_equal(a, b) for a, b in pairs)
-
-
 def _lowered(meanings: Meanings, number: int) -> RegionKernel:
     graph = meanings.graph
     node = graph.nodes[number]
@@ -50,7 +42,7 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
         if graph.nodes[closing].operator != QUANTIZE:
             raise LoweringError("a result that isn't quantized")
         made = quantized(graph, closing)
-        if not _alike(given, made) or graph.dtype(given.value) != graph.dtype(made.value):
+        if not alike(given, made) or graph.dtype(given.value) != graph.dtype(made.value):
             raise LoweringError("other integers before and behind")
         x, y, nodes = given.value, made.value, (opening, number, closing)
     attributes = graph.attributes(number)

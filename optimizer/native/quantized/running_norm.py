@@ -28,21 +28,20 @@ from ..loops.lower import MOST_AXES, Kernel, Shapes, check, label, named
 DOMAIN = "com.microsoft"
 # Each of the runtime's operators, and whether there is no mean in it.
 SIMPLIFIED = {"SkipLayerNormalization": False, "SkipSimplifiedLayerNormalization": True}
-# What takes the scale of integers from numbers while a model runs.
-RANGED = frozenset({"DynamicQuantizeLinear", "com.microsoft:DynamicQuantizeMatMul"})
 # Rows that go through at once, as running_norm.h has them; elements that are worth a task.
 LANES, GRAIN = 32, 1 << 13
 OPSET, IR_VERSION = 17, 8
 
 
-def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
+def running_norms(
+    meanings: Meanings, allowed: Collection[int], computable: Collection[int]
+) -> list[RegionKernel]:
     """Find such normalizations among `allowed` nodes, no two with a common node.
 
-    There are none where other normalizations may be kernels, which don't wait for each element.
+    There are none where other kernels may normalize, which don't wait for each element, among the
+    `computable` nodes: where no number becomes an integer behind it.
     """
     optimized = meanings.optimized or {}
-    if not any(node.operator in RANGED for node in meanings.graph.nodes.values()):
-        return []
     values = {name: value for value, name in enumerate(meanings.graph.names)}
     found: list[RegionKernel] = []
     free = set(allowed)
@@ -50,6 +49,9 @@ def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[RegionKe
         if node.domain != DOMAIN or node.op_type not in SIMPLIFIED:
             continue
         if not is_running(SIMPLIFIED[node.op_type]):
+            continue
+        made = values.get(node.output[0])
+        if made is None or meanings.graph.producer.get(made) in computable:
             continue
         try:
             one = _lowered(meanings, node, values, free)
@@ -68,6 +70,9 @@ def _lowered(
     given = [values.get(name) for name in node.input]
     made = [values.get(name) for name in node.output]
     a, b, gain, *others = given
+    if (a is None) != (b is None) and made[0] is not None:
+        # the runtime has moved a DequantizeLinear behind what moves elements, under another name
+        a, b = _summed(graph, made[0], a, b)
     if a is None or b is None or gain is None or made[0] is None:
         raise LoweringError("operands that the model lacks")
     further = dict(zip(("bias",) if simplified else ("shift", "bias"), others, strict=False))
@@ -135,6 +140,22 @@ def _lowered(
         is_exact=True,
     )
     return RegionKernel(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
+
+
+def _summed(
+    graph: Graph, normal: int, a: int | None, b: int | None
+) -> tuple[int | None, int | None]:
+    """Return two operands, of which one isn't known, of the sum that the model normalizes."""
+    number = graph.producer.get(normal)
+    total = None if number is None else graph.producer.get(graph.nodes[number].inputs[0])
+    if total is None or graph.nodes[total].operator != "Add":
+        return a, b
+    operands = list(graph.nodes[total].inputs)
+    told = b if a is None else a
+    if told not in operands:
+        return a, b
+    operands.remove(told)
+    return (operands[0], b) if a is None else (a, operands[0])
 
 
 def _between(

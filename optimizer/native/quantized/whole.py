@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ....rules import ABSENT
+from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
+from ..loops.kernel_region import Meanings
 from .groups import DEQUANTIZE, INTEGERS, QUANTIZE
 
 # What the runtime has kernels of integers for, and what only moves them.
@@ -37,6 +39,18 @@ def groups_of(graph: Graph) -> list[frozenset[int]]:
         if opening and closes and not any(graph.is_pinned(value) for value in node.outputs):
             found.append(frozenset({number, *opening, *closing}))
     return found
+
+
+def refuse_real(meanings: Meanings, number: int) -> None:
+    """Raise LoweringError where the runtime computes a node between QDQ nodes in float32.
+
+    It makes no operator of integers of some groups: of many of signed integers, on processors
+    without kernels for them. Then the numbers that it quantizes are in the model as it is run.
+    """
+    graph = meanings.graph
+    (made,) = graph.nodes[number].outputs
+    if graph.dtype(made) not in INTEGERS and graph.names[made] in (meanings.optimized or {}):
+        raise LoweringError("a group that the runtime computes in float32")
 
 
 def whole(groups: Iterable[frozenset[int]], nodes: Collection[int]) -> bool:

@@ -10,16 +10,20 @@ from ..convolution.blocked import pads_of
 from ..embed import channels_last
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings
+from .packing import PANEL, padded
 
 # How many products and sums take as long as one of a convolution of each channel by itself.
 APART_WORK = 8
+# How an image is laid out that has its channels last, where `Meanings.packed` has it.
+LAST = "channels last"
 
 
 @dataclass(frozen=True)
 class Window:
     """Sizes of an image, a filter and a result, as quantized.h has them.
 
-    `is_apart` says that each channel is an output by itself.
+    Channels and outputs are divided into `groups`; `is_apart` says that each channel is an output
+    by itself, `is_narrow` that a vector of outputs holds those of several groups.
     """
 
     image: tuple[int, int, int]
@@ -29,22 +33,25 @@ class Window:
     before: tuple[int, int] = (0, 0)
     result: tuple[int, int] = (0, 1)
     is_padded: bool = False
+    groups: int = 1
     is_apart: bool = False
+    is_narrow: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Tell whether the places of a line of a filter lie side by side."""
-        return not self.is_apart and (self.dilations[1] == 1 or self.taps[1] == 1)
+        return self.groups == 1 and (self.dilations[1] == 1 or self.taps[1] == 1)
 
     @property
     def depth(self) -> int:
         """Give the numbers that are added up for an output."""
-        return self.segments if self.is_apart else self.segments * self.length
+        return self.segments * self.length
 
     @property
     def copies(self) -> bool:
         """Tell whether lines are copied, as they are multiplied with what lies around them."""
-        return self.is_padded or (not self.is_apart and self.length % 4 != 0)
+        fills_up = not self.is_apart and not self.is_narrow and self.length % 4 != 0
+        return self.is_padded or fills_up
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -60,7 +67,13 @@ class Window:
     @property
     def length(self) -> int:
         """Give the numbers of such a piece."""
-        return self.image[2] * (self.taps[1] if self.is_whole else 1)
+        return self.image[2] // self.groups * (self.taps[1] if self.is_whole else 1)
+
+    def panels(self, outputs: int) -> int:
+        """Give the panels of outputs, of which each group begins one, or those side by side."""
+        if self.is_apart or self.is_narrow:
+            return padded(outputs) // PANEL
+        return self.groups * (padded(outputs // self.groups) // PANEL)
 
     def told(self, outputs: int, copies: bool, flip: int) -> str:
         """Return what quantized.h is told, but for the padding.
@@ -68,7 +81,7 @@ class Window:
         `flip` is what unsigned numbers are made of an image with.
         """
         sizes = (*self.image, *self.taps, *self.dilations, *self.steps, *self.before)
-        return ", ".join(map(str, (*sizes, *self.result, outputs, int(copies), flip)))
+        return ", ".join(map(str, (*sizes, *self.result, outputs, self.groups, int(copies), flip)))
 
     def arranged(self, outputs: int, depth: int, copies: bool) -> tuple[int, ...]:
         """Return what arrange_quantized has to know."""
@@ -76,7 +89,8 @@ class Window:
         width = (places - 1) * right + wide if copies else self.image[1]
         # what isn't added up along channels takes longer
         work = depth * (APART_WORK if self.is_apart else 1)
-        told = (lines, places, outputs, work, width * self.image[2], down, tall)
+        panels = self.panels(outputs)
+        told = (lines, places, outputs, panels, work, width * self.image[2], down, tall)
         return (*told, self.segments + 3 * self.is_apart)
 
 
@@ -118,7 +132,7 @@ def window_of(
 
 def turned(meanings: Meanings, value: int) -> int:
     """Return the value that an image is with its channels last; the same one for all that ask."""
-    key = (value, "channels last")
+    key = (value, LAST)
     if key not in meanings.packed:
         graph = meanings.graph
         meanings.shape(value)

@@ -2,5 +2,6 @@
 
 In: a graph in which a loop is written out, as exporters write one, or `optimizer/graph/branches.py`
 writes it. Out: regions with their kernels. Begin with `kernel.py`: `steps.py` finds the loop again,
-`step_cells.py` says what a step computes, `text.py` writes the loop.
+`step_cells.py` says what a step computes, `text.py` writes the loop. Steps that multiply by
+constant matrices are those of `stepped_products.py`.
 """

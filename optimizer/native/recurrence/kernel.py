@@ -32,6 +32,7 @@ from ..loops.lower import (
 from ..regions.region_facts import MOVES, is_slow
 from .operators import LOOPS, of_operator, short_loop
 from .step_cells import TIME, StepCells
+from .stepped_products import has_products, stepped_products
 from .steps import Steps, written_out
 from .text import COLUMNS, State, StepWriter
 
@@ -69,6 +70,8 @@ def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKern
 def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
     """Return the region of a loop and of what is computed for all its steps beforehand."""
     graph = meanings.graph
+    if has_products(graph, steps):
+        return stepped_products(meanings, steps)
     best = _lowered(meanings, steps, ())
     loops = len(best.kernel.shapes.extents)
     before: set[int] = set()

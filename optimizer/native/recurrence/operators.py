@@ -6,7 +6,7 @@ through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ...codegen.expressions import LoweringError
@@ -16,6 +16,7 @@ from ...graph.infer import infer_types
 from ..grow import RegionKernel
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings, Region
+from ..loops.lower import Kernel
 from ..regions.region_candidates import candidates
 from .steps import LEAST_STEPS, Moving, Steps, written_out
 
@@ -58,6 +59,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
         write_out(short, number, LEAST_STEPS)
     except ValueError as error:
         raise LoweringError(str(error)) from error
+    _without_identities(short, set(short.nodes) - known, outputs)
     short.types = infer_types(short) | {
         copied: graph.types[value] for copied, value in outputs.items() if value in graph.types
     }
@@ -90,9 +92,8 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
 
 def of_operator(of_steps: RegionKernel, loop: ShortLoop, graph: Graph) -> RegionKernel:
     """Return the region of a loop's steps as one of the operator itself."""
-    if any(value >= len(graph.names) for value in of_steps.kernel.inputs):
-        raise LoweringError("constants of a body")
-    outputs = tuple(loop.outputs[value] for value in of_steps.kernel.outputs)
+    kernel = _carried(of_steps.kernel, loop.meanings.graph, graph)
+    outputs = tuple(loop.outputs[value] for value in kernel.outputs)
     before = [number for number in of_steps.region.nodes if number not in loop.steps.nodes]
     nodes = (*before, loop.number)
     made = {value for number in nodes for value in graph.nodes[number].outputs}
@@ -100,7 +101,40 @@ def of_operator(of_steps: RegionKernel, loop: ShortLoop, graph: Graph) -> Region
     region = Region(
         nodes, tuple(value for value in read if value not in made), outputs, of_steps.region.space
     )
-    return RegionKernel(region, replace(of_steps.kernel, outputs=outputs))
+    return RegionKernel(region, replace(kernel, outputs=outputs))
+
+
+def _without_identities(graph: Graph, nodes: Collection[int], outputs: Collection[int]) -> None:
+    """Take Identities out that a body has, as exporters end one in: but what gives an output."""
+    for number in sorted(nodes):
+        node = graph.nodes[number]
+        if node.operator == "Identity" and node.outputs[0] not in outputs:
+            graph.replace_uses(node.outputs[0], node.inputs[0])
+            graph.remove_node(number)
+
+
+def _carried(kernel: Kernel, short: Graph, graph: Graph) -> Kernel:
+    """Return a kernel of a graph of some steps as one of the model's.
+
+    It brings constants that a body has of its own, and such as are laid out for it.
+    """
+    known, laid_out = len(graph.names), {value for value, _, _ in kernel.packed}
+    of: dict[int, int] = {}
+
+    def carried(value: int) -> int:
+        if value < known:
+            return value
+        constant = short.constants.get(value)
+        if constant is None and value not in laid_out:
+            raise LoweringError("what a body computes before its steps")
+        if value not in of:
+            of[value] = graph.new_value(short.names[value], short.types.get(value))
+            if constant is not None:
+                graph.set_constant(of[value], constant)
+        return of[value]
+
+    packed = tuple((carried(laid), carried(source), how) for laid, source, how in kernel.packed)
+    return replace(kernel, inputs=tuple(map(carried, kernel.inputs)), packed=packed)
 
 
 def _count(graph: Graph, number: int) -> Extent:

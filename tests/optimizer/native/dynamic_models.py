@@ -117,7 +117,9 @@ class Dynamic:
             )
             read = x[(slice(None), slice(None), *places)]
             filters = w[(slice(None), slice(None), *tap)]
-            # of one channel each, where there are as many groups
-            how = "nc...,mc->nm..." if given.get("group", 1) == 1 else "nm...,mc->nm..."
-            sums = sums + np.einsum(how, read, filters)
+            groups = given.get("group", 1)
+            read = read.reshape(len(read), groups, -1, *read.shape[2:])
+            filters = filters.reshape(groups, -1, filters.shape[1])
+            products = np.einsum("ngc...,gmc->ngm...", read, filters)
+            sums = sums + products.reshape(len(read), -1, *read.shape[3:])
         return sums

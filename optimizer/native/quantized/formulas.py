@@ -1,0 +1,131 @@
+"""How ONNX Runtime adds and multiplies two 8-bit integers that stand for numbers: it is asked.
+
+Its operators QLinearAdd and QLinearMul round once. In which order a sum is added up is the choice
+of the compiler that it was built with, and another one where one operand stays along a row:
+
+    round(b * (scale B / scale Y) + fixed + a * (scale A / scale Y)),   saturated
+
+`fixed` has the zero points. Signed integers become unsigned ones there, on the processors that
+have these kernels, so that all is said of uint8. So the runtime computes all 65,536 pairs of
+integers, and a formula is one that gives the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from ....profiles.sessions.session import open_session
+
+OPSET, IR_VERSION = 13, 8
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How the runtime computes a sum or a product, as quantized_pairs.h has it.
+
+    `is_swapped` says that the second operand is multiplied last.
+    """
+
+    first: float
+    second: float
+    fixed: float
+    is_swapped: bool = False
+
+
+Told = tuple[float, int]
+
+
+@cache
+def formula_of(operator: str, a: Told, b: Told, y: Told, pattern: str) -> Formula | None:
+    """Return how the runtime adds or multiplies (scale, zero point) each; None if that is unknown.
+
+    `pattern` says which operand stays along a row.
+    """
+    numbers = np.arange(256).astype(np.uint8)
+    across, down = np.meshgrid(numbers, numbers)
+    operands = {"first": (down[:, :1], across), "second": (across, down[:, :1])}
+    first, second = operands.get(pattern, (across, down))
+    wanted = _asked(operator, (a, b, y), first, second)
+    for formula in _formulas(operator, a, b, y):
+        x, z = (second, first) if formula.is_swapped else (first, second)
+        if np.array_equal(computed(operator, formula, x, z, y[1]), wanted):
+            return formula
+    return None
+
+
+def computed(
+    operator: str,
+    formula: Formula,
+    x: np.ndarray,
+    z: np.ndarray,
+    zero: int,
+) -> np.ndarray:
+    """Return a sum or a product of integers as quantized_pairs.h computes it."""
+    single, double = np.float32, np.float64
+    x, z = x.astype(single), z.astype(single)
+    first, second, fixed = (single(one) for one in (formula.first, formula.second, formula.fixed))
+    if operator == "Add":
+        inner = (z.astype(double) * double(second) + double(fixed)).astype(single)
+        sums = (x.astype(double) * double(first) + inner.astype(double)).astype(single)
+        return np.clip(np.rint(sums), 0, 255).astype(np.uint8)
+    product = (x - first) * (z - second) * fixed + single(zero)
+    return np.clip(np.rint(product), 0, 255).astype(np.uint8)
+
+
+def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
+    single = np.float32
+    scales = [single(scale) for scale, _ in (a, b, y)]
+    if operator == "Mul":
+        by = {float(scales[0] * scales[1] / scales[2]), float(scales[0] * (scales[1] / scales[2]))}
+        return [Formula(a[1], b[1], one) for one in sorted(by)]
+    found = []
+    ratios = [scales[0] / scales[2], scales[1] / scales[2]]
+    for is_swapped in (False, True):
+        own, other = ratios[::-1] if is_swapped else ratios
+        given = [(own, (b if is_swapped else a)[1]), (other, (a if is_swapped else b)[1])]
+        apart = [single(ratio * single(zero)) for ratio, zero in given]
+        ways = [single(apart[0] + apart[1])]
+        for (ratio, zero), rounded in zip(given, apart[::-1], strict=True):
+            ways.append(single(float(ratio) * zero + float(rounded)))
+        found += [
+            Formula(float(own), float(other), float(single(y[1]) - way), is_swapped) for way in ways
+        ]
+    return found
+
+
+def _asked(
+    operator: str, given: tuple[Told, ...], first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+    """Let the runtime add or multiply."""
+    node = helper.make_node
+    constants: dict[str, np.float32 | np.uint8] = {}
+    for name, (scale, zero) in zip("aby", given, strict=True):
+        constants[f"{name}.scale"] = np.float32(scale)
+        constants[f"{name}.zero"] = np.uint8(zero)
+    nodes = [
+        node("DequantizeLinear", ["a", "a.scale", "a.zero"], ["A"]),
+        node("DequantizeLinear", ["b", "b.scale", "b.zero"], ["B"]),
+        node(operator, ["A", "B"], ["Y"]),
+        node("QuantizeLinear", ["Y", "y.scale", "y.zero"], ["y"]),
+    ]
+    sizes = {
+        "a": first.shape,
+        "b": second.shape,
+        "y": np.broadcast_shapes(first.shape, second.shape),
+    }
+    info = {
+        name: helper.make_tensor_value_info(name, TensorProto.UINT8, list(shape))
+        for name, shape in sizes.items()
+    }
+    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "pairs", [info["a"], info["b"]], [info["y"]], held)
+    imports = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    session = open_session(model.SerializeToString(), threads=1)
+    feeds = {"a": np.ascontiguousarray(first), "b": np.ascontiguousarray(second)}
+    (found,) = session.run(None, feeds)
+    return np.asarray(found)

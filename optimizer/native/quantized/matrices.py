@@ -1,0 +1,259 @@
+"""Kernels of products of two matrices of 8-bit integers that both change, as in attention.
+
+    Q(MatMul(DQ(X), DQ(Y)))   =   round((sum of (X - x) (Y - y)) * scale(X) scale(Y) / scale(Z)) + z
+
+The runtime makes QLinearMatMul of that, whose formula is that of constant weights. Transpositions
+of integers before and behind it belong to the kernel, which reads and writes matrices where they
+lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ....catalog.operators.derive import integer_range
+from ....rules import ABSENT
+from ...codegen.expressions import LoweringError
+from ...graph.graph import Graph
+from ..grow import RegionKernel
+from ..loops.affine import Affine, Extent, Map
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Laying, Shapes, check, label, named
+from .groups import DEQUANTIZE, QUANTIZE, Group, alike, dequantized, group_of, quantized, sole_user
+from .kernel import laid, looked_up
+from .packing import Given
+from .whole import refuse_real
+
+# Products and sums that are worth a task.
+GRAIN = 1 << 17
+
+
+def matrix_products(
+    meanings: Meanings, allowed: Collection[int], functions: Collection[RegionKernel] = ()
+) -> list[RegionKernel]:
+    """Find products of two matrices of integers, no two with a common node.
+
+    Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
+    """
+    graph = meanings.graph
+    found: list[RegionKernel] = []
+    free = set(allowed)
+    of = {one.kernel.inputs[0]: one for one in functions}
+    for number in graph.order():
+        group = group_of(graph, number) if number in free else None
+        if group is None or not free.issuperset(group.nodes):
+            continue
+        for function in (of.get(group.y.value), None):
+            try:
+                one = _lowered(meanings, group, function, free)
+            except LoweringError:
+                continue
+            free -= set(one.region.nodes)
+            found.append(one)
+            break
+    return found
+
+
+def _lowered(
+    meanings: Meanings, group: Group, function: RegionKernel | None, free: Collection[int]
+) -> RegionKernel:
+    graph = meanings.graph
+    x, w = group.x, group.w
+    refuse_real(meanings, group.product)
+    if graph.nodes[group.product].op_type not in ("MatMul", "QLinearMatMul"):
+        raise LoweringError("something else than two matrices")
+    if w.value in graph.constants or {one.scale.size for one in (x, w, group.y)} != {1}:
+        raise LoweringError("a known matrix, or several scales")
+    left, right = meanings.shape(x.value), meanings.shape(w.value)
+    shape = meanings.shape(group.y.value)
+    rank = len(shape)
+    if min(len(left), len(right)) < 2 or left[-1] != right[-2] or 0 in (*shape, left[-1]):
+        raise LoweringError("no rows, or no columns")
+    extents: tuple[Extent, ...] = (*shape, left[-1])
+    if len(extents) > MOST_LOOPS or rank > MOST_AXES:
+        raise LoweringError("too many axes")
+    batch = tuple(range(rank - 2))
+    rows, columns, depth = rank - 2, rank - 1, rank
+    x_value, x_place, x_nodes = _read(
+        meanings, x.value, (*batch, rows, depth), extents, group, free
+    )
+    w_value, w_place, w_nodes = _read(
+        meanings, w.value, (*batch, depth, columns), extents, group, free
+    )
+    result, nodes = group.y.value, [*group.nodes, *x_nodes, *w_nodes]
+    limits = integer_range(graph.dtype(result) or "") or (0, 0)
+    flips = [
+        128 if graph.dtype(x.value) == "int8" else 0,
+        0 if graph.dtype(w.value) == "int8" else 128,
+    ]
+    source = next(v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
+    numbers = _numbers(group, limits, flips)
+    packed: list[tuple[int, int, Laying]] = [
+        (laid(meanings, source, numbers, "numbers", "float32"), source, numbers)
+    ]
+    if function is not None:
+        result = looked_up(graph, result, function)
+        nodes += function.region.nodes
+        packed += function.kernel.packed
+    moved, place, behind = _written(meanings, result, (*batch, rows, columns), free)
+    inputs = tuple(dict.fromkeys((x_value, w_value, *(one[0] for one in packed))))
+    at = {value: inputs.index(value) for value in inputs}
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        ((at[x_value], x_place), (at[w_value], w_place)),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((meanings.shape(moved), place),),
+        (graph.dtype(moved) or "",),
+    )
+    check(shapes)
+    told = {
+        "low": "t[0]",
+        "high": "t[1]",
+        "zero": "(int32_t)t[2]",
+        "least": str(limits[0]),
+        "most": str(limits[1]),
+    }
+    if function is not None:
+        told["table"] = f"(const uint8_t *)c->in[{at[function.kernel.inputs[1]]}]"
+    ending = ", ".join(f".{name} = {text}" for name, text in told.items())
+    text = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        f"  const float *t = (const float *)c->in[{at[packed[0][0]]}];",
+        f"  const matrices g = {{{flips[0]}, (uint8_t)t[3], {flips[1]}, (int32_t)t[4], t[5]}};",
+        f"  ending e = {{{ending}}};",
+        f"  matrices_task(own, &g, &e, (const uint8_t *)c->in[{at[x_value]}], "
+        f"(const uint8_t *)c->in[{at[w_value]}], (uint8_t *)c->out[0]);",
+        "}",
+    ]
+    ordered = tuple(n for n in graph.order() if n in {*nodes, *behind})
+    kernel = Kernel(
+        "",
+        label(
+            [
+                "Both",
+                *(graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE),
+            ]
+        ),
+        "\n".join(text),
+        shapes,
+        inputs,
+        (moved,),
+        grain=GRAIN,
+        arrange="arrange_matrices",
+        support="quantized.h quantized_matrices.h",
+        flushes=False,
+        is_exact=True,
+        packed=tuple(packed),
+    )
+    region = Region(ordered, read_by(graph, ordered), (moved,), meanings.shape(moved))
+    return RegionKernel(region, named(kernel))
+
+
+def _numbers(group: Group, limits: tuple[int, int], flips: list[int]) -> Given:
+    """Return what differs between products of the same sizes, as the text reads it."""
+    low, high = limits
+    zero = int(group.y.zero[0])
+    scale = (group.x.scale * group.w.scale) / group.y.scale
+    if not np.isfinite(scale).all():
+        raise LoweringError("scales beyond float32")
+    of_rows, of_columns = int(group.x.zero[0]) + flips[0], int(group.w.zero[0]) - flips[1]
+    told = (low - zero, high - zero, zero, of_rows, of_columns, scale[0])
+    return Given(np.array(told, np.float32).tobytes(), "float32")
+
+
+def _read(
+    meanings: Meanings,
+    value: int,
+    loops: tuple[int, ...],
+    extents: tuple[Extent, ...],
+    group: Group,
+    free: Collection[int],
+) -> tuple[int, Map, tuple[int, ...]]:
+    """Return where a matrix is read by the loops, and the transpositions before it."""
+    graph = meanings.graph
+    shape = meanings.shape(value)
+    loops = loops[len(loops) - len(shape) :]
+    sizes = [extents[loop] for loop in loops]
+    if any(size not in (1, extent) for size, extent in zip(shape, sizes, strict=True)):
+        raise LoweringError("matrices that don't fit")
+    place = [
+        Affine() if size == 1 and extent != 1 else Affine(((loop, 1),))
+        for size, extent, loop in zip(shape, sizes, loops, strict=True)
+    ]
+    nodes: list[int] = []
+    readers = set(group.nodes)
+    while (
+        not graph.is_pinned(value)
+        and graph.users.get(value, set()) <= readers
+        and (move := _transposed(graph, value, free)) is not None
+    ):
+        value, order, moving = move
+        readers |= set(moving)
+        turned = list(place)
+        for axis, old in enumerate(order):
+            turned[old] = place[axis]
+        place, nodes = turned, [*nodes, *moving]
+    return value, tuple(place), tuple(nodes)
+
+
+def _transposed(
+    graph: Graph, value: int, free: Collection[int]
+) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Return what a value of integers is a transposition of, how, and by which nodes, or None."""
+    number = graph.producer.get(value)
+    if number is None:
+        return None
+    node = graph.nodes[number]
+    nodes: tuple[int, ...] = (number,)
+    moving = number
+    try:
+        if node.operator == QUANTIZE:
+            made = quantized(graph, number)
+            moving = graph.producer.get(node.inputs[0], ABSENT)
+            if moving == ABSENT or sole_user(graph, node.inputs[0]) != number:
+                return None
+            opening, given = dequantized(graph, graph.nodes[moving].inputs[0])
+            if not alike(given, made) or graph.dtype(given.value) != graph.dtype(value):
+                return None
+            source, nodes, node = given.value, (opening, moving, number), graph.nodes[moving]
+        else:
+            source = node.inputs[0] if node.inputs else -1
+    except LoweringError:
+        return None
+    if node.operator != "Transpose" or not set(nodes) <= set(free):
+        return None
+    order = graph.attribute(moving, "perm")
+    return (source, order, nodes) if isinstance(order, tuple) else None
+
+
+def _written(
+    meanings: Meanings, value: int, loops: tuple[int, ...], free: Collection[int]
+) -> tuple[int, Map, tuple[int, ...]]:
+    """Return the result, which loop each of its axes is, and a transposition that it includes."""
+    graph = meanings.graph
+    whole = tuple(Affine(((loop, 1),)) for loop in loops)
+    users = graph.users.get(value, set())
+    if len(users) != 1 or graph.is_pinned(value):
+        return value, whole, ()
+    (number,) = users
+    made = graph.nodes[number].outputs[0]
+    if graph.nodes[number].operator == DEQUANTIZE:
+        further = graph.users.get(made, set())
+        closing = graph.nodes[next(iter(further))].outputs[0] if len(further) == 1 else value
+        again = graph.users.get(closing, set())
+        if len(again) != 1:
+            return value, whole, ()
+        made = graph.nodes[next(iter(again))].outputs[0]
+        if graph.dtype(made) != graph.dtype(value):
+            return value, whole, ()
+    found = _transposed(graph, made, free)
+    if found is None or found[0] != value or found[1][-1] != len(loops) - 1:
+        return value, whole, ()
+    _, order, nodes = found
+    return made, tuple(whole[axis] for axis in order), nodes

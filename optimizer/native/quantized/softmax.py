@@ -1,0 +1,197 @@
+"""Kernels of softmax of 8-bit integers along rows, equal to the runtime's to the bit.
+
+The runtime looks exponentials up and adds them up in float32, one after another (its operator
+QLinearSoftmax). How the table is made depends on the release, so that the one at hand is asked for
+rows of each scale and length, and where it gives something else than this, softmax stays with it.
+Signed integers become unsigned ones there, on the processors that have these kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from ....profiles.sessions.session import open_session
+from ...codegen.expressions import LoweringError
+from ...graph.graph import Graph
+from ..grow import RegionKernel
+from ..loops.affine import Affine
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .groups import QUANTIZE, Numbers, dequantized, quantized, sole_user
+from .kernel import laid
+from .packing import Given
+from .whole import refuse_real
+
+# Rows that go through at once, as quantized_softmax.h has them; elements that are worth a task.
+ROWS, GRAIN = 8, 1 << 13
+OPSET, IR_VERSION = 13, 8
+# Rows that the runtime is asked for, for each spread of their integers.
+ASKED, SPREADS = 16, (2, 16, 64, 256)
+# The largest number that the sum of a row may be is exp of so much less than float32 has.
+RESERVED = 5.0
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """A softmax: its nodes, the integers it reads and gives, and the node that has its axis."""
+
+    nodes: tuple[int, ...]
+    x: Numbers
+    y: Numbers
+    axis: int
+
+
+def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
+    """Find softmaxes of integers along rows of known length."""
+    found = []
+    for number in meanings.graph.order():
+        try:
+            match = _match(meanings.graph, number)
+            if match is not None and set(match.nodes) <= set(allowed):
+                found.append(_lowered(meanings, match))
+        except LoweringError:
+            continue
+    return found
+
+
+def _match(graph: Graph, number: int) -> Softmax | None:
+    node = graph.nodes[number]
+    if node.operator != "Softmax" or graph.opset() < OPSET:
+        return None
+    opening, x = dequantized(graph, node.inputs[0])
+    closing = sole_user(graph, node.outputs[0])
+    if graph.nodes[closing].operator != QUANTIZE:
+        return None
+    axis = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
+    return Softmax((opening, number, closing), x, quantized(graph, closing), axis)
+
+
+def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
+    graph = meanings.graph
+    value, result = match.x.value, match.y.value
+    refuse_real(meanings, match.nodes[1])
+    shape, dtype = meanings.shape(value), graph.dtype(value) or ""
+    if value in graph.constants or dtype != graph.dtype(result):
+        raise LoweringError("known integers, or others behind")
+    if match.x.scale.size != 1 or match.y.scale.size != 1:
+        raise LoweringError("several scales")
+    if not shape or len(shape) > min(MOST_AXES, MOST_LOOPS) or 0 in shape:
+        raise LoweringError("no rows, or too many axes")
+    length = shape[-1]
+    if match.axis not in (-1, len(shape) - 1) or not isinstance(length, int):
+        raise LoweringError("another axis than the last, or one of unknown size")
+    scale, flip = float(match.y.scale[0]), 128 if dtype == "int8" else 0
+    zero = int(match.y.zero[0]) + flip
+    table = table_of(length, float(match.x.scale[0]), scale, zero)
+    if table is None:
+        raise LoweringError("the runtime at hand computes something else")
+    numbers = Given(np.array([*table, whole(scale), zero], np.float32).tobytes(), "float32")
+    source = next(
+        v for number in match.nodes for v in graph.nodes[number].inputs if v in graph.constants
+    )
+    given = laid(meanings, source, numbers, "softmax", "float32")
+    shapes = Shapes(
+        ((dtype, shape), ("float32", (len(table) + 2,))),
+        (),
+        shape,
+        Groups(tuple(range(len(shape)))),
+        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
+        (dtype,),
+    )
+    check(shapes)
+    text = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        "  const float *t = (const float *)c->in[1];",
+        f"  const softmax g = {{t, t[256], (int32_t)t[257], {flip}}};",
+        f"  softmax_task(own, &g, {length}, (const uint8_t *)c->in[0], (uint8_t *)c->out[0]);",
+        "}",
+    ]
+    kernel = Kernel(
+        "",
+        label(["Quantized", "Softmax"]),
+        "\n".join(text),
+        shapes,
+        (value, given),
+        (result,),
+        grain=GRAIN,
+        arrange="arrange_running",
+        columns=(ROWS,),
+        room=ROWS * length * 4,
+        support="quantized_softmax.h",
+        flushes=False,
+        is_exact=True,
+        packed=((given, source, numbers),),
+    )
+    region = Region(match.nodes, read_by(graph, match.nodes), (result,), shape)
+    return RegionKernel(region, named(kernel))
+
+
+# ------------------------------------------------------------------------- the runtime, asked
+
+
+def whole(scale: float) -> float:
+    """Return the integer that a probability of 1 becomes, before the zero point."""
+    return float(np.floor(np.float32(1) / np.float32(scale)))
+
+
+def softmax_of(x: np.ndarray, table: np.ndarray, scale: float, zero: int) -> np.ndarray:
+    """Return the softmax of rows of uint8, as quantized_softmax.h computes it."""
+    numbers = x.astype(np.int32)
+    looked_up = table[255 - numbers.max(axis=-1, keepdims=True) + numbers]
+    sums = np.add.accumulate(looked_up, axis=-1, dtype=np.float32)[..., -1:]
+    q = np.rint(looked_up * np.float32(whole(scale)) / sums).astype(np.int64) + zero
+    result: np.ndarray = np.minimum(q, 255).astype(np.uint8)
+    return result
+
+
+@cache
+def table_of(length: int, x_scale: float, y_scale: float, zero: int) -> np.ndarray | None:
+    """Return the exponentials that the runtime looks up; None where it computes otherwise."""
+    rng = np.random.default_rng(1)
+    rows = [
+        np.maximum(rng.integers(256 - spread, 256, (ASKED, length)) - less, 0)
+        for spread in SPREADS
+        for less in (0, 40)
+    ]
+    x = np.concatenate(rows).astype(np.uint8)
+    wanted = _softmax(x, x_scale, y_scale, zero)
+    most = np.finfo(np.float32).max / np.float32(length)
+    for bits in (math.log(most), float(np.log(most))):
+        shift = max(0.0, bits - RESERVED) / x_scale
+        table = np.exp((np.arange(256.0) - 255 + shift) * x_scale).astype(np.float32)
+        if np.array_equal(softmax_of(x, table, y_scale, zero), wanted):
+            return table
+    return None
+
+
+def _softmax(x: np.ndarray, x_scale: float, y_scale: float, zero: int) -> np.ndarray:
+    """Let the runtime compute it."""
+    node = helper.make_node
+    constants = {
+        "xs": np.float32(x_scale),
+        "xz": np.uint8(0),
+        "ys": np.float32(y_scale),
+        "yz": np.uint8(zero),
+    }
+    nodes = [
+        node("DequantizeLinear", ["x", "xs", "xz"], ["a"]),
+        node("Softmax", ["a"], ["b"], axis=-1),
+        node("QuantizeLinear", ["b", "ys", "yz"], ["y"]),
+    ]
+    info = [helper.make_tensor_value_info(name, TensorProto.UINT8, list(x.shape)) for name in "xy"]
+    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "softmax", info[:1], info[1:], held)
+    imports = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+    session = open_session(model.SerializeToString(), threads=1)
+    (found,) = session.run(None, {"x": x})
+    return np.asarray(found)

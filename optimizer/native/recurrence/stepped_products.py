@@ -1,0 +1,571 @@
+"""Loops over steps that multiply by constant matrices: cells of GRUs, LSTMs, and others.
+
+A step is a few products, and in stages between them what is elementwise. What one of these makes
+stays in a buffer of the task, all of it for some rows of the batch, before the next one begins; a
+state has two, that of the step before and that of this one.
+
+    for each step:   stage 0, its products, stage 1, its products, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ....rules import ABSENT
+from ...codegen.expressions import LoweringError, literal
+from ...graph.graph import Graph, TensorType
+from ..grow import RegionKernel
+from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.loops import Groups
+from ..loops.lower import (
+    MOST_ACCESSES,
+    MOST_AXES,
+    MOST_LOOPS,
+    MOST_OPERANDS,
+    Kernel,
+    Shapes,
+    check,
+    flushes,
+    label,
+    named,
+)
+from ..loops.row_text import Writer
+from ..product.panels import PANEL, Panels
+from ..regions.region_facts import MOVES
+from .step_cells import TIME, StepCells
+from .steps import Steps
+
+PRODUCTS = frozenset({"MatMul", "Gemm"})
+# The loops of a kernel: steps, rows of the batch, and one for each width of rows.
+ROWS, WIDTHS = 1, 2
+# Numbers of a row of all buffers at most: a task has several rows of them in the second cache.
+MOST_NUMBERS = 1 << 16
+# Products and sums that are worth a task.
+GRAIN = 1 << 18
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of a step: rows, a constant matrix, what is added to each row, the result."""
+
+    node: int
+    left: int
+    matrix: int
+    is_transposed: bool
+    bias: int | None
+    result: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a stage computes: a value, and where it puts the rows of it, as C text has it."""
+
+    value: int
+    buffer: str
+    width: int
+    offset: int = 0
+
+
+def has_products(graph: Graph, steps: Steps) -> bool:
+    """Tell whether a step of a loop multiplies by a constant matrix."""
+    return any(_is_product(graph, number) for number in steps.body)
+
+
+def _is_product(graph: Graph, number: int) -> bool:
+    node = graph.nodes[number]
+    if node.operator not in PRODUCTS or node.inputs[1] not in graph.constants:
+        return False
+    return len(graph.shape(node.inputs[1]) or ()) == 2
+
+
+def stepped_products(meanings: Meanings, steps: Steps) -> RegionKernel:
+    """Return the region of a loop whose steps have products; LoweringError where there is none."""
+    return _Stepped(meanings, steps).region_kernel()
+
+
+@dataclass
+class _Buffers:
+    """The buffers of a task's rows, one after another: names with widths."""
+
+    widths: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, width: int) -> str:
+        self.widths.setdefault(name, width)
+        return name
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a row of all of them."""
+        return sum((width + 15) // 16 * 16 for width in self.widths.values())
+
+
+class _Stepped:
+    """A loop in the making: its products, stages and buffers, then its text."""
+
+    def __init__(self, meanings: Meanings, steps: Steps) -> None:
+        self.meanings, self.graph, self.steps = meanings, meanings.graph, steps
+        self.products = {
+            number: self._product(number)
+            for number in self.graph.order()
+            if number in steps.body and _is_product(self.graph, number)
+        }
+        self.of_result = {one.result: one for one in self.products.values()}
+        self.levels: dict[int, int] = {}
+        self.buffers = _Buffers()
+        self.made = tuple(dict.fromkeys(made for _, made in steps.states.values()))
+        self.results = list(dict.fromkeys(steps.last))
+        self.outputs = (*(one.result for one in steps.stacked), *self.results)
+        self.rows: Extent = 1
+        self.widths: list[int] = []
+        self.inputs: list[int] = []
+        self.accesses: list[tuple[int, Map]] = []
+        self.packed: list[tuple[int, int, Panels]] = []
+
+    # ------------------------------------------------------------------------------ shapes
+
+    def _product(self, number: int) -> Product:
+        graph, node = self.graph, self.graph.nodes[number]
+        left, matrix = node.inputs[:2]
+        transposed, bias = False, None
+        if node.op_type == "Gemm":
+            plain = graph.attribute(number, "alpha") == graph.attribute(number, "beta") == 1.0
+            if not plain or graph.attribute(number, "transA"):
+                raise LoweringError("a Gemm that is more than a product")
+            transposed = bool(graph.attribute(number, "transB"))
+            if len(node.inputs) > 2 and node.inputs[2] != ABSENT:
+                bias = node.inputs[2]
+        values = (left, matrix, node.outputs[0], *(() if bias is None else (bias,)))
+        if any(graph.dtype(value) != "float32" for value in values):
+            raise LoweringError("numbers of other types")
+        product = Product(number, left, matrix, transposed, bias, node.outputs[0])
+        if bias is not None and self.meanings.shape(bias) not in (
+            (self._sizes(product)[1],),
+            (1, self._sizes(product)[1]),
+        ):
+            raise LoweringError("a Gemm that adds something else than a row")
+        return product
+
+    def _sizes(self, product: Product) -> tuple[int, int]:
+        """Return the depth of a product, and its width."""
+        depth, width = map(int, self.meanings.shape(product.matrix))
+        return (width, depth) if product.is_transposed else (depth, width)
+
+    def _row_of(self, value: int) -> int:
+        """Return the length of a value's rows, of which there is one for each of the batch."""
+        shape = self.meanings.shape(value)
+        if not shape or not isinstance(shape[-1], int) or shape[-1] < 2:
+            raise LoweringError("rows of unknown length, or of one number")
+        several = [size for size in shape[:-1] if size != 1]
+        if len(several) > 1:
+            raise LoweringError("rows of several axes")
+        rows = several[0] if several else 1
+        if self.rows not in (1, rows):
+            raise LoweringError("several batches")
+        self.rows = rows
+        return shape[-1]
+
+    def _level(self, value: int) -> int:
+        """Return how many products a value of a step is behind."""
+        if value not in self.levels:
+            self.levels[value] = 0
+            number = self.graph.producer.get(value)
+            if (
+                number in self.steps.body
+                and value not in self.steps.states
+                and value not in self.steps.moving
+            ):
+                node = self.graph.nodes[number]
+                behind = max((self._level(one) for one in node.inputs if one != ABSENT), default=0)
+                self.levels[value] = behind + (number in self.products)
+        return self.levels[value]
+
+    # ------------------------------------------------------------------------------ stages
+
+    def _targets(self) -> dict[int, list[Target]]:
+        """Return what is computed in each stage, behind so many products."""
+        found: dict[int, list[Target]] = {}
+
+        def add(level: int, value: int, buffer: str, offset: int = 0) -> None:
+            found.setdefault(level, []).append(Target(value, buffer, self._row_of(value), offset))
+
+        for product in self.products.values():
+            self.buffers.add(f"P{product.node}", self._sizes(product)[1])
+            if product.left in self.steps.states:
+                continue
+            pieces, offset = self._pieces(product.left), 0
+            self.buffers.add(f"L{product.left}", self._sizes(product)[0])
+            for piece in pieces:
+                add(self._level(product.left), piece, f"L{product.left}", offset)
+                offset += self._row_of(piece)
+        kept = [value for value in values_of(self.graph, self.steps.body) if self._is_kept(value)]
+        for value in kept:
+            self.buffers.add(f"K{value}", self._row_of(value))
+            add(self._level(value), value, f"K{value}")
+        self.kept = set(kept)
+        for value in self.made:
+            self.buffers.add(f"S{value}a", self._row_of(value))
+            self.buffers.add(f"S{value}b", self._row_of(value))
+            add(self._level(value), value, f"s{value}")
+        for at, one in enumerate(self.steps.stacked):
+            add(self._level(one.made), one.made, f"o{at}")
+        if self.buffers.numbers > MOST_NUMBERS:
+            raise LoweringError("rows that don't stay in the cache")
+        return {level: list(dict.fromkeys(targets)) for level, targets in found.items()}
+
+    def _pieces(self, value: int) -> tuple[int, ...]:
+        """Return what a value is put together of along its rows."""
+        number = self.graph.producer.get(value)
+        if number not in self.steps.body or self.graph.nodes[number].op_type != "Concat":
+            return (value,)
+        rank = len(self.meanings.shape(value))
+        if self.graph.attribute(number, "axis") not in (-1, rank - 1):
+            return (value,)
+        return self.graph.nodes[number].inputs
+
+    def _is_kept(self, value: int) -> bool:
+        """Tell whether a later stage reads what this one computes."""
+        number = self.graph.producer[value]
+        if number in self.products or self.graph.nodes[number].op_type in MOVES:
+            return False
+        readers = self.graph.users.get(value, set()) & self.steps.body - self.products.keys()
+        return any(
+            self._level(made) > self._level(value)
+            for reader in readers
+            for made in self.graph.nodes[reader].outputs
+        )
+
+    def _inside(self, values: Sequence[int], level: int) -> tuple[int, ...]:
+        """Return the nodes that lead to values from what is known when a stage begins."""
+        inside: set[int] = set()
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            number = self.graph.producer.get(value)
+            is_known = value in self.steps.states or value in self.steps.moving
+            is_kept = value in self.kept and self._level(value) < level
+            if number not in self.steps.body or number in self.products or is_known or is_kept:
+                continue
+            if number not in inside:
+                inside.add(number)
+                waiting += [one for one in self.graph.nodes[number].inputs if one != ABSENT]
+        return tuple(number for number in self.graph.order() if number in inside)
+
+    # -------------------------------------------------------------------------------- text
+
+    def region_kernel(self) -> RegionKernel:
+        targets = self._targets()
+        steps, graph = self.steps, self.graph
+        lines: list[str] = []
+        cost = 0
+        for level in sorted({*targets, *(self._level(p.left) for p in self.products.values())}):
+            by_width: dict[int, list[Target]] = {}
+            for target in targets.get(level, ()):
+                by_width.setdefault(target.width, []).append(target)
+            for width, some in by_width.items():
+                lines += self._stage(level, width, some)
+            for product in self.products.values():
+                if self._level(product.left) == level:
+                    lines += self._multiplied(product)
+                    depth, wide = self._sizes(product)
+                    cost += depth * wide
+        begun = self._begun()
+        finished = self._finished()
+        shapes = self._shapes()
+        text = "\n".join([*self._opening(), *begun, *self._turning(), *lines, "    }", *finished])
+        nodes = tuple(n for n in graph.order() if n in steps.nodes)
+        body = sorted(steps.body)
+        kernel = Kernel(
+            "",
+            "Steps" + label([graph.nodes[number].op_type for number in body]),
+            f"{text}\n  }}\n}}",
+            shapes,
+            tuple(self.inputs),
+            self.outputs,
+            grain=max(1, GRAIN // max(1, cost)),
+            arrange="arrange_stepped",
+            columns=(self.buffers.numbers + PANEL,),
+            support="product.h stepped.h",
+            flushes=flushes(self.meanings, body),
+            packed=tuple(self.packed),
+        )
+        region = Region(
+            nodes, read_by(graph, nodes), self.outputs, self.meanings.shape(self.outputs[0])
+        )
+        return RegionKernel(region, named(kernel))
+
+    def _opening(self) -> list[str]:
+        lines = [
+            "static void NAME(i64 *given) {",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const i64 steps = c->extent[{TIME}], all = c->extent[{ROWS}];",
+            "  float *S = (float *)own->scratch, *free = S + c->block * PRODUCT_PANEL;",
+        ]
+        for name, width in self.buffers.widths.items():
+            lines += [
+                f"  float *{name} = free;",
+                f"  free += c->block * {(width + 15) // 16 * 16};",
+            ]
+        return [
+            *lines,
+            "  for (i64 unit = own->first; unit < own->end; unit++) {",
+            "    const i64 first = unit * c->block, rows = LEAST(c->block, all - first);",
+        ]
+
+    def _begun(self) -> list[str]:
+        lines = []
+        begun = dict.fromkeys(self.steps.states.values())
+        if len(begun) > len(self.made):
+            raise LoweringError("a state that begins with two values")
+        for begin, made in begun:
+            width = self._row_of(made)
+            fill = self.meanings.uniform(begin)
+            source = literal(fill or 0.0)
+            if fill is None:
+                if self._row_of(begin) != width:
+                    raise LoweringError("a state that begins with another shape")
+                source = f"({self._base(begin, self._natural(begin))})[j]"
+            lines += [
+                f"    for (i64 r = 0; r < rows; r++) for (i64 j = 0; j < {width}; j++)",
+                f"      S{made}a[r * {width} + j] = {source};",
+            ]
+        return lines
+
+    def _turning(self) -> list[str]:
+        lines = ["    for (i64 t = 0; t < steps; t++) {"]
+        for made in self.made:
+            lines += [
+                f"      const float *restrict h{made} = t & 1 ? S{made}b : S{made}a;",
+                f"      float *restrict s{made} = t & 1 ? S{made}a : S{made}b;",
+            ]
+        return lines
+
+    def _finished(self) -> list[str]:
+        lines = []
+        for at, value in enumerate(self.results, len(self.steps.stacked)):
+            made = self.steps.last[value]
+            width = self._row_of(made)
+            lines += [
+                "    for (i64 r = 0; r < rows; r++)",
+                f"      memcpy((float *)c->out[{at}] + (first + r) * c->place[{at}][{ROWS}],",
+                f"             (steps & 1 ? S{made}b : S{made}a) + r * {width}, "
+                f"sizeof(float) * {width});",
+            ]
+        return lines
+
+    def _multiplied(self, product: Product) -> list[str]:
+        depth, width = self._sizes(product)
+        how = Panels(product.is_transposed)
+        key = (product.matrix, how)
+        if key not in self.meanings.packed:
+            shape = (-(-width // PANEL), depth, PANEL)
+            name = f"{self.graph.names[product.matrix]}.panels"
+            self.meanings.packed[key] = self.graph.new_value(name, TensorType("float32", shape))
+        laid = self.meanings.packed[key]
+        if (laid, product.matrix, how) not in self.packed:
+            self.packed.append((laid, product.matrix, how))
+        left = f"L{product.left}"
+        if product.left in self.steps.states:
+            left = f"h{self.steps.states[product.left][1]}"
+        bias = "NULL"
+        if product.bias is not None:
+            bias = f"(const float *)c->in[{self._operand(product.bias)}]"
+        matrix = f"(const float *)c->in[{self._operand(laid)}]"
+        return [
+            f"      stepped_product({left}, {depth}, rows, {matrix}, {bias}, {width}, {depth}, S, "
+            f"P{product.node});"
+        ]
+
+    def _stage(self, level: int, width: int, targets: Sequence[Target]) -> list[str]:
+        values = tuple(dict.fromkeys(one.value for one in targets))
+        inside = self._inside(values, level)
+        space = self.meanings.shape(values[0])
+        region = Region(inside, read_by(self.graph, inside), values, space)
+        axes = tuple(axis for axis, size in enumerate(space) if size != 1)
+        extents: tuple[Extent, ...] = (self.steps.count, *(space[axis] for axis in axes))
+        cells = StepCells(
+            self.meanings, region, axes, extents, self.steps.moving, self.steps.states
+        )
+        if cells.reductions or len(axes) > 2:
+            raise LoweringError("a step that reduces rows")
+        row, column = (len(axes) - 1 if len(axes) > 1 else None), len(axes)
+        names, apart = [], []
+        for access in cells.accesses:
+            if access.dtype != "float32":
+                raise LoweringError("numbers of other types")
+            pointer, step = self._pointer(access.value, access.map, row, column, width)
+            names.append(pointer)
+            apart.append(step)
+        writer = _StageWriter(
+            "",
+            [cells],
+            [(0, None)],
+            list(cells.accesses),
+            [],
+            apart,
+            Groups(tuple(range(len(extents)))),
+            extents,
+        )
+        writer.names = [f"p{at}" for at in range(len(names))]
+        rows, body, texts = writer.cells_of(cells)
+        lines = ["      for (i64 r = 0; r < rows; r++) {"]
+        lines += [f"        const float *restrict p{at} = {name};" for at, name in enumerate(names)]
+        stores = []
+        for at, target in enumerate(targets):
+            lines.append(f"        float *restrict q{at} = {self._place(target)};")
+            stores.append(f"q{at}[j] = {texts[values.index(target.value)]};")
+        lines += [f"    {one}" for one in rows]
+        lines += [
+            "        #pragma omp simd",
+            f"        for (i64 j = 0; j < {width}; j++) {{",
+            *(f"          {one}" for one in (*body, *stores)),
+            "        }",
+            "      }",
+        ]
+        return lines
+
+    def _place(self, target: Target) -> str:
+        """Return where a stage puts a row."""
+        if target.buffer.startswith("o"):
+            at = int(target.buffer[1:])
+            return (
+                f"(float *)c->out[{at}] + t * c->place[{at}][{TIME}] "
+                f"+ (first + r) * c->place[{at}][{ROWS}]"
+            )
+        wide = self.buffers.widths.get(target.buffer, target.width)
+        return f"{target.buffer} + r * {wide} + {target.offset}"
+
+    def _pointer(
+        self, value: int, place: Map, row: int | None, column: int, width: int
+    ) -> tuple[str, int]:
+        """Return where the row of a value begins, and how far its numbers are apart."""
+        buffer = None
+        if value in self.steps.states:
+            buffer = f"h{self.steps.states[value][1]}"
+        elif value in self.of_result:
+            buffer = f"P{self.of_result[value].node}"
+        elif value in self.kept:
+            buffer = f"K{value}"
+        if buffer is not None:
+            return self._in_buffer(buffer, value, place, row, column)
+        if self.graph.producer.get(value) in self.steps.body:
+            raise LoweringError("a value of a step that no stage keeps")
+        loops = {0: TIME, column: WIDTHS + self._wide(width)}
+        if row is not None:
+            loops[row] = ROWS
+        renamed = tuple(
+            Affine(tuple(sorted((loops[n], c) for n, c in index.terms)), index.offset)
+            for index in place
+        )
+        steps = [index.coefficient(column) for index in place if column in index.loops]
+        sizes = self.meanings.shape(value)
+        last = [axis for axis, index in enumerate(place) if column in index.loops]
+        if len(steps) > 1 or (last and any(size != 1 for size in sizes[last[0] + 1 :])):
+            raise LoweringError("rows that don't lie side by side")
+        return self._base(value, renamed), steps[0] if steps else 0
+
+    def _in_buffer(
+        self, buffer: str, value: int, place: Map, row: int | None, column: int
+    ) -> tuple[str, int]:
+        shape = self.meanings.shape(value)
+        offset, step, apart = 0, 0, 1
+        for size, index in zip(reversed(shape), reversed(place), strict=True):
+            is_last = apart == 1 or size != 1
+            if row is not None and row in index.loops:
+                if index != loop(row):
+                    raise LoweringError("rows of another batch")
+            elif index.loops - {column}:
+                raise LoweringError("other steps of a buffer")
+            elif is_last:
+                offset += index.offset * apart
+                step += index.coefficient(column) * apart
+            apart *= size if isinstance(size, int) else 0
+        if not 0 <= offset < shape[-1]:  # type: ignore[operator]
+            raise LoweringError("a row of another one of the batch")
+        return f"{buffer} + r * {shape[-1]} + {offset}", step
+
+    # ---------------------------------------------------------------------------- operands
+
+    def _operand(self, value: int) -> int:
+        if value not in self.inputs:
+            self.inputs.append(value)
+        return self.inputs.index(value)
+
+    def _wide(self, width: int) -> int:
+        if width not in self.widths:
+            self.widths.append(width)
+        return self.widths.index(width)
+
+    def _base(self, value: int, place: Map) -> str:
+        """Return where the row of an operand begins in a step."""
+        access = (self._operand(value), place)
+        if access not in self.accesses:
+            self.accesses.append(access)
+        at = self.accesses.index(access)
+        text = f"(const float *)c->in[{access[0]}] + c->offset[{at}]"
+        loops = {number for index in place for number in index.loops}
+        text += f" + t * c->stride[{at}][{TIME}]" if TIME in loops else ""
+        return text + (f" + (first + r) * c->stride[{at}][{ROWS}]" if ROWS in loops else "")
+
+    def _natural(self, value: int) -> Map:
+        """Return the place of a value of rows, by the kernel's loops."""
+        shape = self.meanings.shape(value)
+        wide = loop(WIDTHS + self._wide(self._row_of(value)))
+        return (*(Affine() if size == 1 else loop(ROWS) for size in shape[:-1]), wide)
+
+    def _shapes(self) -> Shapes:
+        graph = self.graph
+        places = []
+        for one in self.steps.stacked:
+            natural = list(self._natural(one.made))
+            natural[one.axis] = loop(TIME)
+            places.append((self.meanings.shape(one.result), tuple(natural)))
+        places += [(self.meanings.shape(value), self._natural(value)) for value in self.results]
+        extents: tuple[Extent, ...] = (self.steps.count, self.rows, *self.widths)
+        if len(extents) > MOST_LOOPS or max(len(self.inputs), len(self.accesses)) > min(
+            MOST_OPERANDS, MOST_ACCESSES
+        ):
+            raise LoweringError("too many widths, or operands")
+        if len(self.outputs) > MOST_OPERANDS or any(
+            len(self.meanings.shape(value)) > MOST_AXES for value in (*self.inputs, *self.outputs)
+        ):
+            raise LoweringError("too many results, or axes")
+        if any(graph.dtype(value) != "float32" for value in (*self.inputs, *self.outputs)):
+            raise LoweringError("numbers of other types")
+        shapes = Shapes(
+            tuple((graph.dtype(v) or "", self.meanings.shape(v)) for v in self.inputs),
+            tuple(self.accesses),
+            extents,
+            Groups(tuple(range(len(extents)))),
+            tuple(places),
+        )
+        check(shapes)
+        return shapes
+
+
+class _StageWriter(Writer):
+    """A writer of a stage's cells, whose operands are given by the pointers' names."""
+
+    names: list[str]
+
+    def cells_of(self, cells: StepCells) -> tuple[list[str], list[str], list[str]]:
+        """Return statements of a row, statements of an element, and the texts of what they give."""
+        rows: list[str] = []
+        body: list[str] = []
+        texts: dict[int, str] = {}
+        named: set[int] = set()
+        found = [
+            self._cell(cells, one, texts, body, rows, named, set(), []) for one in cells.outputs
+        ]
+        return rows, body, found
+
+    def pointer(self, number: int) -> str:
+        """Give the pointer to a row of an access."""
+        return self.names[number]
+
+
+def values_of(graph: Graph, nodes: Collection[int]) -> list[int]:
+    """Return what nodes make, in order."""
+    return [value for n in graph.order() if n in nodes for value in graph.nodes[n].outputs]
