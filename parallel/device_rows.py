@@ -87,11 +87,14 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
             f"the catalog {catalog.path} has no cluster {name}: "
             'tensolog sql "SELECT name FROM cluster" lists them'
         )
-    ((key, own, scheduler),) = rows
+    ((key, cluster_name, scheduler),) = rows
     devices = catalog.connection.execute(_DEVICES, [key]).fetchall()
     links = catalog.connection.execute(_LINKS, [key]).fetchall()
     return Cluster(
-        own, tuple(Device(*row) for row in devices), tuple(Link(*row) for row in links), scheduler
+        cluster_name,
+        tuple(Device(*row) for row in devices),
+        tuple(Link(*row) for row in links),
+        scheduler,
     )
 
 

@@ -265,7 +265,9 @@ def measure_weights(threads: int) -> tuple[tuple[float, float], ...]:
     seconds = np.median(rounds, axis=0) * 1e-9
     weights = 4 * _WIDTH**2
     longer = np.maximum.accumulate((seconds - seconds[0]) / weights).tolist()
-    return tuple((float(count * weights), one) for count, one in zip(_LENGTHS, longer, strict=True))
+    return tuple(
+        (float(count * weights), longer_s) for count, longer_s in zip(_LENGTHS, longer, strict=True)
+    )
 
 
 def measure_stage(place: tuple[int, ...]) -> float:
@@ -291,8 +293,8 @@ def _products_on_disk() -> Iterator[tuple[Path, onnx.ModelProto, dict[str, Array
 
 def _period(model: onnx.ModelProto, feeds: dict[str, Array], folder: Path, places: Places) -> float:
     """Return the seconds between answers of a row that two processes compute in turns."""
-    with _alone_and_apart(folder, model, _STAGES, _processes(places)) as (_, apart):
-        busy = timed(apart.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
+    with _alone_and_apart(folder, model, _STAGES, _processes(places)) as (_, apart_group):
+        busy = timed(apart_group.lanes(), feeds, _SECONDS, _RUNS, _LIMIT_S)
     return 1e-9 / sum(1 / float(np.median(times)) for times in busy)
 
 
@@ -312,11 +314,11 @@ def _alone_and_apart(
         for number, other in enumerate((0, 1)):
             plan = tuple(whole_on(other * (place % 2)) for place in range(operators))
             parted = part(problem, plan)
-            own = replace(parted.partition, memory_bytes=(0,) * len(parted.partition.devices))
+            partition = replace(parted.partition, memory_bytes=(0,) * len(parted.partition.devices))
             target = folder / str(number)
             target.mkdir(parents=True)
             parted.write(target)
-            groups.append(start(own, target))
+            groups.append(start(partition, target))
         for group in groups:
             group.ready()
         yield groups
@@ -334,11 +336,11 @@ def _latencies(groups: Sequence[Group], feeds: dict[str, Array]) -> list[float]:
     for number in range(_ROUNDS):
         if number >= _LEAST_ROUNDS and time.perf_counter() > end_s:
             break
-        for lane, found in zip(lanes, times, strict=True):
+        for lane, times_of_lane in zip(lanes, times, strict=True):
             start_s = time.perf_counter()
             lane.run(given, _LIMIT_S)
-            found.append(time.perf_counter() - start_s)
-    return [statistics.median(found) for found in times]
+            times_of_lane.append(time.perf_counter() - start_s)
+    return [statistics.median(times_of_lane) for times_of_lane in times]
 
 
 def _products(count: int = _STAGES, rows: int = _ROWS) -> tuple[onnx.ModelProto, dict[str, Array]]:

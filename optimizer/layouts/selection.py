@@ -59,12 +59,12 @@ def readers_of(blocking: Blocking) -> dict[int, int]:
 def _within(problem: Problem, selection: Selection) -> dict[int, Choice]:
     """The choices of the same e-nodes, at the problem's costs."""
     nodes = {choice.node for choice in selection.values()}
-    found: dict[int, Choice] = {}
+    within: dict[int, Choice] = {}
     for class_, offered in problem.choices.items():
         original = next((choice for choice in offered if choice.node in nodes), None)
         if original is not None:
-            found[class_] = original
-    return found
+            within[class_] = original
+    return within
 
 
 def narrowed(problem: Problem, selection: Selection, blocking: Blocking) -> Problem:

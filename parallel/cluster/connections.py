@@ -99,13 +99,13 @@ class Listener:
     def accept(self, limit_s: float) -> tuple[int, socket.socket] | None:
         """Return the number of the next site that connects and knows the token; None: none came."""
         poll = select.poll()
-        for one in self._sockets:
-            poll.register(one, select.POLLIN)
+        for listening in self._sockets:
+            poll.register(listening, select.POLLIN)
         ready = dict(poll.poll(limit_s * 1e3))
-        for one in self._sockets:
-            if one.fileno() not in ready:
+        for listening in self._sockets:
+            if listening.fileno() not in ready:
                 continue
-            connection = one.accept()[0]
+            connection = listening.accept()[0]
             try:
                 connection.settimeout(_HELLO_S)
                 head = bytearray(_HELLO.size)
@@ -123,8 +123,8 @@ class Listener:
 
     def close(self) -> None:
         """Listen no more."""
-        for one in self._sockets:
-            one.close()
+        for listening in self._sockets:
+            listening.close()
 
 
 def connect(address: Address, token: str, number: int) -> socket.socket:
@@ -251,8 +251,8 @@ def exchange_descriptors(connection: socket.socket, ours: list[int], count: int)
             socket.send_fds(connection, [b"d"], ours[first : first + _MOST_DESCRIPTORS])
         for _ in range(0, max(1, count), _MOST_DESCRIPTORS):
             # What one message has comes with its byte, never with another one's.
-            data, found, _, _ = socket.recv_fds(connection, 1, _MOST_DESCRIPTORS)
-            received += found
+            data, descriptors, _, _ = socket.recv_fds(connection, 1, _MOST_DESCRIPTORS)
+            received += descriptors
             if data != b"d":
                 raise ConnectionLostError("it passed no descriptors")
         if len(received) != count:

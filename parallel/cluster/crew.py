@@ -27,7 +27,7 @@ class ClusterCrew:
             raise
 
     def _described(self) -> dict[str, Worker]:
-        alive, found = self._engine.workers(), {}
+        alive, worker_by_device = self._engine.workers(), {}
         for device in self._cluster.devices:
             worker = worker_of(PlannedWorker(device.name, device.address), alive)
             if worker is None:
@@ -36,8 +36,8 @@ class ClusterCrew:
                     "there: start it again, or measure the cluster that is, with "
                     f"tensolog devices measure --cluster {self._cluster.scheduler}"
                 )
-            found[device.name] = worker
-        return found
+            worker_by_device[device.name] = worker
+        return worker_by_device
 
     def start(self, partition: Partition, folder: Path) -> ClusterGroup:
         """Start a group for a partition whose models lie in a folder, each part on its worker."""

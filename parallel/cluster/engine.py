@@ -90,31 +90,33 @@ class Engine:
         rows = self._rows()
         new = [address for address in rows if address not in self._known]
         versions = {name: version(name) for name in _ALIKE}
-        for name, own in versions.items():
+        for name, own_version in versions.items():
             # A function of the standard library: what is asked for need not be there.
-            for address, found in self._asked(version, [name], new, rows).items():
+            for address, answer in self._asked(version, [name], new, rows).items():
                 where = f"the worker {rows[address]['name']} ({address})"
-                if isinstance(found, ModuleNotFoundError):
+                if isinstance(answer, ModuleNotFoundError):
                     raise EngineError(f"{where} has no {name}: {_INSTALL} there")
-                if found != own:
+                if answer != own_version:
                     raise EngineError(
-                        f"{where} has {name} {found}, and {own} is here: install one version"
+                        f"{where} has {name} {answer}, and {own_version} is here: "
+                        "install one version"
                     )
-        for address, found in self._asked(describe, [], new, rows).items():
+        for address, described in self._asked(describe, [], new, rows).items():
             row = rows[address]
-            if isinstance(found, BaseException):
+            if isinstance(described, BaseException):
                 raise EngineError(
-                    f"the worker {row['name']} ({address}) can't run models: {found or type(found)}"
+                    f"the worker {row['name']} ({address}) can't run models: "
+                    f"{described or type(described)}"
                 )
             given = int(row.get("memory_limit") or 0)
             self._known[address] = Worker(
                 str(row["name"]),
                 address,
-                min(int(row["nthreads"]), found["cores"]),
-                min(given or found["memory_bytes"], found["memory_bytes"]),
-                found["machine"],
-                found["fingerprint"],
-                found["processor"],
+                min(int(row["nthreads"]), described["cores"]),
+                min(given or described["memory_bytes"], described["memory_bytes"]),
+                described["machine"],
+                described["fingerprint"],
+                described["processor"],
             )
         return [self._known[address] for address in rows if address in self._known]
 
@@ -179,7 +181,7 @@ class Engine:
         limit_s: float | None = None,
     ) -> dict[str, Any]:
         """Run a function in workers at once, with arguments of their own."""
-        found: dict[str, Any] = {}
+        answered: dict[str, Any] = {}
         limit_s = _ANSWER_S if limit_s is None else limit_s
 
         def ask(address: str) -> None:
@@ -187,19 +189,21 @@ class Engine:
                 answers = self._client.run(
                     function, *arguments[address], workers=[address], on_error="return"
                 )
-                found[address] = answers[address]
+                answered[address] = answers[address]
             except BaseException as error:  # the worker is gone, or the scheduler
-                found[address] = error
+                answered[address] = error
 
         # Threads that nobody waits for longer: a worker that hangs never answers.
-        threads = [threading.Thread(target=ask, args=(one,), daemon=True) for one in arguments]
+        threads = [
+            threading.Thread(target=ask, args=(argument,), daemon=True) for argument in arguments
+        ]
         for thread in threads:
             thread.start()
         end = time.monotonic() + limit_s
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
         silent = TimeoutError(f"no answer within {limit_s:.0f} s")
-        return {address: found.get(address, silent) for address in arguments}
+        return {address: answered.get(address, silent) for address in arguments}
 
     def close(self) -> None:
         """Leave the cluster as it is."""

@@ -81,8 +81,10 @@ def measure_cluster(address: str, *, tell: Tell | None = None) -> Cluster:
             for number, pairs in enumerate(rounds):
                 if tell is not None:
                     tell("measuring", number + 1, len(rounds) + 1, "links")
-                found = pool.map(lambda pair: _link(engine, [workers[n] for n in pair]), pairs)
-                links |= dict(zip(pairs, found, strict=True))
+                measured_links = pool.map(
+                    lambda pair: _link(engine, [workers[n] for n in pair]), pairs
+                )
+                links |= dict(zip(pairs, measured_links, strict=True))
         return Cluster(
             f"workers of {address}",
             tuple(devices),

@@ -48,7 +48,7 @@ class Layout:
     def devices(self, site: int) -> list[int]:
         """Return the devices of a site that have something to do; the caller has none."""
         used = {stage.device for stage in self.partition.stages}
-        return [n for n, own in enumerate(self.sites) if own == site and n in used]
+        return [n for n, other_site in enumerate(self.sites) if other_site == site and n in used]
 
     def sent(self, stage: int, site: int) -> tuple[int, ...]:
         """Return the tensors that a stage, or the caller, gives and a site reads."""
@@ -57,8 +57,8 @@ class Layout:
         if site == CALLER:
             wanted = {piece.tensor for output in partition.outputs for piece in output.pieces}
         else:
-            stages = (one for one in partition.stages if self.sites[one.device] == site)
-            wanted = {number for one in stages for number in one.reads}
+            stages = (stage for stage in partition.stages if self.sites[stage.device] == site)
+            wanted = {number for stage in stages for number in stage.reads}
         return tuple(number for number in gives if number in wanted)
 
     def check(self, site: int, stage: int, slot: int, state: int, length: int) -> None:

@@ -156,12 +156,12 @@ class WorkerSite:
         """Return the connection that a site opens to this one; ConnectionLostError if none does."""
         end = time.monotonic() + limit_s
         while number not in waiting:
-            left = end - time.monotonic()
-            if left <= 0:
+            remaining_s = end - time.monotonic()
+            if remaining_s <= 0:
                 who = "the caller" if number == CALLER else f"worker {number}"
                 raise ConnectionLostError(f"{who} did not connect within {limit_s:.0f} s")
-            if (found := self._listener.accept(left)) is not None:
-                waiting[found[0]] = found[1]
+            if (connection := self._listener.accept(remaining_s)) is not None:
+                waiting[connection[0]] = connection[1]
         return waiting.pop(number)
 
     def _take_files(self, caller: socket.socket) -> None:
@@ -258,7 +258,7 @@ class WorkerSite:
             "callers": self._callers,
             "memories": memories,
         }
-        writes = {one for one in (*inboxes, *self._callers, *memories) if one >= 0}
+        writes = {inbox for inbox in (*inboxes, *self._callers, *memories) if inbox >= 0}
         threads = [self._threads[device] for device in self._devices]
         with contextlib.suppress(ValueError):  # of fewer processors they take turns
             self._claim = claim_processors(threads)

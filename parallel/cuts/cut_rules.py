@@ -75,17 +75,17 @@ def admit(wanted: Iterable[tuple[Kernel, Cut]], catalog: Catalog, *, workers: in
     }
     seen = _looked_at(catalog, rules.keys() - known.keys())
     open_ = [rule for key, rule in sorted(rules.items()) if key not in known and key not in seen]
-    found: list[tuple[Rule, Verdict]] = []
+    with_verdicts: list[tuple[Rule, Verdict]] = []
     if open_:
         verdicts = prove_rules(open_, workers, timeout=_PROOF_S, search=1.0, infer=0.0)
-        found = list(zip(open_, verdicts, strict=True))
+        with_verdicts = list(zip(open_, verdicts, strict=True))
         if not catalog.read_only:
-            store_verdicts(catalog, found)
-    for rule, verdict in found:
+            store_verdicts(catalog, with_verdicts)
+    for rule, verdict in with_verdicts:
         # Ranks are those of the operator; all that may be left open is which outputs are read.
         if verdict.status in ADMITTED and all(map(_is_of_outputs, verdict.within)):
             known[rule.hash] = rule
-    return Admitted(known, tuple(found))
+    return Admitted(known, tuple(with_verdicts))
 
 
 def _is_of_outputs(within: Within) -> bool:

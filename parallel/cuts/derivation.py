@@ -96,20 +96,20 @@ def cuts_of(kernel: Kernel) -> tuple[Cut, ...]:
     expansion = expanded(kernel)
     if expansion is None:
         return ()
-    found = [_of_output(kernel, expansion, number) for number in range(len(expansion.outputs))]
-    if not found:
+    by_output = [_of_output(kernel, expansion, number) for number in range(len(expansion.outputs))]
+    if not by_output:
         return ()
     cuts = []
-    for cut, axis in found[0]:
+    for cut, axis in by_output[0]:
         axes = [axis]
-        for others in found[1:]:
+        for others in by_output[1:]:
             fitting = [
                 other_axis
                 for other, other_axis in others
                 if other.slices == cut.slices and other.extent == cut.extent and other_axis >= 0
             ]
             axes += fitting[:1]
-        if len(axes) == len(found) and (len(axes) == 1 or axis >= 0):
+        if len(axes) == len(by_output) and (len(axes) == 1 or axis >= 0):
             cut = replace(cut, axes=tuple(axes) if axis >= 0 else ())
             if _is_adjustable(kernel, cut):
                 cuts.append(cut)

@@ -21,16 +21,16 @@ def divide_evenly(weights: Sequence[float], parts: int) -> list[int]:
             high = middle
         else:
             low = middle
-    found, level, part = [], 0.0, 0
+    part_of, level, part = [], 0.0, 0
     for place, weight in enumerate(weights):
         remaining = len(weights) - place
         # Sums of floats: what the bisection ended with is allowed a hair more.
         full = level + weight > high * (1 + 1e-9) and level > 0
         if part < parts - 1 and (full or (level > 0 and remaining <= parts - 1 - part)):
             part, level = part + 1, 0.0
-        found.append(part)
+        part_of.append(part)
         level += weight
-    return found
+    return part_of
 
 
 def _parts_below(weights: Sequence[float], most: float) -> int:

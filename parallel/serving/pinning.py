@@ -68,7 +68,7 @@ def assign_each(
         return others.get(processor.number, 0)
 
     nodes: dict[int, list[Processor]] = {}
-    for processor in sorted(available, key=lambda one: (load(one), one.sibling, one.number)):
+    for processor in sorted(available, key=lambda each: (load(each), each.sibling, each.number)):
         nodes.setdefault(processor.node, []).append(processor)
     assigned = []
     for threads in counts:
@@ -112,7 +112,7 @@ def here_each(
         return places
     nodes = {processor.number: processor.node for processor in available}
     return tuple(
-        tuple(sorted(n for n in nodes if nodes[n] in {nodes[one] for one in place}))
+        tuple(sorted(n for n in nodes if nodes[n] in {nodes[processor] for processor in place}))
         for place in places
     )
 

@@ -68,15 +68,15 @@ def claim_processors(counts: Sequence[int]) -> ProcessorClaim:
 
 def _taken(number: int) -> frozenset[int]:
     """Return which claims of a processor there are."""
-    found = set()
+    levels = set()
     for level in range(_MOST_CLAIMS):
         with (
             contextlib.suppress(OSError),  # nobody has that name
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe,
         ):
             probe.connect(_name(number, level))
-            found.add(level)
-    return frozenset(found)
+            levels.add(level)
+    return frozenset(levels)
 
 
 def _claimed(

@@ -106,11 +106,11 @@ class Group(ABC):
 
     def views(self, slot: int, tensors: Sequence[int]) -> list[Array]:
         """Return tensors of a slot where they lie."""
-        found = []
+        views = []
         for number in tensors:
             memory = self._memories[self.partition.tensors[number].owner + 1]
-            found.append(memory.read({"": self.partition.place(number, slot)})[""])
-        return found
+            views.append(memory.read({"": self.partition.place(number, slot)})[""])
+        return views
 
     def _let_go(self) -> None:
         """Close memory and pipes; what is closed already stays so."""
@@ -206,7 +206,7 @@ class WorkerGroup(Group):
 
     def channels(self, slot: int) -> tuple[int, list[int]]:
         """Return the descriptor of what is done in a slot, and those that tell of lost workers."""
-        return self._callers[slot][0], [one.fileno() for one in self._processes.values()]
+        return self._callers[slot][0], [process.fileno() for process in self._processes.values()]
 
     def lost(self, descriptors: Collection[int]) -> str:
         """End the group of which some workers hung up; say how the first of these ended."""

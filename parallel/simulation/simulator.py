@@ -226,16 +226,19 @@ class Simulation:
         events: dict[str, list[tuple[float, int, int]]] = {}
         for key, task in self._units.items():
             if task.resource < len(devices) and task.seconds > 0:
-                begin, own = (
+                begin, changes_of_device = (
                     self._executed.begin[key],
                     events.setdefault(devices[task.resource].node, []),
                 )
-                own += [(begin, 1, task.resource), (begin + task.seconds, -1, task.resource)]
+                changes_of_device += [
+                    (begin, 1, task.resource),
+                    (begin + task.seconds, -1, task.resource),
+                ]
         computes, beside = [0.0] * len(devices), [0.0] * len(devices)
-        for own in events.values():
-            own.sort()
+        for changes_of_device in events.values():
+            changes_of_device.sort()
             running: set[int] = set()
-            for (at, change, device), (then, *_) in itertools.pairwise(own):
+            for (at, change, device), (then, *_) in itertools.pairwise(changes_of_device):
                 (running.add if change > 0 else running.discard)(device)
                 for device_ in running:
                     computes[device_] += then - at

@@ -69,12 +69,12 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
     turned: dict[Key, set[tuple[Key, int]]] = {}
     for key in order:
         task = tasks[key]
-        for one in task.after:
+        for before_key in task.after:
             # Each that the stage is sent; of what it gives, each slice that is sent.
-            if tasks[one].resource >= len(devices) and stage[key] in blocked:
-                turned.setdefault(stage[key], set()).add((one, tasks[one].size_bytes))
-            elif task.resource >= len(devices) and stage[one] in blocked:
-                turned.setdefault(stage[one], set()).add((one, task.size_bytes))
+            if tasks[before_key].resource >= len(devices) and stage[key] in blocked:
+                turned.setdefault(stage[key], set()).add((before_key, tasks[before_key].size_bytes))
+            elif task.resource >= len(devices) and stage[before_key] in blocked:
+                turned.setdefault(stage[before_key], set()).add((before_key, task.size_bytes))
     sizes = _weight_bytes(problem, tasks, members)
     node_bytes: dict[str, int] = {}
     for key, size in sizes.items():

@@ -68,14 +68,14 @@ def named_operators(names: Iterable[str]) -> tuple[str, ...]:
     Families are the kinds of specifications (elementwise, reduction, …) and those of FAMILIES.
     Raises UnknownOperatorError for what has no specification.
     """
-    found: dict[str, None] = {}
+    in_family: dict[str, None] = {}
     for name in names:
         family = [op for op in _generated() if _described(op).kind == name]
         family += FAMILIES.get(name, ())
         if not family and name not in _generated():
             raise UnknownOperatorError(_unknown(name))
-        found.update(dict.fromkeys(family or (name,)))
-    return tuple(found)
+        in_family.update(dict.fromkeys(family or (name,)))
+    return tuple(in_family)
 
 
 def _unknown(name: str) -> str:

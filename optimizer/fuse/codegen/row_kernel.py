@@ -103,10 +103,10 @@ class RowKernel:
 
     def head(self, how: FusedConfiguration) -> tuple[int, ...]:
         """Return the arguments of a call before its views, but for where partial results lie."""
-        found = self._heads.get(how)
-        if found is None:
-            found = self._heads[how] = self._head(how)
-        return found
+        head = self._heads.get(how)
+        if head is None:
+            head = self._heads[how] = self._head(how)
+        return head
 
     @cached_property
     def _heads(self) -> dict[FusedConfiguration, tuple[int, ...]]:

@@ -73,9 +73,9 @@ class Tuning:
             return self.kernel.run(function, values, threads, self.chosen)
         how = self.next(threads)
         begun = perf_counter()
-        found = self.kernel.run(function, values, threads, how)
+        results = self.kernel.run(function, values, threads, how)
         self.add(how, perf_counter() - begun)
-        return found
+        return results
 
     def next(self, threads: int) -> FusedConfiguration:
         """Return the configuration of the next call."""

@@ -112,8 +112,8 @@ class ColumnWriter(Writer):
             lines.append(f"  float *restrict s{number} = room; room += apart;")
             if self._is_tiled(reduction.kind):
                 lines.append(f"  double *restrict w{number} = (double *)room; room += 2 * apart;")
-        for one in self._stored:
-            lines.append(f"  float *restrict y{one} = room; room += apart;")
+        for cell in self._stored:
+            lines.append(f"  float *restrict y{cell} = room; room += apart;")
         for slot in range(len(self.kept)):
             rows = self._extent(self.reduced)
             lines.append(f"  float *restrict x{slot} = room; room += {rows} * apart;")

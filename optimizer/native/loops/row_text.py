@@ -321,10 +321,10 @@ class Writer:
                         number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
                     )
                     folds.append(Fold(part))
-            for one in self.kept:
-                if one in new and one not in assigned:
-                    body.append(f"{self._slot(one)}[j] = {texts[one]};")
-                    assigned.add(one)
+            for kept_cell in self.kept:
+                if kept_cell in new and kept_cell not in assigned:
+                    body.append(f"{self._slot(kept_cell)}[j] = {texts[kept_cell]};")
+                    assigned.add(kept_cell)
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
                     body.append(f"q{at}[j] = {stored(texts[output.cell], self.made[at])};")
@@ -402,8 +402,8 @@ class Writer:
         named: set[int] = set()
         for output in cells.outputs:
             self._cell(cells, output, texts, body, rows, named, set(), [])
-        for at, one in enumerate(cells.outputs):
-            body.append(f"q{at}[j] = {stored(texts[one], self.made[at])};")
+        for at, shown in enumerate(cells.outputs):
+            body.append(f"q{at}[j] = {stored(texts[shown], self.made[at])};")
         back = " - base" if self._converted else ""
         stop = "to" if end is None else f"LEAST(to, {end}{back})"
         lines = ["    {", *rows, f"    const i64 begin = {start}{back};"]
@@ -454,24 +454,24 @@ class Writer:
         texts[one] = f"c{one}"
         return texts[one]
 
-    def _row(self, cells: Cells, one: int, rows: list[str], named: set[int]) -> str:
+    def _row(self, cells: Cells, index: int, rows: list[str], named: set[int]) -> str:
         """Write a row's cell before the loop, once."""
-        if one in named:
-            return f"c{one}"
-        cell, kind = cells.cells[one], local_type(cells.cells[one].boolean)
+        if index in named:
+            return f"c{index}"
+        cell, kind = cells.cells[index], local_type(cells.cells[index].boolean)
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             text = f"*{self.pointer(number)}"
-        elif cell.reduction >= 0 and _stays_wide(cells, one):
+        elif cell.reduction >= 0 and _stays_wide(cells, index):
             kind, text = "double", f"w{cell.reduction}"
         elif cell.reduction >= 0:
             text = f"(float)w{cell.reduction}"
         else:
             texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-        rows.append(f"    const {kind} c{one} = {text};")
-        named.add(one)
-        return f"c{one}"
+        rows.append(f"    const {kind} c{index} = {text};")
+        named.add(index)
+        return f"c{index}"
 
     def _reads(
         self, cells: Cells, operands: Sequence[int], texts: Mapping[int, str]

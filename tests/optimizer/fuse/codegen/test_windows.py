@@ -8,7 +8,7 @@ import pytest
 from tensolog.optimizer.codegen.compiler import FLAGS, Compiler, words
 from tensolog.optimizer.codegen.unit import LEVELS, unit
 from tensolog.optimizer.fuse.codegen.compiled import lower
-from tensolog.optimizer.fuse.planning import Machine, fusion_plan
+from tensolog.optimizer.fuse.planning import Machine, plan
 from tensolog.optimizer.fuse.planning.fusion_plan import FusedOperator
 
 from tests.optimizer.fuse.planning import programs
@@ -37,7 +37,7 @@ def test_kernels_compile_for_windows(name, tmp_path):
     program = getattr(programs, name)()
     kernels = [
         lower(program, step, f"kernel_{at}")
-        for at, step in enumerate(fusion_plan(program, Machine(cores=2)).steps)
+        for at, step in enumerate(plan(program, Machine(cores=2)).steps)
         if isinstance(step, FusedOperator)
     ]
     zig = Compiler((sys.executable, "-m", "ziglang", "cc"), "clang version")

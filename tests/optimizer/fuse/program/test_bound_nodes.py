@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from tensolog.optimizer.fuse.codegen import compile_plan
-from tensolog.optimizer.fuse.planning import Machine, fusion_plan
+from tensolog.optimizer.fuse.planning import Machine, plan
 from tensolog.optimizer.fuse.program.dag import Node, Program
 from tensolog.optimizer.fuse.program.evaluate import _NUMBERS, bound, evaluate
 
@@ -51,7 +51,7 @@ def test_numbers_reach_kernels_and_callers_as_arrays():
     program = Program(nodes, (0,), (6, 3, 7))
     x = np.random.default_rng(0).normal(size=count)
     for heuristic in ("cost", "none"):
-        compiled = compile_plan(program, fusion_plan(program, Machine(), heuristic))
+        compiled = compile_plan(program, plan(program, Machine(), heuristic))
         found = compiled.run([x], 1)
         total = x.sum()
         assert all(type(one) is np.ndarray for one in found)
