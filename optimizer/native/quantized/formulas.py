@@ -67,7 +67,9 @@ def computed(
     """Return a sum or a product of integers as quantized_pairs.h computes it."""
     single, double = np.float32, np.float64
     x, z = x.astype(single), z.astype(single)
-    first, second, fixed = (single(one) for one in (formula.first, formula.second, formula.fixed))
+    first, second, fixed = (
+        single(number) for number in (formula.first, formula.second, formula.fixed)
+    )
     if operator == "Add":
         inner = (z.astype(double) * double(second) + double(fixed)).astype(single)
         sums = (x.astype(double) * double(first) + inner.astype(double)).astype(single)
@@ -81,20 +83,21 @@ def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
     scales = [single(scale) for scale, _ in (a, b, y)]
     if operator == "Mul":
         by = {float(scales[0] * scales[1] / scales[2]), float(scales[0] * (scales[1] / scales[2]))}
-        return [Formula(a[1], b[1], one) for one in sorted(by)]
-    found = []
+        return [Formula(a[1], b[1], offset) for offset in sorted(by)]
+    formulas = []
     ratios = [scales[0] / scales[2], scales[1] / scales[2]]
     for is_swapped in (False, True):
-        own, other = ratios[::-1] if is_swapped else ratios
-        given = [(own, (b if is_swapped else a)[1]), (other, (a if is_swapped else b)[1])]
-        apart = [single(ratio * single(zero)) for ratio, zero in given]
-        ways = [single(apart[0] + apart[1])]
-        for (ratio, zero), rounded in zip(given, apart[::-1], strict=True):
+        first_ratio, other = ratios[::-1] if is_swapped else ratios
+        given = [(first_ratio, (b if is_swapped else a)[1]), (other, (a if is_swapped else b)[1])]
+        rounded_zeros = [single(ratio * single(zero)) for ratio, zero in given]
+        ways = [single(rounded_zeros[0] + rounded_zeros[1])]
+        for (ratio, zero), rounded in zip(given, rounded_zeros[::-1], strict=True):
             ways.append(single(float(ratio) * zero + float(rounded)))
-        found += [
-            Formula(float(own), float(other), float(single(y[1]) - way), is_swapped) for way in ways
+        formulas += [
+            Formula(float(first_ratio), float(other), float(single(y[1]) - way), is_swapped)
+            for way in ways
         ]
-    return found
+    return formulas
 
 
 def _asked(
@@ -121,11 +124,13 @@ def _asked(
         name: helper.make_tensor_value_info(name, TensorProto.UINT8, list(shape))
         for name, shape in sizes.items()
     }
-    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "pairs", [info["a"], info["b"]], [info["y"]], held)
+    initializers = [
+        numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()
+    ]
+    graph = helper.make_graph(nodes, "pairs", [info["a"], info["b"]], [info["y"]], initializers)
     imports = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
     session = open_session(model.SerializeToString(), threads=1)
     feeds = {"a": np.ascontiguousarray(first), "b": np.ascontiguousarray(second)}
-    (found,) = session.run(None, feeds)
-    return np.asarray(found)
+    (result,) = session.run(None, feeds)
+    return np.asarray(result)

@@ -69,7 +69,7 @@ def separate(graph: Graph) -> None:
             reader = graph.nodes[user]
             copied = graph.new_value(graph.names[value], graph.types.get(value))
             graph.add_node(_renamed(node, (copied,), node.inputs))
-            inputs = tuple(copied if one == value else one for one in reader.inputs)
+            inputs = tuple(copied if input_ == value else input_ for input_ in reader.inputs)
             graph.remove_node(user)
             graph.put_node(user, _renamed(reader, reader.outputs, inputs))
 
@@ -79,7 +79,7 @@ def _scales(graph: Graph, node: Node) -> bool:
     makers = [graph.nodes[graph.producer[v]] for v in node.inputs if v in graph.producer]
     return (
         node.operator == "Mul"
-        and [one.operator for one in makers] == [RANGED]
+        and [maker.operator for maker in makers] == [RANGED]
         and any(value in graph.constants for value in node.inputs)
     )
 
@@ -151,28 +151,28 @@ def dequantized(graph: Graph, value: int, axis: int | None = None) -> tuple[int,
     node = graph.nodes[number]
     if graph.attributes(number).get("block_size"):
         raise LoweringError("scales of blocks")
-    found = numbers_of(graph, *(*node.inputs, ABSENT)[:3])
-    if found.scale.size > 1:
+    numbers = numbers_of(graph, *(*node.inputs, ABSENT)[:3])
+    if numbers.scale.size > 1:
         rank = len(graph.shape(value) or ())
         told = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
         if axis is None or told % rank != axis % rank:
             raise LoweringError("scales along another axis")
-    return number, found
+    return number, numbers
 
 
 def quantized(graph: Graph, number: int) -> Numbers:
     """Return what a node quantizes to, by one scale."""
     node = graph.nodes[number]
     (made,) = node.outputs
-    found = numbers_of(graph, made, *(*node.inputs[1:], ABSENT)[:2])
-    if found.scale.size != 1 or graph.attributes(number).get("precision"):
+    numbers = numbers_of(graph, made, *(*node.inputs[1:], ABSENT)[:2])
+    if numbers.scale.size != 1 or graph.attributes(number).get("precision"):
         raise LoweringError("a result of several scales")
-    return found
+    return numbers
 
 
-def alike(one: Numbers, other: Numbers) -> bool:
+def alike(first: Numbers, other: Numbers) -> bool:
     """Tell whether integers stand for the same numbers in two tensors."""
-    pairs = ((one.scale, other.scale), (one.zero, other.zero))
+    pairs = ((first.scale, other.scale), (first.zero, other.zero))
     return all(np.array_equal(a, b) for a, b in pairs)
 
 

@@ -39,22 +39,22 @@ def matrix_products(
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
     graph = meanings.graph
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     free = set(allowed)
-    of = {one.kernel.inputs[0]: one for one in functions}
+    of = {function.kernel.inputs[0]: function for function in functions}
     for number in graph.order():
         group = group_of(graph, number) if number in free else None
         if group is None or not free.issuperset(group.nodes):
             continue
         for function in (of.get(group.y.value), None):
             try:
-                one = _lowered(meanings, group, function, free)
+                lowered = _lowered(meanings, group, function, free)
             except LoweringError:
                 continue
-            free -= set(one.region.nodes)
-            found.append(one)
+            free -= set(lowered.region.nodes)
+            kernels.append(lowered)
             break
-    return found
+    return kernels
 
 
 def _lowered(
@@ -65,7 +65,7 @@ def _lowered(
     refuse_real(meanings, group.product)
     if graph.nodes[group.product].op_type not in ("MatMul", "QLinearMatMul"):
         raise LoweringError("something else than two matrices")
-    if w.value in graph.constants or {one.scale.size for one in (x, w, group.y)} != {1}:
+    if w.value in graph.constants or {operand.scale.size for operand in (x, w, group.y)} != {1}:
         raise LoweringError("a known matrix, or several scales")
     left, right = meanings.shape(x.value), meanings.shape(w.value)
     shape = meanings.shape(group.y.value)
@@ -99,7 +99,7 @@ def _lowered(
         nodes += function.region.nodes
         packed += function.kernel.packed
     moved, place, behind = _written(meanings, result, (*batch, rows, columns), free)
-    inputs = tuple(dict.fromkeys((x_value, w_value, *(one[0] for one in packed))))
+    inputs = tuple(dict.fromkeys((x_value, w_value, *(entry[0] for entry in packed))))
     at = {value: inputs.index(value) for value in inputs}
     shapes = Shapes(
         tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
@@ -252,8 +252,8 @@ def _written(
         made = graph.nodes[next(iter(again))].outputs[0]
         if graph.dtype(made) != graph.dtype(value):
             return value, whole, ()
-    found = _transposed(graph, made, free)
-    if found is None or found[0] != value or found[1][-1] != len(loops) - 1:
+    transposed = _transposed(graph, made, free)
+    if transposed is None or transposed[0] != value or transposed[1][-1] != len(loops) - 1:
         return value, whole, ()
-    _, order, nodes = found
+    _, order, nodes = transposed
     return made, tuple(whole[axis] for axis in order), nodes

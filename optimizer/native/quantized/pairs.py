@@ -45,18 +45,18 @@ class Pair:
 
 def quantized_pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find sums and products of two tensors of integers, no two with a common node."""
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     free = set(allowed)
     for number in meanings.graph.order():
         try:
             match = _match(meanings.graph, number) if number in free else None
             if match is None or not free.issuperset(match.nodes):
                 continue
-            found.append(_lowered(meanings, match))
+            kernels.append(_lowered(meanings, match))
         except LoweringError:
             continue
         free -= set(match.nodes)
-    return found
+    return kernels
 
 
 def _match(graph: Graph, number: int) -> Pair | None:
@@ -75,8 +75,12 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     graph = meanings.graph
     a, b, y = match.a, match.b, match.y
     refuse_real(meanings, match.number)
-    dtypes = {graph.dtype(one.value) or "" for one in (a, b, y)}
-    if len(dtypes) != 1 or not dtypes <= INTEGERS or {one.scale.size for one in (a, b, y)} != {1}:
+    dtypes = {graph.dtype(operand.value) or "" for operand in (a, b, y)}
+    if (
+        len(dtypes) != 1
+        or not dtypes <= INTEGERS
+        or {operand.scale.size for operand in (a, b, y)} != {1}
+    ):
         raise LoweringError("several types, or scales")
     if a.value in graph.constants and b.value in graph.constants:
         raise LoweringError("known integers")
@@ -84,13 +88,13 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     shape = meanings.shape(y.value)
     if 0 in shape or len(shape) > min(MOST_AXES, MOST_LOOPS):
         raise LoweringError("nothing to compute, or too many axes")
-    shapes_of = [meanings.shape(one.value) for one in (a, b)]
+    shapes_of = [meanings.shape(operand.value) for operand in (a, b)]
     flip = 128 if dtype == "int8" else 0
-    told_of = ((float(one.scale[0]), int(one.zero[0]) + flip) for one in (a, b, y))
+    told_of = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
     formula = formula_of(match.operator, *told_of, _pattern(*shapes_of))
     if formula is None:
         raise LoweringError("the runtime at hand computes something else")
-    values = [one.value for one in ((b, a) if formula.is_swapped else (a, b))]
+    values = [operand.value for operand in ((b, a) if formula.is_swapped else (a, b))]
     is_image = any((value, LAST) in meanings.packed for value in (*values, y.value))
     order = tuple(range(len(shape)))
     as_read: dict[int, int] = {}
@@ -164,12 +168,13 @@ def _place(
     order: tuple[int, ...],
 ) -> Map:
     """Return where an operand is read by the loops, which are the result's axes in an order."""
-    own = meanings.shape(value)
-    behind = len(shape) - len(own)
-    if any(size not in (1, shape[behind + axis]) for axis, size in enumerate(own)):
+    operand_shape = meanings.shape(value)
+    behind = len(shape) - len(operand_shape)
+    if any(size not in (1, shape[behind + axis]) for axis, size in enumerate(operand_shape)):
         raise LoweringError("operands that don't fit")
     places = [
-        Affine() if size == 1 else loop(order.index(behind + axis)) for axis, size in enumerate(own)
+        Affine() if size == 1 else loop(order.index(behind + axis))
+        for axis, size in enumerate(operand_shape)
     ]
     return tuple(places[axis] for axis in order) if is_turned else tuple(places)
 
@@ -179,6 +184,7 @@ def _pattern(a: tuple[Extent, ...], b: tuple[Extent, ...]) -> str:
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     last = next(
-        ((one, other) for one, other in reversed(list(pairs)) if (one, other) != (1, 1)), (2, 2)
+        ((first, other) for first, other in reversed(list(pairs)) if (first, other) != (1, 1)),
+        (2, 2),
     )
     return "first" if last[0] == 1 else "second" if last[1] == 1 else ""

@@ -50,15 +50,15 @@ class Softmax:
 
 def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find softmaxes of integers along rows of known length."""
-    found = []
+    kernels = []
     for number in meanings.graph.order():
         try:
             match = _match(meanings.graph, number)
             if match is not None and set(match.nodes) <= set(allowed):
-                found.append(_lowered(meanings, match))
+                kernels.append(_lowered(meanings, match))
         except LoweringError:
             continue
-    return found
+    return kernels
 
 
 def _match(graph: Graph, number: int) -> Softmax | None:
@@ -188,10 +188,12 @@ def _softmax(x: np.ndarray, x_scale: float, y_scale: float, zero: int) -> np.nda
         node("QuantizeLinear", ["b", "ys", "yz"], ["y"]),
     ]
     info = [helper.make_tensor_value_info(name, TensorProto.UINT8, list(x.shape)) for name in "xy"]
-    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "softmax", info[:1], info[1:], held)
+    initializers = [
+        numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()
+    ]
+    graph = helper.make_graph(nodes, "softmax", info[:1], info[1:], initializers)
     imports = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
     session = open_session(model.SerializeToString(), threads=1)
-    (found,) = session.run(None, {"x": x})
-    return np.asarray(found)
+    (result,) = session.run(None, {"x": x})
+    return np.asarray(result)

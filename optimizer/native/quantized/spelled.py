@@ -81,8 +81,8 @@ def spell(graph: Graph) -> int:
             continue
         if nodes:
             graph.remove_node(number)
-            for one in nodes:
-                graph.add_node(one)
+            for spelled_node in nodes:
+                graph.add_node(spelled_node)
             count += 1
     if count:
         refine_types(graph)

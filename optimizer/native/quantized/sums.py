@@ -38,7 +38,7 @@ def sum_behind(graph: Graph, group: Group) -> Sum | None:
         node = graph.nodes[adding]
         if node.operator != "Add":
             return None
-        (first, a), (second, b) = (dequantized(graph, one) for one in node.inputs)
+        (first, a), (second, b) = (dequantized(graph, input_) for input_ in node.inputs)
         closing = sole_user(graph, node.outputs[0])
         if graph.nodes[closing].operator != QUANTIZE:
             return None
@@ -46,11 +46,11 @@ def sum_behind(graph: Graph, group: Group) -> Sum | None:
     except LoweringError:
         return None
     other = b if a.value == value else a
-    tensors = {(graph.dtype(one.value), graph.shape(one.value)) for one in (a, b, y)}
+    tensors = {(graph.dtype(operand.value), graph.shape(operand.value)) for operand in (a, b, y)}
     if len(tensors) != 1 or other.value == value or other.value in graph.constants:
         return None
     flip = 128 if graph.dtype(value) == "int8" else 0
-    numbers = ((float(one.scale[0]), int(one.zero[0]) + flip) for one in (a, b, y))
+    numbers = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
     formula = formula_of("Add", *numbers, "")
     if formula is None or formula.is_swapped:
         return None

@@ -28,17 +28,21 @@ MOVING = frozenset(
 
 def groups_of(graph: Graph) -> list[frozenset[int]]:
     """Return the nodes of each group: an operator, what dequantizes for it, and what quantizes."""
-    found = []
+    groups = []
     for number, node in graph.nodes.items():
         if node.operator not in COMPUTING | MOVING:
             continue
         before = {graph.producer.get(value) for value in node.inputs if value != ABSENT}
-        opening = {one for one in before if one is not None and _converts(graph, one, DEQUANTIZE)}
+        opening = {
+            neighbour
+            for neighbour in before
+            if neighbour is not None and _converts(graph, neighbour, DEQUANTIZE)
+        }
         closing = {user for value in node.outputs for user in graph.users.get(value, ())}
         closes = all(_converts(graph, user, QUANTIZE) for user in closing)
         if opening and closes and not any(graph.is_pinned(value) for value in node.outputs):
-            found.append(frozenset({number, *opening, *closing}))
-    return found
+            groups.append(frozenset({number, *opening, *closing}))
+    return groups
 
 
 def refuse_real(meanings: Meanings, number: int) -> None:

@@ -112,15 +112,17 @@ def window_of(
         name: value for name, value in attributes.items() if isinstance(value, list | tuple)
     }
     none = (1,) * (len(image) - 2)
-    (high, wide), (tall, long), sizes = (_lifted(one) for one in (image[2:], result[2:], taps))
+    (high, wide), (tall, long), sizes = (
+        _lifted(sizes_of) for sizes_of in (image[2:], result[2:], taps)
+    )
     steps, dilations = (_lifted(given.get(name) or none) for name in ("strides", "dilations"))
     padding = dict(attributes)
     if given.get("pads") and len(image) == 3:
         padding["pads"] = (0, given["pads"][0], 0, given["pads"][1])
     before = pads_of(padding, (1, 1, high, wide), (1, 1, tall, long), sizes, steps, dilations)
     ends = [
-        (count - 1) * step + (tap - 1) * apart + 1 - first
-        for count, step, tap, apart, first in zip(
+        (count - 1) * step + (tap - 1) * dilation + 1 - first
+        for count, step, tap, dilation, first in zip(
             (tall, long), steps, sizes, dilations, before, strict=True
         )
     ]
