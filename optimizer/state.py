@@ -24,6 +24,7 @@ from .graph.signature import signature
 from .match.rewrite import Step
 from .native.configured_kinds import ConfiguredKinds
 from .native.kernel_plans import KernelPlans
+from .native.kernel_selection import Fusing
 from .phases import Phases
 from .planner import Planner
 from .price import Prices, kernels_of_graph
@@ -142,6 +143,11 @@ class State:
                 ConfiguredKinds(self.catalog, self.setting.threads),
             )
         return self._kernel_plans
+
+    @property
+    def fused(self) -> Sequence[Fusing]:
+        """The plans that kernels were looked for in."""
+        return () if self._kernel_plans is None else self._kernel_plans.fused
 
     @property
     def delivering_s(self) -> float:

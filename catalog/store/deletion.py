@@ -21,6 +21,7 @@ _STEPS = (
     ("dimension", "value_id", _VALUES),
     *((table, "graph_id", _GRAPHS) for table in ("graph_value", "initializer", "value", "node")),
     *((f"plan_{part}", "plan_id", _PLANS) for part in ("step", "candidate", "deviation", "rule")),
+    *((f"plan_{part}", "plan_id", _PLANS) for part in ("region", "region_bound")),
     *((table, "model_id", "$1") for table in ("graph", "plan", "model_opset", "model_metadata")),
     ("model", "model_id", "$1"),
 )

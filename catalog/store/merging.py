@@ -40,6 +40,8 @@ NEW_BY_KEY = {
     "plan_candidate": "plan_id",
     "plan_deviation": "plan_id",
     "plan_rule": "plan_id",
+    "plan_region": "plan_id",
+    "plan_region_bound": "plan_id",
 }
 # Rows that are the same in every catalog, by the table and column that name them.
 BY_HASH = {

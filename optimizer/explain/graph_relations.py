@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,9 @@ from ..graph.graph import Graph
 from ..graph.infer import infer_types
 from ..match.relations import graph_facts
 from ..native import regions
+from ..native.fuse_graph import prepare
 from ..native.loops.kernel_region import Meanings
-from ..native.quantized.groups import separate
 from ..native.regions.region_facts import region_facts
-from ..native.shapes.constant_shapes import resolve_shapes
 from ..race.candidate_files import CandidateFiles
 
 if TYPE_CHECKING:
@@ -42,12 +41,14 @@ _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 class Question:
     """A program of Datalog, and the facts of a graph that it is asked about.
 
-    `title` names both: the folder, and the file that ends in .dl.
+    `title` names both: the folder, and the file that ends in .dl. `included` are the files that the
+    program names, by their names.
     """
 
     title: str
     program: str
     facts: Mapping[str, Sequence[Fact]]
+    included: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -82,8 +83,7 @@ def read_graph(model: Source, input_shapes: Mapping[str, Sequence[int]] | None) 
 def seen_by_kernels(graph: Graph) -> Graph:
     """Return a graph as kernels are looked for in it: with shapes known, and quantities apart."""
     graph = graph.copy()
-    resolve_shapes(graph)
-    separate(graph)
+    prepare(graph)
     return graph
 
 
@@ -96,9 +96,10 @@ def regions_of(graph: Graph) -> Question:
     """Ask which nodes one kernel may compute, of a graph as kernels are looked for in it."""
     graph = seen_by_kernels(graph)
     facts: dict[str, Sequence[Fact]] = {**_names(graph), **region_facts(Meanings(graph))}
-    facts["sink"] = [(number,) for number in graph.nodes]
-    text = (resources.files(regions) / "regions.dl").read_text(encoding="utf-8")
-    return Question("regions", text, facts)
+    facts["sink"] = facts["stem"] = [(number,) for number in graph.nodes]
+    files = [one for one in resources.files(regions).iterdir() if one.name.endswith(".dl")]
+    texts = {one.name: one.read_text(encoding="utf-8") for one in files}
+    return Question("regions", texts.pop("regions.dl"), facts, texts)
 
 
 def _names(graph: Graph) -> dict[str, list[Fact]]:
@@ -123,8 +124,9 @@ def write(asked: Iterable[Question], folder: Path) -> Iterator[tuple[Question, P
                 with replacing(within / f"{name}.facts") as file:
                     file.writelines(_line(row) for row in rows)
             program = within / f"{question.title}.dl"
-            with replacing(program) as file:
-                file.write(question.program.encode())
+            for name, text in {**question.included, program.name: question.program}.items():
+                with replacing(within / name) as file:
+                    file.write(text.encode())
         except BaseException:
             if is_new:
                 with suppress(OSError):

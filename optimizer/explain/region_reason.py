@@ -1,22 +1,24 @@
-"""Why two nodes may be in one region of cells, or why they can't be: asked of regions.dl.
+"""Why two nodes may be computed by one kernel, or why they can't be: asked of regions.dl.
 
 What keeps them apart stands in a clause of that program: the first literal that fails, of the row
-that would bring them together. Products, attentions and integers have kernels of other sorts, of
-which nothing is said here.
+that would bring them together. Which row that is depends on the sort of kernel that the two might
+have in common. Of integers, and of loops, there is nothing there yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...catalog.datalog.memory.why import Reasons, Why
 from ...catalog.datalog.program import Program, parse
 from ...catalog.interruption import interruptible
 from ..graph.graph import Graph
+from ..layouts.runtime import NCHWC
 from ..native import regions
 from ..native.loops.kernel_region import Meanings
 from ..native.regions.region_candidates import program
@@ -28,7 +30,19 @@ from .node_story import number_of
 if TYPE_CHECKING:
     from ..driver import Source
 
-# What a fact means that is missing, or holds and should not, in regions.dl.
+# Sorts of kernels, and what their regions are of.
+CELLS, PRODUCT, CONVOLUTION = "cells", "product", "convolution"
+ATTENTION, ROWS = "attention", "rows"
+SORTS: Mapping[str, str] = {
+    CELLS: "cells",
+    PRODUCT: "a product",
+    CONVOLUTION: "a convolution",
+    ATTENTION: "an attention",
+    ROWS: "rows that are scattered",
+}
+# What other nodes follow into a kernel.
+STEMS = frozenset({"MatMul", "Gemm", f"{NCHWC}:Conv"})
+# What a row means that is missing, or holds and should not, in regions.dl.
 WORDS: Mapping[str, str] = {
     "expressible": "{0} is no elementwise operator, move or reduction that C text can be written "
     "of at its types and shapes",
@@ -43,24 +57,61 @@ WORDS: Mapping[str, str] = {
     "near": "{2} runs over another shape than the kernel that ends in {0}",
     "frame_of": "no kernel that ends in {0} runs over that shape",
     "begins": "{0} moves values only, which is not worth a kernel as its end",
+    # where a result is made
+    "full": "{0} reads or gives numbers of other types than float32",
+    "several": "{0} gives several values",
+    "finishing": "{0} doesn't act element by element, where a result is made",
+    "in_block": "{0} reads tensors of another shape, or gives no float32, where a block is made",
+    "of_others": "{0} reads a tensor of another shape or type than what it gives",
+    "leads_beside": "between {0} and {1} something is computed elsewhere",
+    "hindered": "{1} needs what is computed elsewhere of what {0} gives",
+    "reached": "{1} is not reached from {0} element by element",
+    "sole": "others read {0} as well, or it is an output",
+    # products
+    "multiplies": "{0} is no product, or one that scales or turns its rows",
+    "matrix": "{0} is no constant matrix of float32",
+    "fills": "{0} is no constant matrix of float32, or has too few rows or columns to be laid out",
+    "only_reader": "others read {1} as well, and it would be held twice",
+    "transposes": "{1} is no constant, nor one transposed",
+    # attention, rows
+    "softmax": "{0} is no softmax of the last axis of float32",
+    "read_outside": "{1} is read by others than the softmax {0}",
+    "ambiguous": "two products lead to {0}",
+    "weighs": "{1} doesn't alone multiply what {0} gives",
+    "scatters": "{0} scatters no rows",
+    "placed_elsewhere": "{1} is read by others than the scatter {0}",
+    "of_row": "{0} computes no element of a row from those in its place",
 }
+# Rows that keep nodes apart where they hold.
+HINDRANCES = frozenset(
+    {"apart", "refused", "rounds", "decides", "several", "of_others", "leads_beside", "hindered"}
+    | {"read_outside", "ambiguous", "placed_elsewhere"}
+)
 # Columns that hold values of the graph, and those that hold numbers; others hold nodes.
-_VALUES, _NUMBERS = frozenset("v"), frozenset({"k", "place", "axes", "behind"})
+_VALUES = frozenset({"v", "w"})
+_NUMBERS = frozenset(
+    {"k", "place", "axes", "behind", "turned", "rows", "columns", "axis", "rank", "version"}
+)
 
 
 @dataclass(frozen=True)
 class RegionReason:
-    """Whether one kernel may compute two nodes, in words, and the clauses that say so."""
+    """Whether one kernel may compute two nodes, in words, and the clauses that say so.
+
+    `sort` is the sort of kernel that is spoken of.
+    """
 
     nodes: tuple[str, str]
     is_possible: bool
     summary: str
     clauses: tuple[str, ...]
+    sort: str = CELLS
 
     def text(self) -> str:
         """Lay it out for a terminal."""
         can = "may be" if self.is_possible else "can't be"
-        head = f"{self.nodes[0]} and {self.nodes[1]} {can} in one region of cells: {self.summary}"
+        region = f"one region of {SORTS[self.sort]}"
+        head = f"{self.nodes[0]} and {self.nodes[1]} {can} in {region}: {self.summary}"
         return "\n".join([head, *(f"  {line}" for line in self.clauses)])
 
     def to_json(self) -> dict[str, object]:
@@ -68,6 +119,7 @@ class RegionReason:
         return {
             "nodes": list(self.nodes),
             "is_possible": self.is_possible,
+            "sort": self.sort,
             "summary": self.summary,
             "clauses": list(self.clauses),
         }
@@ -81,7 +133,7 @@ def explain_region(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> RegionReason:
-    """Say whether one region of cells may have two nodes of a model, and what keeps them apart.
+    """Say whether one kernel may compute two nodes of a model, and what keeps them apart.
 
     Nodes are named as in explain_node. Raises ModelError for a model that can't be read, and
     OptionError where there is no such node.
@@ -99,68 +151,145 @@ def explain_region(
 
 
 def region_reason(graph: Graph, first: int, second: int) -> RegionReason:
-    """Say whether one region of cells may have two nodes of a graph as `seen_by_kernels`.
+    """Say whether one kernel may compute two nodes of a graph as `seen_by_kernels`.
 
     Whether it does is decided by cost, and by whether it compiles.
     """
-    text = (resources.files(regions) / "regions.dl").read_text(encoding="utf-8")
-    parsed = parse(text, "regions.dl")
-    facts = region_facts(Meanings(graph))
     position = {number: at for at, number in enumerate(graph.order())}
     first, second = sorted((first, second), key=position.__getitem__)
     below = {second, *_reading(graph, second)} & {first, *_reading(graph, first)}
-    facts["sink"] = [(number,) for number in below]
-    rows = program()(facts)
-    reasons = Reasons(parsed, rows)
-    named = _Named(parsed, graph)
-    nodes = (named.node(first), named.node(second))
-    inside: dict[tuple[int, str], set[int]] = {}
-    for sink, frame, number in rows["region"]:
-        inside.setdefault((sink, frame), set()).add(number)
-    both = [key for key, members in inside.items() if {first, second} <= members]
-    if both:
-        sink, frame = max(both, key=lambda key: len(inside[key]))
-        summary = (
-            f"the one that ends in {named.node(sink)} and runs over {frame}, of "
-            f"{len(inside[sink, frame])} nodes; whether it becomes a kernel is for its time to say"
+    return RegionQuestions(graph, below).reason(first, second)
+
+
+class RegionQuestions:
+    """What regions.dl derives of a graph as `seen_by_kernels`, and why not more."""
+
+    def __init__(self, graph: Graph, sinks: Collection[int]) -> None:
+        """`sinks` are nodes in which regions of cells may end that are asked about."""
+        file = resources.files(regions) / "regions.dl"
+        parsed = parse(file.read_text(encoding="utf-8"), str(file))
+        facts = region_facts(Meanings(graph))
+        facts["sink"] = [(number,) for number in sinks]
+        stems = (n for n, node in graph.nodes.items() if node.operator in STEMS)
+        facts["stem"] = [(number,) for number in stems]
+        self.graph = graph
+        self.rows = program()(facts)
+        self._reasons = Reasons(parsed, self.rows)
+        self._named = _Named(parsed, graph)
+        self._position: dict[int, int] = dict(iter(self.rows["position"]))
+
+    def reason(self, first: int, second: int) -> RegionReason:
+        """Say whether one kernel may compute two nodes, the first of which comes first."""
+        nodes = (self._named.node(first), self._named.node(second))
+        both = [one for one in self._regions() if {first, second} <= one.nodes]
+        if both:
+            largest = max(both, key=lambda one: len(one.nodes))
+            summary = (
+                f"{largest.description.format(self._named.node(largest.of))}, of "
+                f"{len(largest.nodes)} nodes; whether it becomes a kernel is for its time to say"
+            )
+            return RegionReason(nodes, True, summary, (), largest.sort)
+        sort, *asked = self._question(first, second)
+        why = self._reasons.why(*asked) if asked else self._cells(first, second)
+        if why is None:
+            return RegionReason(nodes, False, "nothing reads what both give", ())
+        return RegionReason(
+            nodes, False, self.sentence(why), tuple(map(self._named.line, _chain(why))), sort
         )
-        return RegionReason(nodes, True, summary, ())
-    why = _apart(graph, reasons, rows, position, first, second)
-    if why is None:
-        return RegionReason(nodes, False, "nothing reads what both give", ())
-    summary = named.sentence(why)
-    return RegionReason(nodes, False, summary, tuple(map(named.line, _chain(why))))
 
+    def sentence(self, why: Why) -> str:
+        """Say in words what keeps two nodes apart."""
+        return self._named.sentence(why)
 
-def _apart(
-    graph: Graph,
-    reasons: Reasons,
-    rows: Mapping[str, Collection[tuple[object, ...]]],
-    position: Mapping[int, int],
-    first: int,
-    second: int,
-) -> Why | None:
-    """Return the row that would bring two nodes together, and why it does not hold."""
-    for number in (second, first):
-        if (number,) not in rows["fusible"]:
-            return reasons.why("fusible", (number,))
-    both = {second, *_reading(graph, second)} & {first, *_reading(graph, first)}
-    if not both:
+    def _regions(self) -> Iterator[_Region]:
+        """Yield all regions that are derived, as large as they may be."""
+        rows = self.rows
+        inside: dict[tuple[str, int, str], set[int]] = defaultdict(set)
+        for sink, frame, number in rows["region"]:
+            inside[CELLS, sink, f"the one that ends in {{}} and runs over {frame}"].add(number)
+        behind = defaultdict(set)
+        for stem, number in rows["follows"]:
+            behind[stem].add(number)
+        for product, *_ in rows["product"]:
+            inside[PRODUCT, product, "the one of {}"] |= {product, *behind[product]}
+        for product, turning in rows["turns"]:
+            inside[PRODUCT, product, "the one of {}"].add(turning)
+        for (number,) in rows["convolves"]:
+            inside[CONVOLUTION, number, "the one of {}"] |= {number, *behind[number]}
+        for softmax, number, _ in rows["attends"]:
+            inside[ATTENTION, softmax, "the one around {}"].add(number)
+        for scatter, number in rows["scattered"]:
+            inside[ROWS, scatter, "the one that ends in {}"] |= {scatter, number}
+        for (sort, of, description), nodes in inside.items():
+            yield _Region(sort, of, description, nodes)
+
+    def apart(self, first: int, second: int, sort: str) -> Why | None:
+        """Return the row that would bring two nodes together in a region of a sort.
+
+        The second reads the first. None where there is no such row.
+        """
+        if sort == CELLS:
+            return self._cells(first, second)
+        asked_sort, *asked = self._question(first, second)
+        return self._reasons.why(*asked) if asked_sort == sort else None
+
+    def decisive(self, why: Why) -> tuple[str, str]:
+        """Return the literal that keeps two nodes apart in the end, and its clause."""
+        last = [one for one in _chain(why) if one.literal] or [why]
+        return last[-1].literal, last[-1].clause
+
+    def _question(self, first: int, second: int) -> tuple[Any, ...]:
+        """Return a sort of kernel, and the row that would have two nodes in one of it."""
+        graph = self.graph
+        before, after = graph.nodes[first], graph.nodes[second]
+        if after.operator == "Softmax" and before.operator == "MatMul":
+            return ATTENTION, "scores", (second, first)
+        if before.operator == "Softmax" and after.operator == "MatMul":
+            return ATTENTION, "weighs", (first, second, after.inputs[1])
+        if (first,) in self.rows["convolves"]:
+            return CONVOLUTION, "follows", (first, second)
+        if before.operator in STEMS:
+            product = next((row for row in self.rows["product"] if row[0] == first), None)
+            if product is None:
+                return PRODUCT, "product", (first, before.inputs[1], 0)
+            return PRODUCT, "follows", (first, second)
+        if any(row[0] == second for row in self.rows["scatters"]):
+            return ROWS, "scattered", (second, first)
+        return (CELLS,)
+
+    def _cells(self, first: int, second: int) -> Why | None:
+        """Return why no region of cells has two nodes; None where it is for no clause to say."""
+        graph, rows, why = self.graph, self.rows, self._reasons.why
+        for number in (second, first):
+            if (number,) not in rows["fusible"]:
+                return why("fusible", (number,))
+        both = {second, *_reading(graph, second)} & {first, *_reading(graph, first)}
+        if not both:
+            return None
+        sink = min(both, key=self._position.__getitem__)
+        for member in (first, second):
+            path = _path(graph, member, sink)
+            for here, there in pairwise(path):
+                if (here, there) not in rows["joins"]:
+                    return why("joins", (here, there))
+        if (sink,) not in rows["begins"]:
+            return why("begins", (sink,))
+        frame = next((str(row[1]) for row in rows["frame_of"] if row[0] == sink), None)
+        for member in (second, first) if frame is not None else ():
+            for number in reversed(_path(graph, member, sink)):
+                if (sink, frame, number) not in rows["region"]:
+                    return why("region", (sink, frame, number))
         return None
-    sink = min(both, key=position.__getitem__)
-    for member in (first, second):
-        path = _path(graph, member, sink)
-        for here, there in pairwise(path):
-            if (here, there) not in rows["joins"]:
-                return reasons.why("joins", (here, there))
-    if (sink,) not in rows["begins"]:
-        return reasons.why("begins", (sink,))
-    frame = next(str(row[1]) for row in rows["frame_of"] if row[0] == sink)
-    for member in (second, first):
-        for number in reversed(_path(graph, member, sink)):
-            if (sink, frame, number) not in rows["region"]:
-                return reasons.why("region", (sink, frame, number))
-    return None
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A region that is derived: its sort, the node that it goes by, and how it is called."""
+
+    sort: str
+    of: int
+    description: str
+    nodes: set[int]
 
 
 def _reading(graph: Graph, start: int) -> set[int]:
@@ -238,4 +367,4 @@ class _Named:
 
 def _is_decisive(reason: Why) -> bool:
     """Tell whether a row is what keeps two nodes apart: one that is missing, or should be."""
-    return reason.holds == (reason.relation in ("apart", "refused", "rounds", "decides"))
+    return reason.holds == (reason.relation in HINDRANCES)

@@ -184,7 +184,7 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
         is_exact=True,
         packed=((laid, source, table),),
     )
-    region = Region(nodes, read_by(graph, nodes), (output,), shape)
+    region = Region(nodes, read_by(graph, nodes), (output,), shape, sort="table")
     return RegionKernel(region, named(kernel))
 
 

@@ -54,7 +54,8 @@ ALL_LEVELS = 2.0
 class KernelPlans:
     """Derives plans with kernels; what was measured for one of them counts for the next.
 
-    What kernels were measured to cost is added to `costs`, by the names of their operators.
+    What kernels were measured to cost is added to `costs`, by the names of their operators. `fused`
+    are the plans that kernels were looked for in.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class KernelPlans:
         self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
         self._costs = costs
         self._alone = Alone(contest, candidate_files, phases, configured)
+        self.fused: list[Fusing] = []
         self._first: Fusing | None = None
         self._first_s = 0.0
         self._compiling_s = 0.0
@@ -136,6 +138,7 @@ class KernelPlans:
             placed, self.contest, self.candidate_files, self.phases, self._alone, suffix
         )
         fusing.look(budget_s * ALONE_SHARE)
+        self.fused.append(fusing)
         self._compiling_s = max(self._compiling_s, fusing.compiling_s)
         for kind in fusing.kinds:
             if kind.alone is not None:

@@ -11,7 +11,7 @@ the fastest alone is taken, and they go into the model together.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,10 +30,11 @@ from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of, nodes_of_
 from .fuse_graph import by_kernel, prepare, regions
 from .grow import RegionKernel
 from .library import Library
-from .loops.kernel_region import Meanings
+from .loops.kernel_region import Meanings, Region
+from .loops.lower import Kernel
 from .product.kernel import RANKS, formed, supply
 from .region_kind_race import Alone
-from .region_kinds import Kind, best_forms, cover, step_of
+from .region_kinds import CHOSEN, PLAN_LOST, Kind, best_forms, cover, step_of
 
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
 # as far as there is time for so many rounds of each. Convolutions are tried together, and so are
@@ -46,6 +47,22 @@ MILDER = ", rounding less"
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
 # is time for, only some are raced.
 SCREENING_LEAST_S = 1.0
+
+
+@dataclass(frozen=True)
+class RegionOutcome:
+    """A region that a kernel may stand for, and what became of it: in a word, and why.
+
+    `nodes` are the names of the model's own; costs are measured alone, None where they were not.
+    """
+
+    region: Region
+    kernel: Kernel
+    nodes: tuple[str, ...]
+    outcome: str
+    reason: str
+    cost_before_ns: float | None
+    cost_after_ns: float | None
 
 
 @dataclass
@@ -66,6 +83,8 @@ class Fusing:
     chosen: list[Kind] = field(default_factory=list)
     # the kinds in each plan that was made, by its name
     used: dict[str, list[Kind]] = field(default_factory=dict)
+    # the same kernels in other plans
+    in_others: list[Fusing] = field(default_factory=list)
 
     def look(self, budget_s: float) -> None:
         """Find the kinds of regions, and race them alone for about `budget_s` seconds.
@@ -138,7 +157,7 @@ class Fusing:
 
         What a region reads may be a value that looking for it has put into the graph.
         """
-        other = replace(self, base=base, kinds=[], used={})
+        other = replace(self, base=base, kinds=[], used={}, in_others=[])
         other.graph = base.graph.copy()
         other.shape_steps = prepare(other.graph)
         # what kernels of integers may compute depends on what the runtime makes of the others
@@ -215,7 +234,10 @@ class Fusing:
             expected_ns = self._expected_ns(plan, other.kinds)
             if other.kinds and expected_ns is not None and expected_ns < least_ns:
                 best, least_ns = other, expected_ns
-        return None if best is None else best._plan(f"kernels on {best.base.name}", best.kinds)
+        if best is None:
+            return None
+        self.in_others.append(best)
+        return best._plan(f"kernels on {best.base.name}", best.kinds)
 
     def leaner(self, plans: Sequence[Plan], least: float) -> Plan | None:
         """Return the plan that takes least without kernels, if it saves much beside this one.
@@ -271,6 +293,23 @@ class Fusing:
             kind.whole = laps.get(f"kind {at}")
 
     # --------------------------------------------------------------------------------- plans
+
+    def outcomes(self, winner: Plan) -> Iterator[RegionOutcome]:
+        """Say of each region that a kernel may stand for what became of it, and why."""
+        wins = bool(winner.kernels) and winner.base is self.base
+        used = {kind.name for kind in winner.kernels} if wins else set()
+        chosen = [kind for kind in self.kinds if kind.name in used] if wins else self.chosen
+        for kind in self.kinds:
+            if kind.name in used:
+                outcome = (CHOSEN, f"{kind.way}, {kind.times}" if kind.way else kind.times)
+            elif kind in self.chosen:
+                outcome = (PLAN_LOST, f"{kind.times}, but no plan with it was the fastest")
+            else:
+                outcome = kind.outcome(chosen)
+            for one in kind.regions:
+                step = self._step(kind, one)
+                costs = (step.cost_before_ns, step.cost_after_ns)
+                yield RegionOutcome(one.region, one.kernel, step.nodes, *outcome, *costs)
 
     def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
         """Return the base with the regions of some kinds fused; None where none can be.

@@ -28,6 +28,10 @@ PROMISING_PRODUCT = 1.05
 # One that has images with their channels last may be slower than that: left out between two others,
 # images would be turned before it and behind it.
 PROMISING_TURNED = 1.3
+# What became of a kind of kernels; `plan_region.outcome` in the catalog has these words.
+CHOSEN, PLAN_LOST, OUTDONE = "chosen", "plan lost", "outdone"
+NO_GAIN_ALONE, NO_GAIN_IN_MODEL = "no gain alone", "no gain in the model"
+NOT_COMPILED, NOT_MEASURED = "not compiled", "not measured"
 SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
 # Convolutions in blocks, by another algorithm than the runtime's.
 CONVERT = "ConvertConvToKernel"
@@ -85,24 +89,29 @@ class Kind:
 
     def refusal(self, chosen: Collection[Kind]) -> str:
         """Say why it isn't used beside what is: it was slower, or another has some of its nodes."""
+        return self.outcome(chosen)[1]
+
+    def outcome(self, chosen: Collection[Kind]) -> tuple[str, str]:
+        """Say in a word, and in words, why it isn't used beside what is."""
         if self.is_refused:
-            return "the compiler refuses it"
+            return NOT_COMPILED, "the compiler refuses it"
         if self.alone is None:
-            return "not measured alone"
+            return NOT_MEASURED, "not measured alone"
         way = f"{self.way}: " if self.way else ""
         ratio = self.beside_default
         if ratio is not None and not ratio.is_faster:
-            return f"{self.way}, which is no faster"
+            return OUTDONE, f"{self.way}, which is no faster"
         if not self.is_promising:
-            return f"{way}no faster alone: {self.times}"
+            return NO_GAIN_ALONE, f"{way}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
-            return f"{way}no help in the model: {self.whole.ratio:.3f} of its time"
+            reason = f"{way}no help in the model: {self.whole.ratio:.3f} of its time"
+            return NO_GAIN_IN_MODEL, reason
         other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
         if self.form and other is not None and other.form:
             if other.gain_ns > self.gain_ns:
-                return f"{way}{self.times}, less gain than {other.way}: {other.times}"
-            return f"{way}{self.times}, in favour of {other.way}, which rounds less"
-        return "less gain than another kernel for some of its nodes"
+                return OUTDONE, f"{way}{self.times}, less gain than {other.way}: {other.times}"
+            return OUTDONE, f"{way}{self.times}, in favour of {other.way}, which rounds less"
+        return OUTDONE, "less gain than another kernel for some of its nodes"
 
     @property
     def form(self) -> str:

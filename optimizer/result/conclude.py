@@ -35,6 +35,7 @@ from ..state import State
 from ..target import TargetChoice
 from .optimization import Optimization
 from .plan_tables import keep_plans, record_plan
+from .region_rows import region_rows
 from .summary import details, version_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
     deviations = [item for plan in state.plans for item in plan.deviations]
     if state.search_file is not None:
         keep_plans((original, *state.plans), candidates, state.search_file)
+    with state.phases("explaining"):
+        regions = region_rows(state.fused, winner)
     with state.phases("recording"), state.catalog.transaction():
         result_id = state.model_id
         if winner is not original:
@@ -80,6 +83,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
             steps,
             candidates,
             deviations,
+            regions,
         )
     predicted = _predicted(state, original, winner)
     headline: Headline = {

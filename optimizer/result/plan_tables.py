@@ -17,6 +17,7 @@ from ..race.verify import Deviation
 from ..rewrites.unproved import is_unproved
 from ..setting import Setting
 from .candidate import Candidate
+from .region_rows import RegionRow
 
 SCHEMA = """
 CREATE OR REPLACE TABLE plan (
@@ -59,6 +60,7 @@ def record_plan(
     steps: list[Step],
     candidates: list[Candidate],
     deviations: list[Deviation],
+    regions: Sequence[RegionRow] = (),
 ) -> int:
     """Store what was tried, measured and chosen; return the plan_id."""
     plan_id = catalog.reserve("plan_sequence", 1)
@@ -90,6 +92,11 @@ def record_plan(
     for table, rows in (
         ("plan_candidate", [asdict(candidate) for candidate in candidates]),
         ("plan_deviation", [_deviation_row(item) for item in deviations]),
+        ("plan_region", [_region_row(at, item) for at, item in enumerate(regions)]),
+        (
+            "plan_region_bound",
+            [row for at, item in enumerate(regions) for row in _bounds(at, item)],
+        ),
     ):
         if rows:
             columns_of = {name: [row[name] for row in rows] for name in rows[0]}
@@ -101,6 +108,17 @@ def _deviation_row(deviation: Deviation) -> dict[str, object]:
     """Give a row of plan_deviation; what it was compared with the report tells."""
     row = {**asdict(deviation), "within": deviation.within}
     return {name: value for name, value in row.items() if name not in UNSTORED}
+
+
+def _region_row(number: int, region: RegionRow) -> dict[str, object]:
+    """Give a row of plan_region."""
+    row = {**asdict(region), "nodes": list(region.nodes)}
+    return {"region": number, **{name: value for name, value in row.items() if name != "bounds"}}
+
+
+def _bounds(number: int, region: RegionRow) -> list[dict[str, object]]:
+    """Give the rows of plan_region_bound."""
+    return [{"region": number, **asdict(bound)} for bound in region.bounds]
 
 
 def keep_plans(plans: Sequence[Plan], candidates: Sequence[Candidate], path: Path) -> None:

@@ -209,6 +209,8 @@ def test_a_model_is_exported_with_the_programs_that_are_asked_of_it(cli, model, 
         ("tanh", "n,4"): {"tanh"},
         ("softmax", "n,4 over 4 at 1"): {"tanh", "softmax"},
     }
+    followed = (derived / "follows.csv").read_text(encoding="utf-8").splitlines()
+    assert ["product", "tanh"] in [[names[n] for n in line.split("\t")] for line in followed]
 
 
 def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path):
@@ -225,8 +227,8 @@ def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path
 
 def test_explain_says_what_keeps_two_nodes_out_of_one_region(cli, model):
     apart = cli("explain", model, "--node", "product", "--with", "tanh").out
-    assert "product and tanh can't be in one region of cells" in apart
-    assert "expressible(product) fails" in apart
+    assert "product and tanh can't be in one region of a product" in apart
+    assert "fills(w, 0) fails at depth >= 16" in apart
     together = json.loads(cli("explain", model, "--node", "tanh", "--with", "y", "--json").out)
     assert together["is_possible"] and together["nodes"] == ["tanh", "softmax"]
 

@@ -64,43 +64,102 @@ class Evaluator:
 
 
 class Prepared:
-    """A program some of whose inputs change: what depends on none of these is derived once."""
+    """A program some of whose inputs change: what depends on none of these is derived once.
+
+    Nothing is derived before it is asked for, or what is asked for depends on it.
+    """
 
     def __init__(
         self, evaluator: Evaluator, given: Mapping[str, Iterable[Row]], changing: Collection[str]
     ) -> None:
         """`changing` are inputs whose rows each call gives; `given` has those of all others."""
-        self._relations = evaluator.relations
-        self._numbers = {relation.name: number for number, relation in enumerate(self._relations)}
+        self._numbers = {one.name: number for number, one in enumerate(evaluator.relations)}
+        self._strata = evaluator.strata
+        self._derived_in = {n: at for at, one in enumerate(self._strata) for n in one.members}
         affected = {self._numbers[name] for name in changing}
-        self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
-        self._later: list[_Stratum] = []
-        for stratum in evaluator.strata:
-            if affected.isdisjoint(stratum.reads):
-                stratum.derive(self._tables)
-            else:
+        for stratum in self._strata:
+            if not affected.isdisjoint(stratum.reads):
                 affected.update(stratum.members)
-                self._later.append(stratum)
         self._affected = frozenset(affected)
+        self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
+        self._done: set[int] = set()
+        self._needed_by: dict[int, list[int]] = {}
 
     def rows(self, name: str) -> Rows:
         """Return the rows of a relation that depends on no input that changes."""
+        self._derive_fixed(self._numbers[name])
         return self._tables.rows[self._numbers[name]]
 
     def __call__(self, given: Mapping[str, Iterable[Row]], name: str) -> Rows:
         """Return the rows of one relation, as keys, from those of the inputs that change."""
+        asked = self._numbers[name]
+        self._derive_fixed(asked)
         first = self._tables
         rows = [dict(o) if n in self._affected else o for n, o in enumerate(first.rows)]
         for relation, new in given.items():
             rows[self._numbers[relation]] = dict.fromkeys(new)
         tables = _Tables(first.indexes.entries, rows)
         tables.indexes.update(first.indexes)
-        for stratum in self._later:
-            stratum.derive(tables)
+        for at in self._needed(asked):
+            if not self._affected.isdisjoint(self._strata[at].members):
+                self._strata[at].derive(tables)
         for number, index in tables.indexes.items():
             if first.indexes.entries[number].relation not in self._affected:
                 first.indexes[number] = index
-        return rows[self._numbers[name]]
+        return rows[asked]
+
+    def _derive_fixed(self, asked: int) -> None:
+        """Derive what a relation depends on, as far as no input that changes is among that."""
+        for at in self._needed(asked):
+            if at not in self._done and self._affected.isdisjoint(self._strata[at].members):
+                self._strata[at].derive(self._tables)
+                self._done.add(at)
+
+    def _needed(self, asked: int) -> list[int]:
+        """Return the strata that a relation depends on, its own included, in order."""
+        if asked not in self._needed_by:
+            needed: set[int] = set()
+            waiting = [asked]
+            while waiting:
+                at = self._derived_in.get(waiting.pop())
+                if at is not None and at not in needed:
+                    needed.add(at)
+                    waiting += self._strata[at].reads
+            self._needed_by[asked] = sorted(needed)
+        return self._needed_by[asked]
+
+
+class Lookup:
+    """Clauses asked one by one over rows that stay: what indexes they need is made once."""
+
+    def __init__(self, relations: Sequence[RelationPlan], rows: Sequence[Rows]) -> None:
+        """Take the relations that stay, and their rows."""
+        self._relations, self._rows = tuple(relations), list(rows)
+        self._made: dict[Index, dict[Any, Any]] = {}
+
+    def first(
+        self,
+        clause: ClausePlan,
+        indexes: Sequence[Index],
+        further: Sequence[tuple[RelationPlan, Rows]],
+    ) -> Row | None:
+        """Return a row of a clause's head, None where it has none.
+
+        `further` are relations of this question alone, numbered behind those that stay; `indexes`
+        what the clause probes.
+        """
+        relations = (*self._relations, *(relation for relation, _ in further))
+        entries = [_Entries(index, relations) for index in indexes]
+        tables = _Tables(entries, [*self._rows, *(rows for _, rows in further)])
+        known = {number: self._made[i] for number, i in enumerate(indexes) if i in self._made}
+        tables.indexes.update(known)
+        derived: Rows = {}
+        plan = ProgramPlan(relations, tuple(indexes), ())
+        _Clause(clause, plan).solve(tables, derived)
+        for number, index in enumerate(indexes):
+            if number in tables.indexes and index.relation < len(self._rows):
+                self._made[index] = tables.indexes[number]
+        return next(iter(derived), None)
 
 
 class _Tables:

@@ -10,6 +10,7 @@ import hashlib
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from ...kept import cache_path, kept, text_hash
 from .execution import Evaluator
@@ -22,19 +23,21 @@ def shipped(file: Traversable) -> Evaluator:
     """Return what derives all relations of a program file from rows of its inputs.
 
     Rows are as those of `derive` (derivation.py), and not looked at: who gives them knows the
-    program. It is one that can be evaluated in memory, which a test sees to.
+    program. It is one that can be evaluated in memory, which a test sees to. What it includes lies
+    beside it.
     """
     text = file.read_text(encoding="utf-8")
-    name = hashlib.sha256(f"{_version()}\n{file.name}\n{text}".encode()).hexdigest()
+    parts = text_hash(Path(str(file)).parent, (".dl",))
+    name = hashlib.sha256(f"{_version()}\n{file.name}\n{text}\n{parts}".encode()).hexdigest()
     entry = cache_path() / "datalog-plans" / f"{name[:32]}.pickle"
-    return Evaluator(kept(entry, lambda: _planned(text, file.name)))
+    return Evaluator(kept(entry, lambda: _planned(text, str(file))))
 
 
-def _planned(text: str, name: str) -> ProgramPlan:
+def _planned(text: str, path: str) -> ProgramPlan:
     from ..program import parse
     from .program_plans import plan_of
 
-    return plan_of(parse(text, name))
+    return plan_of(parse(text, path))
 
 
 @cache

@@ -30,8 +30,8 @@ from ..language.unparse import body_text, clause_text
 from ..program import Program
 from ..steps import Row, Rule
 from .clause_plans import ClausePlanner
-from .execution import Evaluator
-from .plan import Index, ProgramPlan, RelationPlan, StratumPlan
+from .execution import Lookup, Rows
+from .plan import Index, RelationPlan
 
 # How many reasons lie between what doesn't hold and the fact that is missing, and below what does.
 MOST_DEPTH, MOST_GROUNDS = 12, 2
@@ -75,6 +75,8 @@ class Reasons:
         self.rows = {name: dict.fromkeys(rows.get(name, ())) for name in program.relations}
         names = [*program.relations, _GIVEN, _ANSWER]
         self._numbers = {name: number for number, name in enumerate(names)}
+        plans = [_plan(name, len(one.kinds)) for name, one in program.relations.items()]
+        self._lookup = Lookup(plans, list(self.rows.values()))
 
     def why(self, relation: str, row: Row) -> Why:
         """Say why a row holds, or why it doesn't."""
@@ -173,20 +175,17 @@ class Reasons:
         indexes: dict[Index, int] = {}
         clause = Clause(answer, literals, _HERE)
         plan = ClausePlanner(clause, rule.kinds, self._numbers, indexes).plan()
-        relations = [
-            RelationPlan(name, columns, name != _ANSWER, False, (), (), None)
-            for name, columns in self._columns(len(row), len(names))
-        ]
-        stratum = StratumPlan((self._numbers[_ANSWER],), (plan,), ())
-        evaluate = Evaluator(ProgramPlan(tuple(relations), tuple(indexes), (stratum,)))
-        solution = next(iter(evaluate({**self.rows, _GIVEN: [row]})[_ANSWER]), None)
+        given: Rows = {row: None}
+        solution = self._lookup.first(
+            plan,
+            tuple(indexes),
+            [(_plan(_GIVEN, len(row)), given), (_plan(_ANSWER, len(names)), {})],
+        )
         return None if solution is None else dict(zip(names, solution, strict=True))
 
-    def _columns(self, given: int, answer: int) -> Iterable[tuple[str, int]]:
-        yield from (
-            (name, len(relation.kinds)) for name, relation in self.program.relations.items()
-        )
-        yield from ((_GIVEN, given), (_ANSWER, answer))
+
+def _plan(name: str, columns: int) -> RelationPlan:
+    return RelationPlan(name, columns, True, False, (), (), None)
 
 
 def _in_order(clause: Clause, bindings: Mapping[str, Any]) -> Iterable[Literal]:

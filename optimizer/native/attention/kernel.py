@@ -10,7 +10,7 @@ nothing needs to be known of the mask beforehand; a causal one halves the work.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...codegen.expressions import LoweringError
@@ -21,29 +21,12 @@ from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
-from ..regions.region_facts import MOVES, PICKS
+from ..regions.region_candidates import AttentionCandidate, candidates
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 21
-# Numbers that keys may be multiplied by, so that products of two are none too large or small.
-LEAST_SCALE = 1e-15
-
-
-@dataclass(frozen=True)
-class Match:
-    """The nodes of an attention: two products, a softmax, and what is elementwise between.
-
-    `behind` are those that put 0 for NaN after the softmax: exporters add them for rows that are
-    masked everywhere.
-    """
-
-    scores: int
-    chain: frozenset[int]
-    softmax: int
-    product: int
-    behind: frozenset[int] = frozenset()
 
 
 def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
@@ -64,87 +47,15 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKerne
 
 
 def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    attention_kernels: list[RegionKernel] = []
-    for number in meanings.graph.order():
-        match = _match(meanings, number, allowed)
-        if match is not None:
+    found: list[RegionKernel] = []
+    for match in candidates(meanings).attentions.values():
+        needed = {match.softmax, match.scores, match.product, *match.chain, *match.behind}
+        if needed <= set(allowed):
             try:
-                attention_kernels.append(_lowered(meanings, match, allowed))
+                found.append(_lowered(meanings, match, allowed))
             except LoweringError:
                 continue
-    return attention_kernels
-
-
-# ------------------------------------------------------------------------------------ matching
-
-
-def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match | None:
-    graph = meanings.graph
-    node = graph.nodes[softmax]
-    if node.operator != "Softmax" or softmax not in allowed or not meanings.has(softmax):
-        return None
-    shape = graph.shape(node.inputs[0])
-    if shape is None or graph.opset() < 13 or not meanings.is_full(softmax):
-        return None
-    if graph.attribute(softmax, "axis") not in (-1, len(shape) - 1):
-        return None
-    weights, behind = _without_nan(meanings, node.outputs[0])
-    product = _only_user(meanings, weights)
-    if product is None or graph.nodes[product].operator != "MatMul":
-        return None
-    if graph.nodes[product].inputs[0] != weights or not {product, *behind} <= set(allowed):
-        return None
-    chain: set[int] = set()
-    scores: int | None = None
-    waiting = [node.inputs[0]]
-    inside = {softmax}
-    while waiting:
-        value = waiting.pop()
-        producer = graph.producer.get(value)
-        if producer is None or producer not in allowed or graph.shape(value) != shape:
-            continue
-        if graph.is_pinned(value) or graph.users[value] - inside:
-            continue
-        if graph.nodes[producer].operator == "MatMul":
-            if scores is not None and scores != producer:
-                return None
-            scores = producer
-        elif (
-            meanings.kind(producer) == "elementwise"
-            and meanings.has(producer)
-            and meanings.is_full(producer)
-        ):
-            chain.add(producer)
-            inside.add(producer)
-            waiting += graph.nodes[producer].inputs
-    if scores is None or len(graph.shape(graph.nodes[product].outputs[0]) or ()) != len(shape):
-        return None
-    return Match(scores, frozenset(chain), softmax, product, behind)
-
-
-def _without_nan(meanings: Meanings, value: int) -> tuple[int, frozenset[int]]:
-    """Return what a value becomes where 0 stands for NaN in it, and the nodes that do that."""
-    graph = meanings.graph
-    users = sorted(graph.users.get(value, ()), key=lambda n: graph.nodes[n].operator)
-    if [graph.nodes[n].operator for n in users] != ["IsNaN", "Where"] or graph.is_pinned(value):
-        return value, frozenset()
-    asks, puts = users
-    (told,), (made,) = graph.nodes[asks].outputs, graph.nodes[puts].outputs
-    condition, then, otherwise = graph.nodes[puts].inputs
-    is_read_here = graph.users[told] == {puts} and not graph.is_pinned(told)
-    if not is_read_here or condition != told or otherwise != value or meanings.scalar(then) != 0:
-        return value, frozenset()
-    return (
-        (made, frozenset(users))
-        if graph.shape(made) == graph.shape(value)
-        else (value, frozenset())
-    )
-
-
-def _only_user(meanings: Meanings, value: int) -> int | None:
-    graph = meanings.graph
-    users = graph.users.get(value, set())
-    return next(iter(users)) if len(users) == 1 and not graph.is_pinned(value) else None
+    return found
 
 
 # ------------------------------------------------------------------------------------ lowering
@@ -159,12 +70,15 @@ class _Operand:
     nodes: frozenset[int]
 
 
-def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> RegionKernel:
+def _lowered(
+    meanings: Meanings, match: AttentionCandidate, allowed: Collection[int]
+) -> RegionKernel:
     graph = meanings.graph
     first, second = graph.nodes[match.scores], graph.nodes[match.product]
     scores = meanings.shape(first.outputs[0])
-    query, scales = _unscaled(meanings, first.inputs[0], match.scores, allowed)
-    key, others = _unscaled(meanings, first.inputs[1], match.scores, allowed)
+    scaling = match.scales & set(allowed)
+    query, scales = _unscaled(meanings, first.inputs[0], scaling)
+    key, others = _unscaled(meanings, first.inputs[1], scaling)
     value, scales = second.inputs[1], scales | others
     rank = len(scores)
     batch = rank - 2
@@ -176,14 +90,16 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     outer = tuple(range(batch))
     inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
-    operands = _operands(meanings, places, extents, inner, allowed)
+    moving = [nodes & set(allowed) for nodes in match.moves]
+    operands = _operands(meanings, places, extents, moving, inner)
     chain = tuple(n for n in graph.order() if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
     accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
     accesses += written.loads
     inputs = tuple(dict.fromkeys(access.value for access in accesses))
-    output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
+    last = match.turned_after & set(allowed)
+    output, place, last = _result(meanings, match.product, (*outer, i, e), last)
     moved = frozenset[int]().union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
@@ -191,7 +107,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Regi
     shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     scale = math.prod(scales.values(), start=1.0)
     text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
-    region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
+    region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1, sort="attention")
     names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
     kernel = Kernel(
         "",
@@ -220,53 +136,48 @@ def configured(attention: RegionKernel, chosen: ChosenAttention) -> RegionKernel
 
 
 def _unscaled(
-    meanings: Meanings, value: int, reader: int, allowed: Collection[int]
+    meanings: Meanings, value: int, scaling: Collection[int]
 ) -> tuple[int, dict[int, float]]:
     """Return what is multiplied by numbers before a product, and the nodes that do so.
 
     The kernel multiplies keys once, where they are packed.
     """
     graph = meanings.graph
-    factors: dict[int, float] = {}
-    while True:
-        producer = graph.producer.get(value)
-        if producer is None or producer not in allowed or graph.is_pinned(value):
-            return value, factors
+    found: dict[int, float] = {}
+    while (producer := graph.producer.get(value)) in scaling:
+        assert producer is not None
         node = graph.nodes[producer]
-        if node.operator not in ("Mul", "Div") or graph.users[value] != {reader}:
-            return value, factors
-        numbers = [meanings.scalar(input_) for input_ in node.inputs]
+        numbers = [meanings.scalar(one) for one in node.inputs]
         at = 0 if numbers[1] is not None else 1
-        number = numbers[1 - at]
-        if number is None or not LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
-            return value, factors
-        if (at == 1 and node.op_type == "Div") or graph.shape(node.inputs[at]) != graph.shape(
-            value
-        ):
-            return value, factors
-        factors[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
-        value, reader = node.inputs[at], producer
+        number = float(numbers[1 - at] or 0)
+        found[producer] = number if node.op_type == "Mul" else 1 / number
+        value = node.inputs[at]
+    return value, found
 
 
 def _operands(
     meanings: Meanings,
     places: Iterable[tuple[int, tuple[int, ...]]],
     extents: tuple[Extent, ...],
+    moving: Sequence[Collection[int]],
     inside: frozenset[int],
-    allowed: Collection[int],
 ) -> list[_Operand]:
     """Follow the operands back through what only moves their elements, and is read by them alone.
 
-    They may be parts of one tensor, cut from it in any way.
+    They may be parts of one tensor, cut from it in any way. `moving` are such nodes of each.
     """
-    graph, left, places = meanings.graph, set(allowed), tuple(places)
+    graph, places = meanings.graph, tuple(places)
+    left = [set(nodes) for nodes in moving]
     while True:
-        found = [_operand(meanings, value, loops, extents, left) for value, loops in places]
+        found = [
+            _operand(meanings, value, loops, extents, nodes)
+            for (value, loops), nodes in zip(places, left, strict=True)
+        ]
         nodes = inside.union(*(one.nodes for one in found))
         needed = {number for number in nodes - inside if _users(graph, number) - nodes}
         if not needed:
             return found
-        left -= needed
+        left = [nodes - needed for nodes in left]
 
 
 def _operand(
@@ -274,7 +185,7 @@ def _operand(
     value: int,
     loops: tuple[int, ...],
     extents: tuple[Extent, ...],
-    allowed: Collection[int],
+    moving: Collection[int],
 ) -> _Operand:
     """Follow an operand back through what only moves its elements."""
     graph = meanings.graph
@@ -286,15 +197,8 @@ def _operand(
     best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
     nodes: list[int] = []
     current = value
-    while True:
-        producer = graph.producer.get(current)
-        if producer is None or producer not in allowed:
-            return best
-        node = graph.nodes[producer]
-        if node.operator not in {*MOVES, PICKS} or not meanings.has(producer):
-            return best
-        if any(map(graph.is_pinned, node.outputs)):
-            return best
+    while (producer := graph.producer.get(current)) in moving:
+        assert producer is not None
         nodes.insert(0, producer)
         try:
             cells = moves(meanings, tuple(nodes), value, shape)
@@ -305,6 +209,7 @@ def _operand(
         (access,) = cells.accesses
         best = _Operand(access.value, renamed(access.map, shape, loops), frozenset(nodes))
         current = access.value
+    return best
 
 
 def _users(graph: Graph, number: int) -> set[int]:
@@ -312,19 +217,17 @@ def _users(graph: Graph, number: int) -> set[int]:
 
 
 def _result(
-    meanings: Meanings, product: int, loops: tuple[int, ...], allowed: Collection[int]
+    meanings: Meanings, product: int, loops: tuple[int, ...], turning: Collection[int]
 ) -> tuple[int, Map, frozenset[int]]:
     """Return the output, which loop each of its axes is, and a transposition that it includes."""
     graph = meanings.graph
-    value = graph.nodes[product].outputs[0]
-    user = _only_user(meanings, value)
-    if user in allowed and user is not None and graph.nodes[user].operator == "Transpose":
-        order = graph.attribute(user, "perm")
+    for number in turning:
+        order = graph.attribute(number, "perm")
         if isinstance(order, tuple):
             loops = tuple(loops[axis] for axis in order)
-            moved = graph.nodes[user].outputs[0]
-            return moved, _whole(loops), frozenset({user})
-    return value, _whole(loops), frozenset()
+            moved = graph.nodes[number].outputs[0]
+            return moved, _whole(loops), frozenset({number})
+    return graph.nodes[product].outputs[0], _whole(loops), frozenset()
 
 
 def _whole(loops: tuple[int, ...]) -> Map:

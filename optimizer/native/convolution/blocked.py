@@ -437,7 +437,8 @@ def _region_kernel(
         configuration=chosen,
     )
     read = read_by(graph, one.nodes)
-    return RegionKernel(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
+    region = Region(one.nodes, read, (one.output,), one.result, sort="convolution")
+    return RegionKernel(region, named(kernel))
 
 
 def is_laid_out(size_bytes: int, tiles: int | None) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, expression
 from ..loops.kernel_region import Meanings
+from ..regions.region_candidates import candidates
 
 # Nodes of an end, and other tensors that it reads, at most.
 MOST_NODES, MOST_READS = 12, 2
@@ -53,74 +54,65 @@ def literal(number: float) -> str:
 def end_of(
     meanings: Meanings, number: int, allowed: Collection[int], most_reads: int = MOST_READS
 ) -> End:
-    """Return all that follows a convolution and gives one value; nothing where that isn't so."""
-    graph = meanings.graph
+    """Return all that follows a convolution and gives one value; nothing where that isn't so.
+
+    What may follow at all is derived by finishing.dl.
+    """
+    graph, derived = meanings.graph, candidates(meanings)
     (value,) = graph.nodes[number].outputs
+    following = derived.following(number)
     names: dict[int, str] = {value: "t"}
     nodes: list[int] = []
     lines: list[str] = []
     reads: list[int] = []
     best = End((), value)
-    while len(nodes) < MOST_NODES:
-        inside = {number, *nodes}
-        following = {user for made in names for user in graph.users.get(made, ())}
-        for user in sorted(following - inside):
-            added_reads = list(reads)
-            text = _text(meanings, user, names, added_reads, value) if user in allowed else None
-            if text is not None and len(added_reads) <= most_reads:
-                break
-        else:
-            return best
-        reads = added_reads
+    for user in sorted(following, key=derived.position.__getitem__):
+        makers = {graph.producer.get(read) for read in graph.nodes[user].reads}
+        if user not in allowed or not makers & following <= set(nodes):
+            continue
+        own = list(reads)
+        try:
+            text = _text(meanings, user, names, own)
+        except LoweringError:
+            continue
+        if len(own) > most_reads:
+            continue
+        reads = own
         nodes.append(user)
         (made,) = graph.nodes[user].outputs
         names[made] = f"t{len(nodes)}"
         lines.append(f"const float t{len(nodes)} = {text};")
-        inside.add(user)
-        read_elsewhere = [
-            v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside
-        ]
-        if read_elsewhere == [made]:
+        inside = {number, *nodes}
+        left = [v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside]
+        if left == [made]:
             best = End(tuple(nodes), made, (*lines, f"t = {names[made]};"), tuple(reads))
+        if len(nodes) == MOST_NODES:
+            break
     return best
 
 
-def _text(
-    meanings: Meanings, number: int, names: dict[int, str], reads: list[int], like: int
-) -> str | None:
-    """Return a node's result in C, None where it isn't one number of those known, and of others.
+def _text(meanings: Meanings, number: int, names: dict[int, str], reads: list[int]) -> str:
+    """Return a node's result in C, of numbers that are known, and of others.
 
     Tensors that are read beside these are added to `reads`.
     """
     graph, node = meanings.graph, meanings.graph.nodes[number]
-    if node.operator == GATE and node.inputs[0] in names:
+    if node.operator == GATE:
         alpha = graph.attributes(number).get("alpha", GATE_ALPHA)
-        argument = names[node.inputs[0]]
-        return f"{argument} * sigmoid_32({float(np.float32(alpha)).hex()}f * {argument})"  # type: ignore[arg-type]
-    if meanings.kind(number) != "elementwise" or len(node.outputs) != 1:
-        return None
-    if graph.dtype(node.outputs[0]) != "float32":
-        return None
-    try:
-        shape = meanings.shape(like)
-        expansion = meanings.of(number)
-        if meanings.shape(node.outputs[0]) != shape or expansion.locals:
-            return None
-        told: dict[str, str | float | bool] = {}
-        for declared, value in zip(expansion.inputs, node.inputs, strict=False):
-            if declared is None or value == ABSENT:
-                continue
-            number_ = meanings.scalar(value)
-            if value in names:
-                told[declared.name] = names[value]
-            elif number_ is not None:
-                told[declared.name] = number_
-            elif graph.dtype(value) == "float32" and meanings.shape(value) == shape:
-                if value not in reads:
-                    reads.append(value)
-                told[declared.name] = f"more{reads.index(value)}[at]"
-            else:
-                return None
-        return expression(expansion.outputs[0].value, "float32", told)
-    except (LoweringError, KeyError):
-        return None
+        own = names[node.inputs[0]]
+        return f"{own} * sigmoid_32({float(np.float32(alpha)).hex()}f * {own})"  # type: ignore[arg-type]
+    expansion = meanings.of(number)
+    told: dict[str, str | float | bool] = {}
+    for declared, value in zip(expansion.inputs, node.inputs, strict=False):
+        if declared is None or value == ABSENT:
+            continue
+        scalar = meanings.scalar(value)
+        if value in names:
+            told[declared.name] = names[value]
+        elif scalar is not None:
+            told[declared.name] = scalar
+        else:
+            if value not in reads:
+                reads.append(value)
+            told[declared.name] = f"more{reads.index(value)}[at]"
+    return expression(expansion.outputs[0].value, "float32", told)

@@ -225,7 +225,7 @@ def _lowered(meanings: Meanings, one: Pair, chosen: ChosenPair | None = None) ->
         configuration=chosen,
     )
     every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
-    region = Region(every, read_by(graph, every), (output,), one.made, 0)
+    region = Region(every, read_by(graph, every), (output,), one.made, sort="convolution")
     return RegionKernel(region, named(kernel))
 
 

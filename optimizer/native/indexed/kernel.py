@@ -27,47 +27,44 @@ from ..loops.lower import (
     named,
     shapes_of,
 )
+from ..regions.region_candidates import candidates
 from .rows import Gather, Scatter, gather_of, scatter_of
 from .text import ScatterText
 
 # Elements that are worth a task.
 GRAIN = 16384
-# Moves that rows are seen through.
-VIEWS = frozenset({"Unsqueeze", "Expand", "Identity"})
 
 
 def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find scatters of rows with what is computed for them alone, no two with a common node."""
-    graph = meanings.graph
-    free = set(allowed)
-    scatters: list[RegionKernel] = []
-    for number in reversed(graph.order()):
-        if number not in free:
+    derived = candidates(meanings)
+    left = set(allowed)
+    found: list[RegionKernel] = []
+    for number in sorted(derived.scatters, key=derived.position.__getitem__, reverse=True):
+        scatter = scatter_of(meanings, number)
+        if not left.issuperset(scatter.nodes):
             continue
         try:
-            scatter = scatter_of(meanings, number)
-            if not free.issuperset(scatter.nodes):
-                continue
-            grown = _grown(meanings, scatter, free)
+            grown = _grown(meanings, scatter, derived.scatters[number] & left)
         except LoweringError:
             continue
-        free -= set(grown.region.nodes)
-        scatters.append(grown)
-    return scatters[::-1]
+        left -= set(grown.region.nodes)
+        found.append(grown)
+    return found[::-1]
 
 
-def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKernel:
-    """Return the region of a scatter and of what updates are made of, as far as it is a row's."""
+def _grown(meanings: Meanings, scatter: Scatter, allowed: Collection[int]) -> RegionKernel:
+    """Return the region of a scatter and of what updates are made of, of `allowed` nodes."""
     graph = meanings.graph
     best = _lowered(meanings, scatter, (), ())
     computed: set[int] = set()
     gathers: list[Gather] = []
     refused: set[int] = set()
     while len(computed) + len(gathers) < MOST_NODES:
-        inside = {*scatter.nodes, *computed, *(gather.node for gather in gathers)}
+        inside = {*scatter.nodes, *computed, *(one.node for one in gathers)}
         read = {v for n in computed for v in graph.nodes[n].inputs} | {scatter.updates}
         makers = {graph.producer[value] for value in read if value in graph.producer}
-        open_ = sorted((makers & allowed) - inside - refused)
+        open_ = sorted((makers & set(allowed)) - inside - refused)
         if not open_:
             break
         number = open_[-1]
@@ -76,10 +73,8 @@ def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKer
                 raise LoweringError("rows that others read")
             more_computed, more_gathers = {*computed}, [*gathers]
             if graph.nodes[number].operator == "Gather":
-                rank = len(meanings.shape(scatter.updates))
-                more_gathers.append(gather_of(meanings, number, rank, scatter.axis))
+                more_gathers.append(gather_of(meanings, number))
             else:
-                _refuse_unless_elementwise(meanings, number)
                 more_computed.add(number)
             best = _lowered(meanings, scatter, more_computed, more_gathers)
             computed, gathers = more_computed, more_gathers
@@ -90,18 +85,9 @@ def _grown(meanings: Meanings, scatter: Scatter, allowed: set[int]) -> RegionKer
 
 
 def _is_read_inside(meanings: Meanings, number: int, inside: set[int]) -> bool:
-    graph = meanings.graph
-    outputs = graph.nodes[number].outputs
-    return not any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in outputs)
-
-
-def _refuse_unless_elementwise(meanings: Meanings, number: int) -> None:
-    node = meanings.graph.nodes[number]
-    if node.operator not in VIEWS and meanings.kind(number) != "elementwise":
-        raise LoweringError("more than one element is read for one")
-    if not meanings.is_full(number) and node.operator not in VIEWS:
-        raise LoweringError("numbers of other types")
-    meanings.of(number)
+    """Tell whether all that read what a node gives are there already."""
+    outputs = meanings.graph.nodes[number].outputs
+    return not any(meanings.graph.users.get(value, set()) - inside for value in outputs)
 
 
 def _lowered(
@@ -205,5 +191,5 @@ def _lowered(
         flushes=flushes(meanings, computed),
         drawn=tuple(drawn),
     )
-    region = Region(ordered, read_by(graph, ordered), outputs, target)
+    region = Region(ordered, read_by(graph, ordered), outputs, target, sort="rows")
     return RegionKernel(region, named(kernel))

@@ -70,17 +70,15 @@ def scatter_of(meanings: Meanings, number: int) -> Scatter:
     return scatter
 
 
-def gather_of(meanings: Meanings, number: int, rank: int, axis: int) -> Gather:
-    """Return the rows that a node gathers along an axis of a result of some rank."""
+def gather_of(meanings: Meanings, number: int) -> Gather:
+    """Return the rows that a node gathers; raise LoweringError where it is no such node."""
     graph = meanings.graph
     node = graph.nodes[number]
     if node.operator != "Gather":
         raise LoweringError("no gather")
     table, indices = node.inputs
-    shape = meanings.shape(table)
-    told = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
-    if told % max(1, len(shape)) != axis or len(shape) != rank:
-        raise LoweringError("a gather along another axis")
+    axis = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
+    axis %= max(1, len(meanings.shape(table)))
     if len(meanings.shape(indices)) != 1 or graph.dtype(indices) not in INDICES:
         raise LoweringError("a gather that isn't of rows by one list of indices")
     if graph.dtype(table) != "float32":

@@ -29,7 +29,7 @@ class Region:
 
     `space` is the shape that the kernel runs over, that of the outputs; `reduced` says over how
     many of its axes, side by side, something is reduced, 0 where nothing is, and `behind` how many
-    axes come after these. Outputs may lack what is reduced.
+    axes come after these. Outputs may lack what is reduced. `sort` says which kernels it is for.
     """
 
     nodes: tuple[int, ...]
@@ -38,6 +38,7 @@ class Region:
     space: tuple[Extent, ...]
     reduced: int = 0
     behind: int = 0
+    sort: str = "cells"
 
     @property
     def over(self) -> range:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
@@ -29,13 +28,12 @@ from ..loops.lower import (
     named,
     shapes_of,
 )
+from ..regions.region_candidates import Matrix, candidates
 from .panels import PANEL, Likeness, Panels, fits_half, pairs_of
 from .text import EACH, HALVES, SEVEN, TILES, product_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 20
-# Below these, a panel is hardly filled, or there is nothing to keep in a cache.
-LEAST_COLUMNS, LEAST_DEPTH = 32, 16
 # Below these, seven products for eight gain nothing.
 SEVEN_ROWS, SEVEN_COLUMNS, SEVEN_DEPTH = 192, 4 * PANEL, 128
 # Rows and depth that fill matrix tiles.
@@ -55,56 +53,42 @@ SUPPORT = {
     SEVEN: "product.h product_seven.h",
     TILES: "product.h product_tiles.h",
 }
+# Nodes that are computed with a product, at most.
 MOST_BEHIND = 24
-# Between a product and what follows, these may add or drop axes of one element.
-VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A constant matrix: its value, whether it is read transposed, and the node that did that."""
-
-    value: int
-    transposed: bool
-    nodes: frozenset[int] = frozenset()
 
 
 def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find products that one kernel computes with what follows, no two with a common node."""
-    product_kernels: list[RegionKernel] = []
-    taken: set[int] = set()
-    position = {number: at for at, number in enumerate(meanings.graph.order())}
-    for number in position:
-        if number not in allowed or number in taken:
+    found: list[RegionKernel] = []
+    left = set(allowed)
+    derived = candidates(meanings)
+    for number in sorted(derived.products, key=derived.position.__getitem__):
+        if number not in left:
             continue
-        matrix = _matrix(meanings.graph, number)
-        if matrix is None:
-            continue
-        for behind in growths(meanings, number, set(allowed) - taken, position):
+        for behind in growths(meanings, number, left):
             try:
-                lowered = _lowered(meanings, number, matrix, behind, position)
+                one = _lowered(meanings, number, derived.products[number], behind)
             except LoweringError:
                 continue
-            taken |= set(lowered.region.nodes)
-            product_kernels.append(lowered)
+            left -= set(one.region.nodes)
+            found.append(one)
             break
-    return product_kernels
+    return found
 
 
 def formed(
-    meanings: Meanings, region_kernels: Iterable[RegionKernel], forms: Iterable[str]
+    meanings: Meanings, found: Iterable[RegionKernel], forms: Iterable[str]
 ) -> list[RegionKernel]:
     """Return kernels of other forms, of those in RANKS, for products that were found."""
-    graph, forms = meanings.graph, tuple(forms)
-    position = {number: at for at, number in enumerate(graph.order())}
+    forms = tuple(forms)
     made: list[RegionKernel] = []
-    for region in region_kernels:
-        if region.kernel.form != EACH:
+    for one in found:
+        if one.kernel.form != EACH:
             continue
-        product, matrix, behind = _product_of(graph, region)
+        product, matrix, behind = _product_of(meanings, one)
         for form in forms:
             try:
-                made.append(_lowered(meanings, product, matrix, behind, position, form))
+                made.append(_lowered(meanings, product, matrix, behind, form))
             except LoweringError:
                 continue
     return made
@@ -112,7 +96,7 @@ def formed(
 
 def configured(
     meanings: Meanings,
-    region: RegionKernel,
+    one: RegionKernel,
     configurations: Iterable[ProductConfiguration],
     level: str,
 ) -> list[RegionKernel]:
@@ -120,24 +104,21 @@ def configured(
 
     Only products that are computed product by product have any.
     """
-    if region.kernel.form != EACH:
+    if one.kernel.form != EACH:
         return []
-    product, matrix, behind = _product_of(meanings.graph, region)
-    position = {number: at for at, number in enumerate(meanings.graph.order())}
+    product, matrix, behind = _product_of(meanings, one)
     return [
-        _lowered(meanings, product, matrix, behind, position, chosen=Chosen(each, level))
+        _lowered(meanings, product, matrix, behind, chosen=Chosen(each, level))
         for each in configurations
     ]
 
 
-def _product_of(graph: Graph, region: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
+def _product_of(meanings: Meanings, one: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
     """Return the product in a region, its matrix, and the nodes behind it."""
-    product, matrix = next(
-        (number, matrix)
-        for number in region.region.nodes
-        if (matrix := _matrix(graph, number)) is not None
-    )
-    return product, matrix, frozenset(region.region.nodes) - matrix.nodes - {product}
+    products = candidates(meanings).products
+    product = next(number for number in one.region.nodes if number in products)
+    matrix = products[product]
+    return product, matrix, frozenset(one.region.nodes) - matrix.nodes - {product}
 
 
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
@@ -149,101 +130,28 @@ def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
                 graph.set_constant(value, graph.shelve(how.lay(array)))
 
 
-# ------------------------------------------------------------------------------------ matching
+# ------------------------------------------------------------------------------------ choosing
 
 
-def _matrix(graph: Graph, number: int) -> Matrix | None:
-    """Return the matrix that a node multiplies by, None where it is no such product."""
-    node = graph.nodes[number]
-    if node.operator == "Gemm":
-        if graph.attribute(number, "transA"):
-            return None
-        if graph.attribute(number, "alpha") != 1.0 or graph.attribute(number, "beta") != 1.0:
-            return None
-    elif node.operator != "MatMul":
-        return None
-    matrix = _constant(graph, node.inputs[1], number)
-    if matrix is None:
-        return None
-    if node.op_type == "Gemm" and graph.attribute(number, "transB"):
-        matrix = Matrix(matrix.value, not matrix.transposed, matrix.nodes)
-    rows, columns = graph.shape(matrix.value) or (0, 0)
-    depth, width = (columns, rows) if matrix.transposed else (rows, columns)
-    return matrix if int(depth) >= LEAST_DEPTH and int(width) >= LEAST_COLUMNS else None
-
-
-def _constant(graph: Graph, value: int, reader: int) -> Matrix | None:
-    """Follow a matrix to the constant that it is; one that others read would be held twice.
-
-    But where it is a constant transposed, the runtime holds that twice as well.
-    """
-    if _is_matrix(graph, value):
-        return Matrix(value, False) if graph.users[value] == {reader} else None
-    producer = graph.producer.get(value)
-    if producer is None or graph.nodes[producer].operator != "Transpose":
-        return None
-    (source,) = graph.nodes[producer].inputs
-    is_read_here = graph.users[value] == {reader} and not graph.is_pinned(value)
-    return (
-        Matrix(source, True, frozenset({producer}))
-        if is_read_here and _is_matrix(graph, source)
-        else None
-    )
-
-
-def _is_matrix(graph: Graph, value: int) -> bool:
-    constant = graph.constants.get(value)
-    if constant is None or constant.type.dtype != "float32" or graph.is_pinned(value):
-        return False
-    return len(constant.type.shape or ()) == 2
-
-
-def growths(
-    meanings: Meanings, product: int, allowed: set[int], position: dict[int, int]
-) -> list[frozenset[int]]:
+def growths(meanings: Meanings, product: int, allowed: Collection[int]) -> list[frozenset[int]]:
     """Return what may be computed together with a product, most first, nothing at last.
 
-    `product` is the node that gives its result. In each, one value alone is needed outside.
+    `product` is the node that gives its result. In each, one value alone is needed outside. What
+    may be there at all is derived by finishing.dl; without some of it, without what reads that.
     """
-    graph = meanings.graph
-    behind: set[int] = set()
-    refused: set[int] = set()
-    chains: list[frozenset[int]] = [frozenset()]
-    shape = meanings.graph.shape(graph.nodes[product].outputs[0])
-    while shape is not None and len(behind) < MOST_BEHIND:
-        inside = behind | {product}
-        made = {value for number in inside for value in graph.nodes[number].outputs}
-        users = {user for value in made for user in graph.users.get(value, ())}
-        open_ = (users - inside - refused) & allowed
-        if not open_:
+    graph, derived = meanings.graph, candidates(meanings)
+    following = derived.following(product)
+    inside = {product}
+    growing: list[frozenset[int]] = [frozenset()]
+    for number in sorted(following, key=derived.position.__getitem__):
+        makers = {graph.producer.get(value) for value in graph.nodes[number].reads}
+        if len(inside) > MOST_BEHIND:
             break
-        number = min(open_, key=position.__getitem__)
-        joined = _joined(meanings, number, inside, shape)
-        if joined is None or _needs(graph, number, inside, position):
-            refused.add(number)
-            continue
-        shape = joined
-        behind.add(number)
-        if len(needed(graph, behind | {product})) == 1:
-            chains.append(frozenset(behind))
-    return chains[::-1]
-
-
-def _joined(
-    meanings: Meanings, number: int, inside: set[int], shape: tuple[Extent, ...]
-) -> tuple[Extent, ...] | None:
-    """Return the shape that is gone on with where a node may be computed on the way out."""
-    graph = meanings.graph
-    node = graph.nodes[number]
-    if len(node.outputs) != 1 or not meanings.has(number) or not meanings.is_full(number):
-        return None
-    own_shape = graph.shape(node.outputs[0])
-    if meanings.kind(number) == "elementwise":
-        return shape if own_shape == shape else None
-    if node.op_type not in VIEWS or own_shape is None or len(needed(graph, inside)) != 1:
-        return None
-    several = [tuple(size for size in extents if size != 1) for extents in (own_shape, shape)]
-    return own_shape if several[0] == several[1] and own_shape[-1:] == shape[-1:] else None
+        if number in allowed and makers & following <= inside:
+            inside.add(number)
+            if len(needed(graph, inside)) == 1:
+                growing.append(frozenset(inside - {product}))
+    return growing[::-1]
 
 
 def needed(graph: Graph, inside: set[int]) -> list[int]:
@@ -256,27 +164,6 @@ def needed(graph: Graph, inside: set[int]) -> list[int]:
     ]
 
 
-def _needs(graph: Graph, number: int, inside: set[int], position: dict[int, int]) -> bool:
-    """Tell whether a node reads something that is computed outside of what is inside."""
-    first = min(position[number] for number in inside)
-    stack = [
-        graph.producer[value]
-        for value in graph.nodes[number].reads
-        if value in graph.producer and graph.producer[value] not in inside
-    ]
-    seen = set(stack)
-    while stack:
-        reader = stack.pop()
-        for value in graph.nodes[reader].reads:
-            producer = graph.producer.get(value)
-            if producer in inside:
-                return True
-            if producer is not None and producer not in seen and position[producer] > first:
-                seen.add(producer)
-                stack.append(producer)
-    return False
-
-
 # ------------------------------------------------------------------------------------ lowering
 
 
@@ -285,11 +172,10 @@ def _lowered(
     product: int,
     matrix: Matrix,
     behind: frozenset[int],
-    position: dict[int, int],
     form: str = EACH,
     chosen: Chosen | None = None,
 ) -> RegionKernel:
-    graph = meanings.graph
+    graph, position = meanings.graph, candidates(meanings).position
     node = graph.nodes[product]
     rows, out = node.inputs[0], node.outputs[0]
     given, result_shape = meanings.shape(rows), meanings.shape(out)
@@ -351,7 +237,8 @@ def _lowered(
         form=form,
         configuration=chosen,
     )
-    return RegionKernel(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
+    region = Region(nodes, read_by(graph, nodes), (output,), shape, sort="product")
+    return RegionKernel(region, named(kernel))
 
 
 def _check_seven(rows: tuple[Extent, ...], width: int, depth: int) -> None:

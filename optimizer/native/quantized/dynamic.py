@@ -84,7 +84,7 @@ def dynamic_products(
             continue
         last = meanings.graph.producer[group.result]
         follows = set(behind) & free - set(group.nodes)
-        for chain in growths(meanings, last, follows, position):
+        for chain in growths(meanings, last, follows):
             try:
                 one = _lowered(meanings, group, tuple(sorted(chain, key=position.__getitem__)))
             except LoweringError:
@@ -294,7 +294,8 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),
     )
-    region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
+    shape = meanings.shape(result)
+    region = Region(nodes, read_by(graph, nodes), (result,), shape, sort="integers")
     return RegionKernel(region, named(kernel))
 
 

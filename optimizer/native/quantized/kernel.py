@@ -157,7 +157,8 @@ def _lowered(
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),
     )
-    region = Region(nodes, read_by(graph, nodes), (result,), meanings.shape(result))
+    shape = meanings.shape(result)
+    region = Region(nodes, read_by(graph, nodes), (result,), shape, sort="integers")
     return RegionKernel(region, named(kernel))
 
 

@@ -151,7 +151,8 @@ def _lowered(
         is_exact=True,
         packed=tuple(packed),
     )
-    region = Region(ordered, read_by(graph, ordered), (moved,), meanings.shape(moved))
+    shape = meanings.shape(moved)
+    region = Region(ordered, read_by(graph, ordered), (moved,), shape, sort="integers")
     return RegionKernel(region, named(kernel))
 
 

@@ -156,7 +156,7 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         packed=((given, source, numbers),),
         turned=tuple(as_read.items()),
     )
-    region = Region(match.nodes, read_by(graph, match.nodes), (y.value,), shape)
+    region = Region(match.nodes, read_by(graph, match.nodes), (y.value,), shape, sort="integers")
     return RegionKernel(region, named(kernel))
 
 

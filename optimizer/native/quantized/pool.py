@@ -89,5 +89,6 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
         turned=tuple(as_read.items()),
     )
     return RegionKernel(
-        Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y)), named(kernel)
+        Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y), sort="integers"),
+        named(kernel),
     )

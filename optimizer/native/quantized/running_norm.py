@@ -139,7 +139,8 @@ def _lowered(
         flushes=False,
         is_exact=True,
     )
-    return RegionKernel(Region(nodes, read_by(graph, nodes), outputs, shape), named(kernel))
+    region = Region(nodes, read_by(graph, nodes), outputs, shape, sort="normalization")
+    return RegionKernel(region, named(kernel))
 
 
 def _summed(

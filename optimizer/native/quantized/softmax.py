@@ -131,7 +131,7 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
         is_exact=True,
         packed=((given, source, numbers),),
     )
-    region = Region(match.nodes, read_by(graph, match.nodes), (result,), shape)
+    region = Region(match.nodes, read_by(graph, match.nodes), (result,), shape, sort="integers")
     return RegionKernel(region, named(kernel))
 
 

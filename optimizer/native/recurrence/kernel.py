@@ -252,7 +252,7 @@ def _found(
         columns=(0 if writer.reduces else COLUMNS,),
         flushes=flushes(meanings, body),
     )
-    region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(outputs[0]))
+    region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(outputs[0]), sort="steps")
     return RegionKernel(region, named(kernel))
 
 

@@ -15,7 +15,7 @@ from ...graph.graph import Graph
 from ...graph.infer import infer_types
 from ..grow import RegionKernel
 from ..loops.affine import Extent
-from ..loops.kernel_region import Meanings, Region
+from ..loops.kernel_region import Meanings
 from ..loops.lower import Kernel
 from ..regions.region_candidates import candidates
 from .steps import LEAST_STEPS, Moving, Steps, written_out
@@ -98,9 +98,8 @@ def of_operator(of_steps: RegionKernel, loop: ShortLoop, graph: Graph) -> Region
     nodes = (*before, loop.number)
     made = {value for number in nodes for value in graph.nodes[number].outputs}
     read = dict.fromkeys(value for number in nodes for value in graph.nodes[number].reads)
-    region = Region(
-        nodes, tuple(value for value in read if value not in made), outputs, of_steps.region.space
-    )
+    inputs = tuple(value for value in read if value not in made)
+    region = replace(of_steps.region, nodes=nodes, inputs=inputs, outputs=outputs)
     return RegionKernel(region, replace(kernel, outputs=outputs))
 
 

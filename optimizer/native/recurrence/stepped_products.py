@@ -290,9 +290,8 @@ class _Stepped:
             flushes=flushes(self.meanings, body),
             packed=tuple(self.packed),
         )
-        region = Region(
-            nodes, read_by(graph, nodes), self.outputs, self.meanings.shape(self.outputs[0])
-        )
+        shape = self.meanings.shape(self.outputs[0])
+        region = Region(nodes, read_by(graph, nodes), self.outputs, shape, sort="steps")
         return RegionKernel(region, named(kernel))
 
     def _opening(self) -> list[str]:

@@ -1,7 +1,17 @@
 """Which nodes may one kernel compute together? Derived by Datalog, of a graph's relations.
 
 In: a graph, and what its operators' specifications say at its shapes, as facts (`region_facts.py`).
-Out: candidates for regions of cells, by sink and frame (`region_candidates.py`). Begin with
-`regions.dl`.
-Which candidates become kernels is chosen by `optimizer/native/grow.py`.
+Out: what kernels of each sort may have (`region_candidates.py`). Begin with `regions.dl`.
+
+| file | of kernels that |
+|---|---|
+| `computable.dl` | are of any sort: what may be computed by one at all |
+| `cells.dl` | run over cells or rows, by sink and frame |
+| `finishing.dl` | make a result, and what follows it: products, convolutions over blocks |
+| `products.dl` | multiply by a constant matrix |
+| `attention.dl` | have a softmax between two products |
+| `rows.dl` | scatter rows |
+
+Which of it becomes kernels is chosen by `optimizer/native/fuse_graph.py`, and where C is
+written. What 8-bit integers and loops may have is told by code: `quantized/`, `recurrence/`.
 """

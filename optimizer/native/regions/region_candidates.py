@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ from ....catalog.datalog.memory.program_cache import shipped
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings
 from ..loops.reduced_axes import Rows
-from .region_facts import frames, region_facts
+from .region_facts import Frame, frames, region_facts
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,61 @@ class Candidate:
     nodes: frozenset[int]
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """A constant matrix of a product: its value, whether it is read transposed, and who did that.
+
+    `nodes` are those that a kernel does without.
+    """
+
+    value: int
+    transposed: bool
+    nodes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class AttentionCandidate:
+    """An attention, of whose nodes a kernel needs not have those that scale or move operands.
+
+    `chain` are those between the scores and the softmax, `behind` those that put 0 for NaN. `moves`
+    are by operand: queries, keys, values.
+    """
+
+    softmax: int
+    scores: int
+    product: int
+    chain: frozenset[int]
+    behind: frozenset[int]
+    scales: frozenset[int]
+    moves: tuple[frozenset[int], frozenset[int], frozenset[int]]
+    turned_after: frozenset[int]
+
+
 class Candidates:
-    """What regions.dl derives of one graph."""
+    """What regions.dl derives of one graph, derived when it is asked for."""
 
     def __init__(self, meanings: Meanings) -> None:
         facts = region_facts(meanings)
-        self._derived = Prepared(program(), facts, ["sink"])
-        self._frames = {frame.name: frame for frame in frames(meanings.graph)}
-        self.computable = frozenset(n for (n,) in self._derived.rows("computable"))
-        self.begins = frozenset(n for (n,) in self._derived.rows("begins"))
+        self._graph = meanings.graph
+        self._derived = Prepared(program(), facts, ["sink", "stem"])
+        self.position: dict[int, int] = dict(facts["position"])  # type: ignore[arg-type]
+        self.computable = self._nodes("computable")
         self.reducing = frozenset(n for n, *_ in facts["folds"])
         self.slow = frozenset(n for (n,) in facts["slow"])
         self._by_sink: dict[int, list[Candidate]] = {}
+        self._by_stem: dict[int, frozenset[int]] = {}
+
+    def _nodes(self, relation: str) -> frozenset[int]:
+        return frozenset(n for (n,) in self._derived.rows(relation))
+
+    @cached_property
+    def begins(self) -> frozenset[int]:
+        """The nodes that a region of cells may end in."""
+        return self._nodes("begins")
+
+    @cached_property
+    def _frames(self) -> Mapping[str, Frame]:
+        return {frame.name: frame for frame in frames(self._graph)}
 
     def of(self, sink: int) -> list[Candidate]:
         """Return the candidates that end in a node."""
@@ -52,6 +96,58 @@ class Candidates:
                 for name, inside in nodes.items()
             ]
         return self._by_sink[sink]
+
+    @cached_property
+    def products(self) -> Mapping[int, Matrix]:
+        """The products with a constant matrix."""
+        turning: dict[int, int] = dict(iter(self._derived.rows("turns")))
+        return {
+            n: Matrix(m, bool(turned), frozenset({turning[n]} if n in turning else ()))
+            for n, m, turned in self._derived.rows("product")
+        }
+
+    def following(self, stem: int) -> frozenset[int]:
+        """Return what may be computed where a node's result is made."""
+        if stem not in self._by_stem:
+            asked = {stem}
+            if not self._by_stem:
+                asked.update(self.products, self._nodes("convolves"))
+            nodes: dict[int, set[int]] = {one: set() for one in asked}
+            for one, number in self._derived({"stem": [(one,) for one in asked]}, "follows"):
+                nodes[one].add(number)
+            self._by_stem |= {one: frozenset(inside) for one, inside in nodes.items()}
+        return self._by_stem[stem]
+
+    @cached_property
+    def scatters(self) -> Mapping[int, frozenset[int]]:
+        """The scatters of rows, each with the nodes that may be computed with it."""
+        nodes: dict[int, set[int]] = {n: set() for n, *_ in self._derived.rows("scatters")}
+        for scatter, number in self._derived.rows("scattered"):
+            nodes[scatter].add(number)
+        return {scatter: frozenset(inside) for scatter, inside in nodes.items()}
+
+    @cached_property
+    def attentions(self) -> Mapping[int, AttentionCandidate]:
+        """The attentions by their softmaxes, in order of the graph."""
+        nodes: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for softmax, number, role in self._derived.rows("attends"):
+            nodes[softmax][role].add(number)
+        made = {}
+        for softmax in sorted(nodes, key=self.position.__getitem__):
+            of = {role: frozenset(inside) for role, inside in nodes[softmax].items()}
+            none = frozenset[int]()
+            (scores,), (product,) = of["scores"], of["product"]
+            made[softmax] = AttentionCandidate(
+                softmax,
+                scores,
+                product,
+                of.get("between", none),
+                of.get("no NaN", none),
+                of.get("scale", none),
+                (of.get("queries", none), of.get("keys", none), of.get("values", none)),
+                of.get("result", none),
+            )
+        return made
 
 
 @cache

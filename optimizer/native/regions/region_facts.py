@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ....catalog.operators.expand import Expansion
@@ -11,6 +12,7 @@ from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, expression
 from ...graph.graph import Graph
+from ..indexed.rows import SCATTERS, gather_of, scatter_of
 from ..loops.affine import Extent
 from ..loops.cells import SLOW
 from ..loops.kernel_region import Meanings
@@ -25,12 +27,21 @@ MOVES = frozenset(
 )
 # A move as well, whose indices are read.
 PICKS = "Gather"
-# The inputs of regions.dl, but for `sink`: those are asked for one by one.
+# The inputs of regions.dl, but for `sink` and `stem`: those are asked for one by one.
 RELATIONS = (
-    *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output"),
-    *("dtype", "shape", "kind", "expressible", "exact", "left_alone", "slow", "folds", "frame"),
-    "picks_again",
+    *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output", "opset"),
+    *("dtype", "shape", "sizes", "scalar", "zero", "factor", "matrix", "attribute"),
+    *("kind", "expressible", "full", "direct", "exact", "left_alone", "slow", "folds", "frame"),
+    *("scatters", "gathers", "picks_again"),
 )
+# Attributes that clauses ask for, by operator.
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "Gemm": ("transA", "transB", "alpha", "beta"),
+    "Softmax": ("axis",),
+    "Transpose": ("perm",),
+}
+# Numbers that keys may be multiplied by, so that products of two are none too large or small.
+LEAST_SCALE = 1e-15
 ROWS = frozenset({"normalization", "reduction"})
 # Kinds of operators of which no cell is computed by what may be exact.
 _SUMMING = frozenset({"contraction", "window", "recurrent", "opaque", *ROWS})
@@ -56,13 +67,21 @@ def region_facts(meanings: Meanings) -> Facts:
         facts["reads"] += [(number, p, v) for p, v in enumerate(node.inputs) if v != ABSENT]
         facts["gives"] += [(number, p, v) for p, v in enumerate(node.outputs) if v != ABSENT]
         facts["captures"] += [(number, value) for value in node.captures]
+        for name in ATTRIBUTES.get(node.operator, ()):
+            facts["attribute"].append((number, name, _attribute(graph, number, name)))
         _describe(meanings, number, facts)
     if meanings.optimized is not None:
         facts["left_alone"] = [(number,) for number in left_alone(graph, meanings.optimized)]
+    facts["opset"] = [(graph.opset(),)]
     for value, type_ in graph.types.items():
         facts["dtype"].append((value, type_.dtype))
         if type_.shape is not None:
             facts["shape"].append((value, text(type_.shape)))
+    for shape in shapes(graph):
+        long, last = long_axes(shape), shape[-1:]
+        facts["sizes"].append((text(shape), len(shape), text(long), text(last)))
+    for value in graph.constants:
+        _describe_constant(meanings, value, facts)
     facts["frame"] = [
         (one.name, text(one.space), one.rows.reduced, one.rows.behind, one.sizes, one.row)
         for one in frames(graph)
@@ -77,11 +96,16 @@ def _describe(meanings: Meanings, number: int, facts: Facts) -> None:
     is_move = _is_move(meanings, number)
     if (is_move or kind == "elementwise" or kind in ROWS) and _is_expressible(meanings, number):
         facts["expressible"].append((number,))
+        if meanings.is_full(number):
+            facts["full"].append((number,))
+        if not meanings.of(number).locals:
+            facts["direct"].append((number,))
         if is_slow(meanings, number):
             facts["slow"].append((number,))
         rows = None if is_move or kind not in ROWS else _folded(meanings, number)
         if rows is not None:
             facts["folds"].append((number, rows.reduced, rows.behind))
+    _describe_rows(meanings, number, facts)
     if _picks_again(meanings, number):
         facts["picks_again"].append((number,))
     if kind not in _SUMMING and is_exact(meanings, number):
@@ -100,6 +124,51 @@ def _picks_again(meanings: Meanings, number: int) -> bool:
     before, after = graph.shape(node.inputs[0]) or (), graph.shape(node.outputs[0]) or ()
     known = all(isinstance(size, int) for size in (*before, *after))
     return not known or math.prod(map(int, after)) > math.prod(map(int, before))
+
+
+def _describe_rows(meanings: Meanings, number: int, facts: Facts) -> None:
+    """Add along which axis a node gathers or scatters rows, if it does."""
+    operator = meanings.graph.nodes[number].operator
+    with suppress(LoweringError):
+        if operator in SCATTERS:
+            scatter = scatter_of(meanings, number)
+            rank = len(meanings.shape(scatter.updates))
+            facts["scatters"].append((number, scatter.axis, rank, scatter.updates))
+        elif operator == "Gather":
+            gather = gather_of(meanings, number)
+            facts["gathers"].append((number, gather.axis, len(meanings.shape(gather.table))))
+
+
+def _describe_constant(meanings: Meanings, value: int, facts: Facts) -> None:
+    """Add whether a constant is one number, or a matrix that may be laid out otherwise."""
+    graph = meanings.graph
+    number = meanings.scalar(value)
+    if number is not None:
+        facts["scalar"].append((value,))
+        if number == 0:
+            facts["zero"].append((value,))
+        if LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
+            facts["factor"].append((value,))
+    type_ = graph.constants[value].type
+    if type_.dtype == "float32" and len(type_.shape or ()) == 2 and not graph.is_pinned(value):
+        facts["matrix"].append((value, *map(int, type_.shape or ())))
+
+
+def _attribute(graph: Graph, number: int, name: str) -> str:
+    """Spell an attribute or its default, an axis counted from behind; empty where there is none."""
+    value = graph.attribute(number, name)
+    if name == "axis" and isinstance(value, int):
+        rank = len(graph.shape(graph.nodes[number].inputs[0]) or ())
+        value = value - rank if 0 <= value < rank else value
+    if isinstance(value, tuple):
+        return text(value)
+    return "" if value is None else str(value)
+
+
+def shapes(graph: Graph) -> Iterator[tuple[Extent, ...]]:
+    """Yield the shapes of values, each once."""
+    known = dict.fromkeys(type_.shape for type_ in graph.types.values())
+    yield from (shape for shape in known if shape is not None)
 
 
 def text(shape: tuple[Extent, ...]) -> str:
@@ -127,9 +196,7 @@ def frames(graph: Graph) -> Iterator[Frame]:
 
     Axes begin with one that is longer than 1, and end with one or with the shape.
     """
-    for shape in dict.fromkeys(type_.shape for type_ in graph.types.values()):
-        if shape is None:
-            continue
+    for shape in shapes(graph):
         whole, rank = text(shape), len(shape)
         yield Frame(whole, shape)
         long = [axis for axis, size in enumerate(shape) if size != 1]

@@ -280,13 +280,15 @@ BEFORE_10 = (
     "DROP SEQUENCE kernel_configuration_sequence;"
 )
 BEFORE_14 = "ALTER TABLE device DROP COLUMN address;"
+BEFORE_16 = "DROP TABLE plan_region; DROP TABLE plan_region_bound;"
 
 
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
         earlier = PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5 + BEFORE_6 + BEFORE_7 + BEFORE_8
-        catalog.connection.execute("DROP TABLE proof;" + earlier + BEFORE_9 + BEFORE_10 + BEFORE_14)
+        earlier += BEFORE_9 + BEFORE_10 + BEFORE_14 + BEFORE_16
+        catalog.connection.execute("DROP TABLE proof;" + earlier)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
     with Catalog(path) as catalog:

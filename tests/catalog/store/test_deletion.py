@@ -20,6 +20,8 @@ PLANNED = {
     "plan_candidate": "$1, 'original', 1, 1.0, 1.0, 0.1, 1.0, 0.9, 1.1, 9, 'kept'",
     "plan_deviation": "$1, 'original', 'normal', 'y', 0.0, 0.0, 0.0, 0.1, true",
     "plan_rule": "$1, 'Rule', 2, 3, 1, 0.5, 1.0, ''",
+    "plan_region": "$1, 0, 'original', 'cells', 'K', 'y = Relu(x)', ['a'], 'chosen', '', 2.0, 1.0",
+    "plan_region_bound": "$1, 0, 'b', 'feeds(p, n)', 'joins(p, n) :- feeds(p, n)', 'why'",
 }
 
 

@@ -95,6 +95,24 @@ def assert_same(path, width=16):
 
 
 @needs_compiler
+def test_regions_are_rows_with_what_became_of_them(fast_kernels):
+    result = optimized()
+    rows = result.catalog.sql("SELECT kernel, outcome, computes, nodes FROM plan_region").fetchall()
+    told = {kernel.split("_")[0]: (outcome, computes) for kernel, outcome, computes, _ in rows}
+    assert told["Mish"] == ("chosen", "b = Mish(a)")
+    outcome, computes = told["AddLayerNormalization"]
+    assert outcome == "no gain in the model" and computes.startswith("d = Add(c, x); y = Layer")
+    assert all(nodes for *_, nodes in rows)
+    bounds = result.catalog.sql(
+        "SELECT kernel, node, literal FROM plan_region_bound"
+        " JOIN plan_region USING (plan_id, region)"
+    ).fetchall()
+    beside = {(kernel.split("_")[0], node, literal) for kernel, node, literal in bounds}
+    assert ("Mish", "MatMul(a)", "expressible(n)") in beside
+    assert ("Mish", "MatMul(c)", "expressible(n)") in beside
+
+
+@needs_compiler
 def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels, tmp_path):
     result = optimized()  # the target is kernels where nobody says another
     assert result.chosen == "kernels"

@@ -24,8 +24,8 @@ from .test_regions import programs
 
 @pytest.fixture(scope="module")
 def program():
-    text = (resources.files(regions) / "regions.dl").read_text(encoding="utf-8")
-    return parse(text, "regions.dl")
+    file = resources.files(regions) / "regions.dl"
+    return parse(file.read_text(encoding="utf-8"), str(file))
 
 
 def meanings_of(proto):
@@ -74,6 +74,59 @@ def test_a_model_has_the_same_candidates_in_both_engines(name, program):
 def test_drawn_graphs_have_the_same_candidates_in_both_engines(program, case):
     meanings = drawn(case)
     assert asked_one_by_one(meanings) == asked_at_once(program, meanings)
+
+
+def asked_of_others(meanings):
+    """What the other sorts of regions are said to have, by relation, and what follows each node."""
+    derived = candidates(meanings)
+    rows = {
+        "product": {(n, one.value, int(one.transposed)) for n, one in derived.products.items()},
+        "follows": {(s, n) for s in meanings.graph.nodes for n in derived.following(s)},
+        "scattered": {(s, n) for s, inside in derived.scatters.items() for n in inside},
+        "attends": set(),
+    }
+    for softmax, one in derived.attentions.items():
+        roles = {"softmax": {softmax}, "scores": {one.scores}, "product": {one.product}}
+        roles |= {"between": one.chain, "no NaN": one.behind, "scale": one.scales}
+        roles |= dict(zip(("queries", "keys", "values"), one.moves, strict=True))
+        roles["result"] = one.turned_after
+        rows["attends"] |= {(softmax, n, role) for role, inside in roles.items() for n in inside}
+    return rows
+
+
+def others_asked_at_once(program, meanings):
+    facts = region_facts(meanings)
+    facts["stem"] = [(number,) for number in meanings.graph.nodes]
+    rows = derive(program, facts)
+    return {name: {*rows[name]} for name in ("product", "follows", "scattered", "attends")}
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_a_model_has_the_same_regions_of_other_sorts_in_both_engines(name, program):
+    meanings = meanings_of(build(name, tiny=True))
+    found = asked_of_others(meanings)
+    assert any(found.values()) and found == others_asked_at_once(program, meanings)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(programs())
+def test_drawn_graphs_have_the_same_regions_of_other_sorts_in_both_engines(program, case):
+    meanings = drawn(case)
+    assert asked_of_others(meanings) == others_asked_at_once(program, meanings)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(programs())
+def test_what_follows_needs_nothing_that_is_computed_of_a_result_outside(case):
+    meanings = drawn(case)
+    graph = meanings.graph
+    for stem in graph.nodes:
+        inside = {stem, *candidates(meanings).following(stem)}
+        below = reached(graph, stem)
+        for number in inside - {stem}:
+            makers = {graph.producer.get(value) for value in graph.nodes[number].reads}
+            assert makers & inside and not makers & (below - inside)
+            assert meanings.kind(number) == "elementwise" or graph.nodes[number].op_type in MOVES
 
 
 def reached(graph, start):
