@@ -324,8 +324,12 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
     """
     from sklearn.ensemble import GradientBoostingRegressor
 
-    shipped = shipped_samples(here.level)
-    samples = [*shipped, *samples_of(collected)] if collected else list(shipped)
+    shipped = shipped_samples(here)
+    measured_here = {landscape.sizes for landscape in collected}
+    samples = [
+        *(sample for sample in shipped if sample.sizes not in measured_here),
+        *samples_of(collected),
+    ]
     of: dict[ProductSizes, list[Sample]] = {}
     for sample in samples_of(collected) if collected else shipped:
         of.setdefault(sample.sizes, []).append(sample)
@@ -534,13 +538,19 @@ def ranked(collected: Path | None, out: Path | None) -> None:
         write_rows(out, rows, f"# Products, ranked\n\n`{command}`", rank_table(rows))
 
 
+def ratio_of(row: Mapping[str, Any]) -> float:
+    """Return the ratio of a row, the mean of both where it was measured twice."""
+    return float(round(math.sqrt(row["ratio"] * row.get("again", row["ratio"])), 4))
+
+
 def ship(files: Sequence[Path]) -> None:
     """Write what `optimize` predicts from where nothing was measured yet."""
     made: dict[str, list[Any]] = {}
     for file in files:
         told = json.loads(file.read_text(encoding="utf-8"))
-        made.setdefault(told["level"], []).extend(
-            [row["sizes"], row["configuration"], row["ratio"]] for row in told["rows"]
+        key = ranking.processor_class(told["level"], told["first_cache_bytes"])
+        made.setdefault(key, []).extend(
+            [row["sizes"], row["configuration"], ratio_of(row)] for row in told["rows"]
         )
     target = Path(ranking.__file__).with_name("samples.json.xz")
     target.write_bytes(lzma.compress(json.dumps(made).encode(), preset=9))

@@ -390,7 +390,7 @@ class ConfiguredKinds:
             for configuration, timed in self.products.timed(sizes).items()
         }
         samples = [
-            *shipped_samples(self.here.level),
+            *shipped_samples(self.here),
             *(
                 Sample(other, configuration, timed.ratio)
                 for other, all_timed in self.products.known.items()

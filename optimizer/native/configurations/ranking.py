@@ -27,10 +27,12 @@ from .product_configuration import ProductConfiguration
 Array = np.ndarray[Any, Any]
 
 # Of the logarithm of a ratio: how far it usually is from 0, and from what was measured.
-_DEVIATION, _NOISE = 0.1, 0.04
+_DEVIATION, _NOISE = 0.1, 0.02
 # Samples that a prediction is made of at most, those of products most alike first.
 _MOST = 500
-_FAR = 2.0  # how far apart what behaves alike may be
+_FAR = 1.0  # how far apart what behaves alike may be
+# What makes a difference of a configuration's fields, in their order.
+_STEPS = (4.0, 0.7, 30.0, 300.0, 1e5, 5e4, 1.0, 1.0, 1.0, 6.0, 1.0, 4.0)
 # A ratio that is worth a trial, if it comes true.
 _WORTH = 0.99
 _CUT = math.log(2.0)  # ratios beyond are all alike
@@ -46,16 +48,29 @@ class Sample:
 
 
 @cache
-def shipped_samples(level: str) -> tuple[Sample, ...]:
-    """Return what was measured once, on one processor of a level, and comes with tensolog."""
+def shipped_samples(here: Processor) -> tuple[Sample, ...]:
+    """Return what was measured once and comes with tensolog, for a processor's level.
+
+    Of processors with as large a first cache, if there are some: what is fast on one kind misleads
+    on another.
+    """
     file = resources.files(__package__) / "samples.json.xz"
     if not file.is_file():
         return ()
     told = json.loads(lzma.decompress(file.read_bytes()))
+    alike = told.get(processor_class(here.level, here.first_cache_bytes))
+    if alike is None:
+        of_level = (key for key in told if key.split()[0] == here.level)
+        alike = [sample for key in of_level for sample in told[key]]
     return tuple(
         Sample(ProductSizes(*sizes), ProductConfiguration(*fields), ratio)
-        for sizes, fields, ratio in told.get(level, ())
+        for sizes, fields, ratio in alike
     )
+
+
+def processor_class(level: str, first_cache_bytes: int) -> str:
+    """Name the processors that samples of one are for."""
+    return f"{level} {first_cache_bytes}"
 
 
 def predicted_ratios(
@@ -162,4 +177,5 @@ def place(sizes: ProductSizes, configuration: ProductConfiguration, here: Proces
         1.0 * configuration.few,
         0.7 * (configuration.distance > 0),
         0.7 * configuration.fetch_next,
+        *(value / step for value, step in zip(astuple(configuration), _STEPS, strict=True)),
     ]

@@ -111,9 +111,16 @@ def test_what_comes_with_tensolog_is_of_legal_configurations(level):
         "avx2": Processor("avx2", *REGISTERS["avx2"], 32 << 10, 1 << 20),
         "plain": Processor("plain", *REGISTERS["plain"], 32 << 10, 1 << 20),
     }[level]
-    for sample in shipped_samples(level)[::50]:
+    for sample in shipped_samples(here)[::50]:
         assert sample.configuration in legal(sample.sizes, here)
         assert 0.2 < sample.ratio < 20
+
+
+def test_samples_of_processors_alike_come_alone_and_else_those_of_the_level():
+    alike = [shipped_samples(replace(HERE, first_cache_bytes=size << 10)) for size in (32, 48, 64)]
+    assert all(alike) and alike[0] != alike[1]
+    assert set(alike[2]) == {*alike[0], *alike[1]}
+    assert shipped_samples(Processor("plain", *REGISTERS["plain"], 32 << 10, 1 << 20)) == ()
 
 
 # --------------------------------------------------------------------------------------- catalog
