@@ -178,6 +178,10 @@ def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
 def race_finalists(state: State, seconds: float) -> Iterator[Plan]:
     """Let the finalists race the original, and the best one of them race it again."""
     if state.schedule.remaining_s < state.contest.rounds_s(1):
+        for plan in state.finalists or state.plans:
+            is_open = plan.is_verified and plan.lap is None and not plan.refusal
+            if is_open and not plan.same_kernels_as:
+                _leave_open(plan, state.contest.rounds_s(LEAST_ROUNDS))
         state.take_incumbent()
         raise OutOfTimeError
     state.winner = run_final(state.contest, state.finalists, seconds, state.expected_cost)
@@ -238,13 +242,18 @@ def _alike(state: State) -> list[Plan]:
     return [plan for plan in state.plans if plan.same_kernels_as and plan.is_verified]
 
 
+def _leave_open(plan: Plan, lacks_s: float) -> None:
+    """Say of a plan that there is no time to find out whether it is faster."""
+    plan.refusal, plan.lacks_s = f"{NO_TIME}: give a larger budget", lacks_s
+
+
 def _verify(state: State, plan: Plan, phase: str = "verifying") -> None:
     """Verify a plan unless that was done, where the pass has the time for it."""
     if plan.refusal or plan.is_verified:
         return
     if state.contest.verifying_s > remaining_s():
-        plan.refusal = f"{NO_TIME}: give a larger budget"
-        plan.lacks_s = state.contest.verifying_s + state.contest.rounds_s(LEAST_ROUNDS)
+        lacks_s = state.contest.verifying_s + state.contest.rounds_s(LEAST_ROUNDS)
+        _leave_open(plan, lacks_s)
         return
     with state.phases(phase, plan.name):
         state.contest.verify(state.candidate_files.placed(plan))
