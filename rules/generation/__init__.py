@@ -3,8 +3,9 @@
 In: names of operators. Out: rules that the gate has proved, none derived by the others, and what
 became of every candidate. Begin with run.py: choices.py says what operators leave to choose,
 inputs.py which variables there are, enumeration.py builds terms (terms.py) and compares them by
-fingerprint.py, candidates.py orients what is equal and tells variables apart, wording.py writes it
-in the rule language, proving.py asks the gate, pairing.py makes rules of several outputs, and
+fingerprint.py, candidates.py orients what is equal and tells variables apart, instances.py says
+which of these are instances of others, wording.py writes them in the rule language, proving.py asks
+the gate, pairing.py makes rules of several outputs, and
 rows.py keeps all of it in the catalog. for_model.py does so for the operators of a model.
 """
 

@@ -22,7 +22,7 @@ from .fingerprint import (
     input_vectors,
     sort_of_term,
 )
-from .ordered_field import OrderedField
+from .number_fields import OrderedField
 from .terms import (
     Apply,
     Number,
@@ -185,76 +185,6 @@ def _leaves(term: Term) -> int:
     if isinstance(term, Apply):
         return sum(_leaves(operand) for operand in term.operands)
     return int(isinstance(term, Variable))
-
-
-# -------------------------------------------------------------------------------- instances
-
-
-class Instances:
-    """Equalities that hold, and which candidates are instances of them: terms for variables."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, list[Candidate]] = {}
-        self._seen: set[Candidate] = set()
-
-    def add(self, candidate: Candidate) -> None:
-        """Take an equality that holds; of several outputs none is an instance."""
-        if candidate in self._seen or candidate.beside:
-            return
-        self._seen.add(candidate)
-        for root in {_root(candidate.left), _root(candidate.right)}:
-            self._known.setdefault(root, []).append(candidate)
-
-    def general(self, candidate: Candidate) -> Candidate | None:
-        """The first equality taken that a candidate is an instance of, sorts aside."""
-        found = self.instance(candidate)
-        return None if found is None else found[0]
-
-    def instance(self, candidate: Candidate) -> tuple[Candidate, Mapping[Term, Term]] | None:
-        """The same, with the terms for its variables."""
-        pairs = ((candidate.left, candidate.right), (candidate.right, candidate.left))
-        for known in self._known.get(_root(candidate.left), ()):
-            for one, other in pairs:
-                for some in _matches(known.left, one, {}):
-                    names = next(_matches(known.right, other, some), None)
-                    if names is not None:
-                        return known, names
-        return None
-
-
-def _root(term: Term) -> str:
-    return term.operation.op_type if isinstance(term, Apply) else ""
-
-
-def _matches(
-    pattern: Term, term: Term, names: Mapping[Term, Term]
-) -> Iterator[Mapping[Term, Term]]:
-    """Yield the terms for the variables of a pattern that make it a term."""
-    if isinstance(pattern, Variable):
-        if names.get(pattern, term) == term:
-            yield {**names, pattern: term}
-        return
-    if not isinstance(pattern, Apply) or not isinstance(term, Apply):
-        if pattern == term:
-            yield names
-        return
-    if pattern.operation != term.operation:
-        return
-    orders = [term.operands]
-    if pattern.operation.commutative and len(term.operands) > 1:
-        orders.append(term.operands[::-1])
-    for operands in orders:
-        yield from _all_match(pattern.operands, operands, names)
-
-
-def _all_match(
-    patterns: Sequence[Term], terms: Sequence[Term], names: Mapping[Term, Term]
-) -> Iterator[Mapping[Term, Term]]:
-    if not patterns:
-        yield names
-        return
-    for some in _matches(patterns[0], terms[0], names):
-        yield from _all_match(patterns[1:], terms[1:], some)
 
 
 # --------------------------------------------------------------------------- more variables

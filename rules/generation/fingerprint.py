@@ -26,8 +26,7 @@ from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
 from ..language.conditions import INTEGERS
 from .choices import expansions_of, sort_made
-from .exponentials import EXPONENTIAL, ExponentialRing
-from .ordered_field import OrderedField
+from .number_fields import EXPONENTIAL, ExponentialRing, OrderedField
 from .terms import Apply, Number, Operation, Sort, Term
 from .terms import Variable as Input
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -33,6 +33,8 @@ INFERRING_S, INFER_S = 5.0, 2.0
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 Proved = tuple[Rule, Verdict]
+Way = tuple[frozenset[str], str, bool]
+"""Operators, what a spelling of them leaves open, and whether it declares shapes."""
 
 
 @dataclass
@@ -40,11 +42,13 @@ class Attempt:
     """A candidate on its way: spellings that may be tried, and what became of those that were.
 
     `proved` are the rules that stand for it: one, and where cost decides another for the other
-    direction.
+    direction. `avoided` are ways of spelling that were not decided for the same operators before:
+    what is not decided takes ten times as long as a proof, and is asked last.
     """
 
     candidate: Candidate
     name: str
+    avoided: Collection[Way] = ()
     waiting: Iterator[tuple[Spelling, Rule]] = field(init=False)
     first: tuple[Spelling, Rule] | None = None
     spelling: Spelling | None = None
@@ -54,9 +58,35 @@ class Attempt:
     # A rule that was proved under a condition on ranks, should no declared shapes do.
     narrow: tuple[Spelling, Proved] | None = None
     ended: bool = False
+    # Ways that were not decided, and spellings that wait until all others failed.
+    undecided: list[Way] = field(default_factory=list)
+    postponed: list[tuple[Spelling, Rule]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.waiting = _readable(self.candidate, self.name)
+
+    def next_spelling(self) -> tuple[Spelling, Rule] | None:
+        """The spelling to ask for next; None where no other one may be proved."""
+        for said in self.waiting:
+            if not self.is_avoided(said[0]):
+                return said
+            self.postponed.append(said)
+        # What is false of one of its spellings is false of more general ones.
+        if self.postponed and self.status != "refuted":
+            return self.postponed.pop(0)
+        return None
+
+    def is_avoided(self, spelling: Spelling) -> bool:
+        """Whether it was not decided for some of these operators, spelled alike."""
+        operators, way, is_shaped = self.way(spelling)
+        return any(
+            some <= operators and (way, is_shaped) == (other, shaped)
+            for some, other, shaped in self.avoided
+        )
+
+    def way(self, spelling: Spelling) -> Way:
+        """How a spelling says the candidate."""
+        return frozenset(self.candidate.operators), spelling.open, any(spelling.shapes.values())
 
     def end(self) -> None:
         """Note that all spellings were tried."""
@@ -137,12 +167,13 @@ def prove_candidates(
     pool: ProverPool,
     stop: Callable[[], bool] = lambda: False,
     timeout: float = TIMEOUT_S,
+    avoided: Collection[Way] = (),
 ) -> list[Attempt]:
     """Put candidates through the gate, spelling by spelling; asked to stop, leave some unended.
 
-    `timeout` is for one spelling, in seconds of work.
+    `timeout` is for one spelling, in seconds of work; those that are `avoided` are asked last.
     """
-    attempts = [Attempt(candidate, f"Convert{at}") for at, candidate in enumerate(candidates)]
+    attempts = [Attempt(one, f"Convert{at}", avoided) for at, one in enumerate(candidates)]
     pool.each(lambda attempt, provers: _prove([attempt], provers, stop, timeout), attempts)
     return attempts
 
@@ -153,7 +184,7 @@ def _prove(
     while (waiting := [attempt for attempt in attempts if not attempt.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
         for attempt in waiting:
-            said = next(attempt.waiting, None)
+            said = attempt.next_spelling()
             if said is None:
                 attempt.end()
             else:
@@ -232,6 +263,8 @@ def _judged(attempt: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) 
     """Take note of a verdict; tell whether the candidate is proved."""
     if attempt.general is None or attempt.general.status == "unknown":
         attempt.general = verdict
+    if verdict.status == "unknown":
+        attempt.undecided.append(attempt.way(spelling))
     if verdict.status not in PROVED:
         return False
     if _is_narrow(rule):

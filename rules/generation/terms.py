@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,18 @@ class Operation:
     outputs: int = 1
     options: int = 0
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Terms are keys everywhere: what they are made of is hashed once.
+        return hash((self.op_type, self.slots, self.attributes, self.known, self.output))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Hashes of strings differ from process to process.
+        return Operation, tuple(getattr(self, one.name) for one in fields(self))
+
     def lists(self, assignment: int) -> dict[int, int | list[int]]:
         """What is known of operands, by position, under an assignment of sizes."""
         return {
@@ -112,6 +124,16 @@ class Apply:
 
     operation: Operation
     operands: tuple[Term, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.operation, self.operands))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Apply, (self.operation, self.operands)
 
     @cached_property
     def nodes(self) -> int:

@@ -84,6 +84,12 @@ _FINDING = 0.6
     is_flag=True,
     help="Zeros, ones and identities may stand in the place of a variable.",
 )
+@click.option(
+    "--unmeasured",
+    is_flag=True,
+    help="Write rules as well that are proved, and not measured in floating point yet: those that "
+    "`tensolog rules prove` has to look at before a search may use them.",
+)
 @shared.jobs_option
 @click.option(
     "-o",
@@ -106,6 +112,7 @@ def generate(
     seed: int,
     from_nothing: bool,
     constants: bool,
+    unmeasured: bool,
     jobs: int | None,
     output: Path | None,
     catalog_path: str | None,
@@ -185,9 +192,11 @@ def generate(
             settings["budget"] = _FINDING * budget
             results = _runs_for(model_path, **settings)
         rules = [rule for result in results for rule in result.rules]
+        written = [(each, each.proved if unmeasured else each.rules) for each in results]
         if output is not None:
+            texts = [each.text_of(some) for each, some in written if some]
             with replacing(output) as file:
-                file.write("\n".join(result.text for result in results if result.rules).encode())
+                file.write("\n".join(texts).encode())
         if model_path is not None and (rules or optimized is not None):
             value = value_of(
                 rules,
@@ -223,7 +232,7 @@ def generate(
     elif model_path is not None:
         echo("nothing was found that the shipped rules don't derive and that matches in the model")
     if output is not None:
-        echo(f"{output}: {counted(len(rules), 'rule')}")
+        echo(f"{output}: {counted(sum(len(some) for _, some in written), 'rule')}")
     elif rules:
         echo("\n" + "\n".join(result.text for result in results if result.rules))
 

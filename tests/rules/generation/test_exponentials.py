@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from tensolog.rules.generation.candidates import candidate_of
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.exponentials import ExponentialRing
 from tensolog.rules.generation.inputs import choose_inputs
-from tensolog.rules.generation.ordered_field import OrderedField
+from tensolog.rules.generation.number_fields import ExponentialRing, OrderedField
 
 RING = ExponentialRing()
 

@@ -15,7 +15,7 @@ from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.generation import run
 from tensolog.rules.generation.proving import Measured
 from tensolog.rules.generation.run import Program
-from tensolog.rules.generation.terms import variables
+from tensolog.rules.generation.terms import model_of, variables
 
 from .oracle import compute, random_values
 
@@ -65,6 +65,15 @@ def test_the_general_rule_stands_for_its_instances(found):
     names = {rule.name for rule in found.rules}
     assert len(derived) > 8
     assert all(one.derived_by and set(one.derived_by) <= names for one in derived)
+
+
+def test_an_e_graph_derives_what_is_said_to_be_derived(found):
+    rules = {rule.name: rule for rule in found.rules}
+    for one in found.findings:
+        if one.status == "derived":
+            model = model_of([one.candidate.left, one.candidate.right])
+            named = [rules[name] for name in one.derived_by]
+            assert equalities.derived_equalities(model, [("term_0", "term_1")], named) == [True]
 
 
 def test_found_rules_are_a_file_of_the_language(found):

@@ -1,0 +1,57 @@
+"""Which spelling of a candidate is asked for next, after others were not decided."""
+
+from tensolog.rules.gate.verdict import Verdict
+from tensolog.rules.generation.candidates import Candidate
+from tensolog.rules.generation.inputs import sort_of
+from tensolog.rules.generation.proving import Attempt
+from tensolog.rules.generation.terms import Apply, Operation, Variable
+
+X, Y = (Variable(name, sort_of("float32", (0, 1))) for name in "XY")
+
+
+def relu(term):
+    return Apply(Operation("Relu", (0,)), (term,))
+
+
+def concat(one, other):
+    return Apply(Operation("Concat", (0, 1), (("axis", 0),)), (one, other))
+
+
+LAW = Candidate(relu(concat(X, Y)), concat(relu(X), relu(Y)), True)
+
+
+def asked(attempt):
+    found = []
+    while (said := attempt.next_spelling()) is not None:
+        found.append(said)
+    return found
+
+
+def verdict(status):
+    return Verdict("Convert", "", status, "")
+
+
+def test_what_was_not_decided_for_some_of_the_operators_is_asked_last():
+    first = asked(Attempt(LAW, "Convert"))
+    way = Attempt(LAW, "Convert").way(first[0][0])
+    again = asked(Attempt(LAW, "Convert", [(frozenset({"Relu"}), *way[1:])]))
+    assert again != first
+    assert again[-1] == first[0]
+    assert sorted(rule.text for _, rule in again) == sorted(rule.text for _, rule in first)
+
+
+def test_what_was_not_decided_for_other_operators_changes_nothing():
+    first = asked(Attempt(LAW, "Convert"))
+    way = Attempt(LAW, "Convert").way(first[0][0])
+    other = (frozenset({"Relu", "Tanh"}), *way[1:])
+    assert asked(Attempt(LAW, "Convert", [other])) == first
+
+
+def test_what_is_false_as_it_stands_is_not_asked_more_generally():
+    first = asked(Attempt(LAW, "Convert"))
+    attempt = Attempt(LAW, "Convert", [Attempt(LAW, "Convert").way(first[0][0])])
+    attempt.general = verdict("refuted")
+    assert first[0] not in asked(attempt)
+    attempt = Attempt(LAW, "Convert", [Attempt(LAW, "Convert").way(first[0][0])])
+    attempt.general = verdict("refused")
+    assert first[0] in asked(attempt)
