@@ -34,7 +34,7 @@ _DISTURBED = 0.35
 _HOPEFUL = 0.6
 # One with less than this is measured at the best batch of the first, and at others if it has this
 # share of its throughput there.
-_AS_GOOD = 0.9
+_AS_GOOD = 0.95
 # A batch beyond a limit by more than this in one round is not raced, and no larger one measured.
 _LIMIT_SLACK = 1.15
 # So many doublings of the batch that bring nothing end the climb.

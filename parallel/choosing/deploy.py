@@ -25,7 +25,7 @@ from ...profiles.sessions.session import runtime_version
 from ..devices import Cluster
 from ..serving.instance import Array, Slot
 from .batches import BatchAxis, drawn_feeds, find_batch_axis
-from .choose import Choice, choose
+from .choose import Choice, choose, thread_counts
 from .deployment import (
     Deployment,
     check_target,
@@ -182,6 +182,7 @@ class _Question:
         self.tell("opening", str(model))
         with Crews(model_file(model), self.cores) as crews:
             instance = crews.first()
+            crews.prepare(thread_counts(self.cores))
             for slot in instance.outputs:
                 if not slot.dtype:
                     raise ModelError(

@@ -17,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import onnx
-
 from ...catalog.errors import ModelError, TensologError
 from ...catalog.files import put_in_place
 from ...catalog.onnx.source import open_source
@@ -292,8 +290,7 @@ def copy_model(source: Path, folder: Path) -> None:
 def files_beside(file: Path) -> list[str]:
     """Name what a model needs beside it: weights, and libraries of operators."""
     with open_source(file) as source:  # says in a line what is no model
-        del source
-    model = onnx.load(str(file), load_external_data=False)
+        model = source.model  # without large weights
     names = [
         entry.value
         for tensor in model_tensors(model)

@@ -7,7 +7,7 @@ slows the machine down for a while slows all of them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +32,8 @@ class Crews:
         self._cores = cores
         self.feeds_of = feeds_of
         self._crews: dict[int, list[Instance]] = {}
+        # Those that are started by `prepare`, and not waited for yet.
+        self._starting: dict[int, list[Instance]] = {}
         self._memory_bytes = available_memory_bytes()
 
     def __enter__(self) -> Self:
@@ -40,16 +42,34 @@ class Crews:
 
     def __exit__(self, *raised: object) -> None:
         """End all instances."""
-        for threads in list(self._crews):
+        for threads in [*self._crews, *self._starting]:
             self._dismiss(threads)
 
     def first(self) -> Instance:
         """Return an instance, to ask about the model itself."""
         return self._crew(self._cores, 1)[0]
 
+    def prepare(self, thread_counts: Sequence[int]) -> None:
+        """Start instances that are to be timed, as long as all have room, without waiting.
+
+        Opening a model keeps a core busy: several are opened in the time of one.
+        """
+        known = [instance for crew in self._crews.values() for instance in crew]
+        each = max((instance.resident_bytes for instance in known), default=0)
+        count = len(known)
+        for threads in thread_counts:
+            missing = self._cores // threads - len(self._crews.get(threads, []))
+            count += max(0, missing)
+            if not each or count * each > _MEMORY_SHARE * self._memory_bytes:
+                return
+            if threads not in self._crews:
+                self._starting[threads] = self._started(threads, 0, missing)
+
     def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> list[list[float]]:
         """Run a setting for so long; nanoseconds of each run of each instance, after a warm-up."""
         assert self.feeds_of is not None
+        for threads, started in list(self._starting.items()):  # what still opens would disturb
+            self._crew(threads, len(started))
         crew = self._crew(setting.threads, setting.instances)[: setting.instances]
         key = str(setting.batch)
         for instance in crew:
@@ -69,9 +89,10 @@ class Crews:
         missing = instances - len(crew)
         if missing <= 0:
             return crew
-        self._make_room(threads, missing)
-        places = here(self._cores // threads, threads)
-        new = [Instance(Start(self._model, threads, places[len(crew) + n])) for n in range(missing)]
+        new = self._starting.pop(threads, [])
+        if not new:
+            self._make_room(threads, missing)
+            new = self._started(threads, len(crew), missing)
         try:
             for instance in new:
                 instance.ready()
@@ -82,6 +103,10 @@ class Crews:
             raise
         crew += new
         return crew
+
+    def _started(self, threads: int, first: int, count: int) -> list[Instance]:
+        places = here(self._cores // threads, threads)[first : first + count]
+        return [Instance(Start(self._model, threads, place)) for place in places]
 
     def _make_room(self, threads: int, missing: int) -> None:
         """End crews of other thread counts where all of them would not fit into memory."""
@@ -96,7 +121,7 @@ class Crews:
             self._dismiss(other)
 
     def _dismiss(self, threads: int) -> None:
-        crew = self._crews.pop(threads, [])
+        crew = [*self._crews.pop(threads, []), *self._starting.pop(threads, [])]
         for instance in crew:
             instance.leave()
         for instance in crew:
