@@ -198,9 +198,10 @@ def export(model: Path, out: Path, input_shapes: shared.Shapes) -> None:
     """Write what the optimizer asks about a model as facts.
 
     DIR/matches tells where rules match, up to what they want of the elements of constants;
-    DIR/regions which nodes one generated kernel may compute, for each sink and each shape that it
-    may run over. Their programs are text: read them, change them, or ask something else of the same
-    facts. node_name and value_name say what the numbers of nodes and values are called.
+    DIR/regions which nodes one generated kernel may compute: of cells, for each sink and each shape
+    that it may run over; behind a product; in an attention; for rows that are scattered. Their
+    programs are text: read them, change them, or ask something else of the same facts. node_name
+    and value_name say what the numbers of nodes and values are called.
 
     \b
     Examples:

@@ -84,6 +84,7 @@ class Prepared:
         self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
         self._done: set[int] = set()
         self._needed_by: dict[int, list[int]] = {}
+        self._later_of: dict[int, list[_Stratum]] = {}
 
     def rows(self, name: str) -> Rows:
         """Return the rows of a relation that depends on no input that changes."""
@@ -95,18 +96,28 @@ class Prepared:
         asked = self._numbers[name]
         self._derive_fixed(asked)
         first = self._tables
-        rows = [dict(o) if n in self._affected else o for n, o in enumerate(first.rows)]
+        later = self._later(asked)
+        rows = list(first.rows)
+        for stratum in later:
+            for number in stratum.members:
+                rows[number] = {}
         for relation, new in given.items():
             rows[self._numbers[relation]] = dict.fromkeys(new)
         tables = _Tables(first.indexes.entries, rows)
         tables.indexes.update(first.indexes)
-        for at in self._needed(asked):
-            if not self._affected.isdisjoint(self._strata[at].members):
-                self._strata[at].derive(tables)
-        for number, index in tables.indexes.items():
+        for stratum in later:
+            stratum.derive(tables)
+        for number in tables.indexes.keys() - first.indexes.keys():
             if first.indexes.entries[number].relation not in self._affected:
-                first.indexes[number] = index
+                first.indexes[number] = tables.indexes[number]
         return rows[asked]
+
+    def _later(self, asked: int) -> list[_Stratum]:
+        """Return what a relation depends on that depends on inputs that change, in order."""
+        if asked not in self._later_of:
+            strata = (self._strata[at] for at in self._needed(asked))
+            self._later_of[asked] = [s for s in strata if not self._affected.isdisjoint(s.members)]
+        return self._later_of[asked]
 
     def _derive_fixed(self, asked: int) -> None:
         """Derive what a relation depends on, as far as no input that changes is among that."""
