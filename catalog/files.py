@@ -13,6 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
@@ -39,6 +44,24 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         yield file
         file.close()
         temporary.replace(target)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for a folder, and keep others waiting.
+
+    It takes a lock on the folder, which the system gives back however the process ends. Where there
+    are no such locks, as on Windows, it waits for nobody.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def put_in_place(new: Path, target: Path) -> None:

@@ -248,7 +248,8 @@ class Planner:
         """Derive a plan by merging lookups in several tables; equal to `start` without such."""
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
-            plan.steps = [*start.steps, *merge_lookups(plan.graph)]
+            found = merge_lookups(plan.graph, (*self.always, *self.of_passes))
+            plan.steps = [*start.steps, *found]
         return plan
 
     def merge_products(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:

@@ -85,7 +85,11 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     try:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            if number is None:
+                continue
+            # A script's shell starts what it leaves in the background with SIGINT ignored: whoever
+            # sends one means it. A hangup is ignored where `nohup` says so.
+            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, interrupt)
         watch = Watch(before, _end_now if last else None)
     except ValueError:

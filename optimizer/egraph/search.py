@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...rules import Rule
@@ -13,7 +13,7 @@ from ..price import Prices, Progress
 from .absorbing_rules import is_naming
 from .active_measurement import cheapest_within_intervals
 from .build import build
-from .derivations.derive_all import derive
+from .derivations.derive_all import derive, prepare
 from .egraph import EGraph
 from .extraction.absorbing_kernels import name_kernels
 from .extraction.alternatives import Alternative, alternatives
@@ -22,11 +22,12 @@ from .extraction.extract import MOST_STEPS, Extraction, extract
 from .extraction.merges import MergeResult, canonical, merge, pairs_neighbours
 from .extraction.problem import Choice, Problem, Selection, cost_of
 from .plan_steps import steps_of
-from .provenance import Application
 from .saturation.saturate import Budget, Growth, Report, saturate
 
 # Extractions after which what is not measured yet is left out.
 EXTRACTIONS = 6
+# Kernels of the runtime in the place of ten operators.
+KERNELS_OF_MANY = {"com.microsoft:MultiHeadAttention", "com.microsoft:RotaryEmbedding"}
 # How many times fewer steps it takes to find a plan where what is to be in it is free.
 FAVOURED = 10
 
@@ -110,9 +111,10 @@ def search(
     kernels = [rule for rule in rules if is_naming(rule)]
     rules = [rule for rule in rules if not is_naming(rule)]
     grown = [rule for rule in rules if not pairs_neighbours(rule)]
+    prepared = prepare(egraph) if contributed and rounding else []
     growth = saturate(egraph, grown, budget, progress, rounding=rounding)
     derived = derive(egraph, contributed=contributed) if rounding else []
-    growth.applications += derived
+    growth.applications = [*prepared, *growth.applications, *derived]
     costs = Costs(egraph, prices)
     extraction, original = _cheapest(egraph, costs, steps, progress)
     others = _others(egraph, costs, extraction, count - 1, steps, progress) if count > 1 else []
@@ -122,8 +124,15 @@ def search(
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
         programs.append((extraction.selection, extraction.cost, left_out))
-    if derived and contributed:
-        favoured = _favouring(egraph, costs, derived, steps, progress)
+    made = {node for application in derived for node in application.target_nodes}
+    made |= {
+        node
+        for application in growth.applications
+        if any(_replaces_many(egraph, node) for node in application.target_nodes)
+        for node in application.target_nodes
+    }
+    if made and contributed:
+        favoured = _favouring(egraph, costs, made, steps, progress)
         if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in programs):
             programs.insert(1, (favoured, cost_of(favoured, favoured), ()))
             count = max(count, 2)
@@ -153,16 +162,15 @@ def search(
 def _favouring(
     egraph: EGraph,
     costs: Costs,
-    derived: Sequence[Application],
+    made: Collection[int],
     steps: int,
     progress: Report | None,
 ) -> Selection:
-    """The cheapest plan if what was derived cost nothing, where it can be measured.
+    """The cheapest plan if some e-nodes that were made cost nothing, where it can be measured.
 
     One kernel in the place of ten saves what no kernel shows, and alone takes about as long as they
     do: a race has to decide.
     """
-    made = {node for application in derived for node in application.target_nodes}
     costs.measure(sorted(made), _measuring(progress))
     problem = problem_of(egraph, costs)
     choices = {
@@ -175,6 +183,12 @@ def _favouring(
         class_: next(c for c in problem.choices[class_] if c.node == choice.node)
         for class_, choice in selection.items()
     }
+
+
+def _replaces_many(egraph: EGraph, node: int) -> bool:
+    """Whether an e-node is a kernel in the place of ten operators."""
+    name = egraph.vocabulary.operators[egraph.columns.operator(node)].name
+    return name in KERNELS_OF_MANY
 
 
 def _nodes(selection: Selection) -> set[int]:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ...rules import load_rules
+from ...rules import load_rules, promise, select_rules
+from ...rules.gate.ledger.admission import applicable
 from ..egraph.congruence import NONE, Row
 from ..egraph.egraph import UNTYPED, EGraph
 from ..egraph.interning import Attributes
@@ -43,6 +44,18 @@ Types = tuple[TensorType, TensorType]  # as named, and with sizes bound
 
 
 @cache
+def licensed_rules(opset: int) -> frozenset[str]:
+    """The names of the rules on blocks that are proved, and valid in an operator set of ONNX.
+
+    By the shipped ledger: what no proof speaks of licenses no step.
+    """
+    stated = [rule for rule in applicable() if rule.family == FAMILY]
+    allow = {promise(rule) for rule in stated}  # which of them a plan may break, others decide
+    chosen = select_rules(stated, opset=opset, target="onnxruntime-cpu", allow=allow)
+    return frozenset(rule.name for rule in chosen)
+
+
+@cache
 def summaries() -> Mapping[str, str]:
     """What each step of a plan does that concerns blocks, by the name of its rule."""
     stated = {rule.name: rule.summary for rule in load_rules() if rule.family == FAMILY}
@@ -50,7 +63,7 @@ def summaries() -> Mapping[str, str]:
 
 
 class UnfitError(Exception):
-    """An operator that doesn't take operands in the layouts that it was to have."""
+    """An operator that doesn't take operands in the layouts that it was to have, or may not."""
 
 
 @dataclass
@@ -67,6 +80,21 @@ class BlockedValues:
     leave_nodes: dict[int, int] = field(default_factory=dict)
     _made: dict[Row, int] = field(default_factory=dict)
     _pairs: list[tuple[int, int]] = field(default_factory=list)
+
+    # ------------------------------------------------------------------------------- licences
+
+    def unlicensed(self, *rules: str) -> str | None:
+        """Why one of some rules licenses no step here; None where all do, or no rule states it."""
+        valid = licensed_rules(self.egraph.inference.opset(""))
+        missing = [rule for rule in rules if rule in summaries() and rule not in valid]
+        missing = [rule for rule in missing if rule not in UNSTATED]
+        if not missing:
+            return None
+        return f"{missing[0]} is not proved, or not valid in its operator set"
+
+    def _require(self, rule: str) -> None:
+        if reason := self.unlicensed(rule):
+            raise UnfitError(reason)
 
     # -------------------------------------------------------------------------------- reading
 
@@ -91,7 +119,8 @@ class BlockedValues:
             return []
         channels = int(image[1][1])
         plain = Layout((channels,), self.block)
-        if class_ not in self.entering and channels % ENTERING_CHANNELS == 0:
+        enters = channels % ENTERING_CHANNELS == 0 and not self.unlicensed(ENTER)
+        if class_ not in self.entering and enters:
             node = self.give(class_, plain, NCHWC, "ReorderInput", {}, (class_,), ENTER, ())
             self.entering[class_] = node
         return list(self.blocked.get(class_, {}))[:MOST_LAYOUTS]
@@ -178,7 +207,11 @@ class BlockedValues:
         rule: str,
         sources: tuple[int, ...],
     ) -> int:
-        """State that an e-node gives a class in a layout; a plain one can be left."""
+        """State that an e-node gives a class in a layout; a plain one can be left.
+
+        Raises UnfitError where the rule licenses no step.
+        """
+        self._require(rule)
         class_ = self.egraph.find(class_)
         types = self.types(class_, layout.width)
         node = self.node(domain, op_type, attributes, operands, types)
@@ -197,7 +230,11 @@ class BlockedValues:
         rule: str,
         source: int,
     ) -> int:
-        """State that an e-node of ONNX gives several classes, each in a layout."""
+        """State that an e-node of ONNX gives several classes, each in a layout.
+
+        Raises UnfitError where the rule licenses no step.
+        """
+        self._require(rule)
         classes = [self.egraph.find(class_) for class_ in classes]
         pairs = list(zip(classes, layouts, strict=True))
         types = [self.types(class_, layout.width) for class_, layout in pairs]
@@ -214,6 +251,7 @@ class BlockedValues:
             self._pairs.append((known[layout], output))
         else:
             known[layout] = output
+        is_left = is_left and not self.unlicensed(LEAVE)
         if is_left and layout.is_plain and class_ not in self.leave_nodes:
             type_pair = self.types(class_, layout.channels)
             self.leave_nodes[class_] = self.leave(class_, output, layout, type_pair)
@@ -226,7 +264,11 @@ class BlockedValues:
         types: Types,
         last: bool = False,
     ) -> int:
-        """State that a blocked class, read by ReorderOutput, gives a class; the e-node."""
+        """State that a blocked class, read by ReorderOutput, gives a class; the e-node.
+
+        Raises UnfitError where the rule licenses no step.
+        """
+        self._require(LEAVE_LAST if last else LEAVE)
         attributes = {"channels": layout.channels, **({"channels_last": 1} if last else {})}
         node = self.node(NCHWC, "ReorderOutput", attributes, (output,), types)
         (left,) = self.egraph.columns.outputs(node)

@@ -2,41 +2,69 @@
 
 Recommenders look up a row, or the sum of a few, in each of many tables, and join what they find
 (Naumov et al., Deep learning recommendation model, arXiv 1906.00091, 2019). Each lookup is two or
-three operators of little work; how many there are no rule can say, so this is a derivation of its
-own. Joined in Concat,
+three operators of little work. Joined in Concat,
 
     reduce(T1[ids1]), ..., reduce(Tk[idsk])   =   reduce((T1 .. Tk)[ids1 + o1 .. idsk + ok])
 
-where o are the rows above each table; an index below zero counts from the end of its own table. An
-index beyond its table is made one beyond all of them, so that it is refused as before. Tables that
-are large together are made several: the runtime takes long to read a large tensor from a file
-(docs/search.md). tests/optimizer/rewrites/test_merge_lookups.py compares both sides; like any
-plan, it is compared with the original's outputs.
+where o are the rows above each table; an index below zero counts from the end of its own table, and
+one beyond its table is refused as before. The steps are rules (rules/lookup.rules), but for one: a
+table is cut from a constant that holds the rows of all. Here is where that pays, and which lookups
+come together. Tables that are large together are made several: the runtime takes long to read a
+large tensor from a file (docs/search.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, groupby
 
 import numpy as np
 
-from ...rules import ABSENT
+from ...rules import ABSENT, Match, Rule, check_conditions, promise
+from ...rules.compiler.match_rows import match_of_all
 from ..graph.axes import explicit_axes
+from ..graph.fold import fold_constants
 from ..graph.graph import Graph, Node
 from ..graph.maker import Maker
-from ..graph.simplify import remove_dead
-from ..match.rewrite import Step
+from ..graph.simplify import remove_dead, remove_dead_constants, share_constants
+from ..match.matcher import Matcher
+from ..match.rewrite import RewriteError, Step, apply_all, apply_match
 
-NAME = "MergeLookups"
-SUMMARY = "looks up rows of several tables in one table of all their rows"
+# The rules, in the order in which they are applied. Of those for one form of reduction, or of
+# Split, only some match.
+OF_64_BITS = ("ConvertIndicesToInt64",)
+APART = (
+    "SplitLookup",
+    "SplitSumOfLookups",
+    "SplitSumOverAxesOfLookups",
+    "SplitReductionOfLookups",
+    "SplitReductionOverAxesOfLookups",
+)
+WHOLE = ("ConvertLookupToWholeTable",)
+MERGED = ("MergeLookupsOfOneTable", "MergeLookupsOfOneTableInEqualParts")
+REDUCED = (
+    "MergeSumsOfLookups",
+    "MergeReductionsOfLookups",
+    "MergeReductionsOverAxesOfLookups",
+    "MergeReductionsOfLookupsInEqualParts",
+)
+JOINED = (
+    "JoinColumnsOfParts",
+    "JoinColumnsOfLookups",
+    "JoinPartsOfColumns",
+)
+JOIN = "JoinConcats"
+TIDIED = (JOIN, "EliminateConcatOfOne", "EliminateConcatOfSplit")
+PASS = "MergeLookups"  # what constants and steps of its own are named after
 REDUCTIONS = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"}
 # The axis of what is looked up for one index, of three, from either end.
 MIDDLE = ((1,), (-2,))
 # Fewer lookups than this gain little; a table made of several has at most so many bytes, and all
 # that are written anew so many.
 LEAST_LOOKUPS, MOST_TABLE_BYTES, MOST_BYTES = 3, 31 << 20, 448 << 20
+_FOLD_LIMIT = 1 << 10  # bounds of tables are numbers
 _FIRST_OPSET = 11  # before, an index could not count from the end
 
 
@@ -64,26 +92,33 @@ class Group:
     lookups: list[Lookup]
 
 
-def merge_lookups(graph: Graph) -> list[Step]:
-    """Merge lookups that are joined side by side, in place."""
+def merge_lookups(graph: Graph, rules: Sequence[Rule]) -> list[Step]:
+    """Merge lookups that are joined side by side, in place, by the rules that are named here.
+
+    Where one that is needed is not among `rules`, lookups stay as they are from there on.
+    """
     if graph.opset() < _FIRST_OPSET:
         return []
-    steps = []
-    for number, node in list(graph.nodes.items()):
-        if node.operator != "Concat" or graph.attribute(number, "axis") not in (1, -1):
-            continue
-        for run in _runs(graph, node):
-            if groups := _groups(graph, run):
-                steps.append(_merge(graph, number, groups))
-                break  # the nodes have changed; another run of the same Concat is for another day
+    found: dict[int, list[Group]] = {}
+    for number, node in graph.nodes.items():
+        if node.operator == "Concat" and graph.attribute(number, "axis") in (1, -1):
+            # another run of the same Concat is for another day
+            groups = next(filter(None, (_groups(graph, run) for run in _runs(graph, node))), None)
+            if groups:
+                found[number] = groups
+    if not found:
+        return []
+    merging = _Merging(graph, rules)
+    merging.merge(found)
     remove_dead(graph)
-    return steps
+    remove_dead_constants(graph)
+    return merging.steps
 
 
 def _runs(graph: Graph, node: Node) -> Iterator[list[tuple[int, Lookup]]]:
     """Yield lookups of one kind that are side by side, with their places."""
-    lookups_of_node = [_lookup(graph, value) for value in node.inputs]
-    for kind, run in groupby(enumerate(lookups_of_node), key=lambda each: each[1] and each[1].kind):
+    found = [_lookup(graph, value) for value in node.inputs]
+    for kind, run in groupby(enumerate(found), key=lambda each: each[1] and each[1].kind):
         if kind is not None:
             yield [(place, lookup) for place, lookup in run if lookup is not None]
 
@@ -139,89 +174,222 @@ def _lookup(graph: Graph, value: int) -> Lookup | None:
     return Lookup(number, reduction, table, ids, count, kind)
 
 
-def _merge(graph: Graph, number: int, groups: Sequence[Group]) -> Step:
-    """Put one lookup in the place of several inputs of a Concat, for each group of them."""
-    lookups = [lookup for group in groups for lookup in group.lookups]
-    names = tuple(graph.node_name(lookup.gather) for lookup in lookups)
-    before, node = len(graph.nodes), graph.nodes[number]
-    made, count = _Maker(graph, NAME), lookups[0].count
-    tables = [_Table(graph, group.lookups) for group in groups]
-    places = _places(made, lookups, tables)
-    inputs, end = list(node.inputs), len(lookups)
-    for group, table in reversed(list(zip(groups, tables, strict=True))):
-        total, width = len(group.lookups), table.rows.shape[1]
-        table_rows = (
-            made.columns(places, (end - total) * count, end * count) if groups[1:] else places
-        )
-        gathered = made.node(
-            "Gather", (graph.add_constant(table.rows, f"{NAME}/table"), table_rows), axis=0
-        )
-        if lookups[0].reduction != ABSENT:
-            separate = made.node(
-                "Reshape", (gathered, made.constant(np.array([0, total, count, width])))
+class _Merging:
+    """The rules as they are applied to lookups, and the steps that were made."""
+
+    def __init__(self, graph: Graph, rules: Sequence[Rule]) -> None:
+        self.graph = graph
+        self.rules = {rule.name: rule for rule in rules}
+        self.steps: list[Step] = []
+        self.added: set[int] = set()
+
+    def merge(self, found: Mapping[int, Sequence[Group]]) -> None:
+        """Make the lookups of each group one, in the rows of all their tables.
+
+        `found` are the groups in each Concat.
+        """
+        if JOIN not in self.rules:
+            return
+        groups = [group.lookups for of in found.values() for group in of]
+        for concat, of in found.items():
+            self._put_apart(concat, of)
+        group_of = {one.gather: at for at, group in enumerate(groups) for one in group}
+        short = {one for one in group_of if self._index_type(one) == "int32"}
+        group_of = self._moved(group_of, self._each(OF_64_BITS, short))
+        apart = self._each(APART, group_of)
+        if len(apart) < len(group_of):
+            return
+        group_of = self._moved(group_of, apart)
+        for at in range(len(groups)):
+            self._cut([gather for gather, group in group_of.items() if group == at])
+        group_of = self._moved(group_of, self._each(WHOLE, group_of))
+        remove_dead(self.graph)
+        fold_constants(self.graph, _FOLD_LIMIT)
+        share_constants(self.graph)
+        for split in self._together(MERGED, partial(self._order, group_of)):
+            self._together(REDUCED, partial(self._place, split))
+        remove_dead(self.graph)
+        self._join_parts()
+        self._tidy()
+        fold_constants(self.graph, _FOLD_LIMIT)
+
+    # ------------------------------------------------------------------------------- steps
+
+    def _each(self, names: Sequence[str], targets: Collection[int]) -> dict[int, list[int]]:
+        """Apply rules wherever they match at one of some nodes; what was added in its place."""
+        made: dict[int, list[int]] = {}
+        applied: dict[str, list[str]] = {}
+        before = len(self.graph.nodes)
+        for match in self._matches(names):
+            at = [node for node in match.nodes.values() if node in targets]
+            if at and at[0] not in made:
+                name = self.graph.node_name(at[0])
+                added = self._apply(match)
+                if added is not None:
+                    made[at[0]] = added
+                    applied.setdefault(match.rule.name, []).append(name)
+        for rule, nodes in applied.items():
+            self._note(self.rules[rule], nodes, before)
+        return made
+
+    def _together(
+        self, names: Sequence[str], order: Callable[[Match], tuple[int, ...] | None]
+    ) -> list[int]:
+        """Apply rules of any number of nodes to those that have a place; the Splits added.
+
+        What has places that begin alike comes together, in their order.
+        """
+        splits: list[int] = []
+        merging = Matcher([self.rules[name] for name in names if name in self.rules])
+        for rule, found in merging.groups(self.graph):
+            placed = sorted(
+                ((place, match) for match in found if (place := order(match)) is not None),
+                key=lambda pair: pair[0],
             )
-            gathered = made.reduction(lookups[0].reduction, separate)
-        flat = made.node("Reshape", (gathered, made.constant(np.array([0, total * width]))))
-        inputs[group.place : group.place + total] = [flat]
-        end -= total
-    graph.remove_node(number)
-    graph.add_node(Node("Concat", "", tuple(inputs), node.outputs, node.attributes, name=node.name))
-    remove_dead(graph)
-    added = made.count
-    reason = f"{len(lookups)} lookups, in {len(tables)} made of their tables"
-    removed = before - (len(graph.nodes) - added)
-    return Step(NAME, names, removed, added, True, reason, "rounding", SUMMARY)
+            for _, group in groupby(placed, key=lambda pair: pair[0][:-1]):
+                matches = [match for _, match in group]
+                whole = match_of_all(rule, matches)
+                if len(matches) < 2 or check_conditions(whole, self.graph) is not None:
+                    continue
+                nodes = [self.graph.node_name(max(match.nodes.values())) for match in matches]
+                before = len(self.graph.nodes)
+                added = self._apply(whole)
+                if added is not None:
+                    self._note(rule, nodes, before)
+                    splits.append(added[-1])
+        return splits
 
+    def _join_parts(self) -> None:
+        """Join what was made of neighbouring parts before it is joined with all else."""
+        before, nodes = len(self.graph.nodes), []
+        for number in self.added & self.graph.nodes.keys():
+            node = self.graph.nodes[number]
+            if node.operator == "Concat" and not self.graph.is_constant(node.inputs[0]):
+                self._take_pairwise(number, node)
+        while match := next(filter(self._is_of_one_split, self._matches(JOINED)), None):
+            name = self.graph.node_name(match.nodes["Y"])
+            if self._apply(match) is None:
+                break
+            nodes.append((match.rule.name, name))
+        for rule in dict.fromkeys(rule for rule, _ in nodes):
+            self._note(self.rules[rule], [name for of, name in nodes if of == rule], before)
 
-def _places(made: _Maker, lookups: Sequence[Lookup], tables: Sequence[_Table]) -> int:
-    """Return the rows that indices of several lookups, side by side, find in the new tables."""
-    graph, count, ids = made.graph, lookups[0].count, [lookup.ids for lookup in lookups]
-    dtype = np.dtype(graph.types[ids[0]].dtype)
+    def _tidy(self) -> None:
+        refused: set[tuple[str, tuple[int, ...]]] = set()
+        steps = self.steps
+        while steps:
+            remove_dead(self.graph)  # what else reads a value keeps it from being joined
+            steps = apply_all(self.graph, self._matches(TIDIED), refused)
+            self.steps += steps
 
-    def spread(numbers: Iterable[int]) -> int:
-        return made.constant(np.repeat(np.array(list(numbers), dtype), count)[None])
+    def _matches(self, names: Sequence[str]) -> list[Match]:
+        return Matcher([self.rules[name] for name in names if name in self.rules]).find(self.graph)
 
-    if lookups[0].reduction == ABSENT:
-        column = made.constant(np.array([-1, 1]))
-        ids = [made.node("Reshape", (indices, column)) for indices in ids]
-    joined = made.node("Concat", tuple(ids), axis=1)
-    rows = [size for table in tables for size in table.counts]
-    above = [start for table in tables for start in table.starts]
-    beyond = spread(start + size for start, size in zip(above, rows, strict=True))
-    negative = made.node("Less", (joined, made.constant(np.array(0, dtype))))
-    within = made.node("Add", (joined, made.node("Where", (negative, beyond, spread(above)))))
-    too_low = made.node("Less", (joined, spread(-size for size in rows)))
-    too_high = made.node("Greater", (joined, spread(size - 1 for size in rows)))
-    outside = made.node("Or", (too_low, too_high))
-    nowhere = spread(len(table.rows) for table in tables for _ in table.starts)
-    return made.node("Where", (outside, nowhere, within))
+    def _apply(self, match: Match) -> list[int] | None:
+        """Apply a match; the nodes added, or None where it is refused."""
+        try:
+            added, _ = apply_match(self.graph, match)
+        except RewriteError:
+            return None
+        self.added |= set(added)
+        return added
 
+    def _note(self, rule: Rule, nodes: Sequence[str], before: int) -> None:
+        added = len(self.graph.nodes) - before
+        reason = f"{len(nodes)} places"
+        self.steps.append(
+            Step(rule.name, tuple(nodes), max(-added, 0), max(added, 0), True, reason,
+                 promise(rule), rule.summary)
+        )  # fmt: skip
 
-class _Table:
-    """All rows of the tables of several lookups; where those of each start, and how many it has."""
+    # ------------------------------------------------------------------------------ places
 
-    def __init__(self, graph: Graph, lookups: Sequence[Lookup]) -> None:
-        tables = list(dict.fromkeys(lookup.table for lookup in lookups))
+    def _index_type(self, gather: int) -> str | None:
+        return self.graph.dtype(self.graph.nodes[gather].inputs[1])
+
+    def _moved(
+        self, group_of: Mapping[int, int], made: Mapping[int, Sequence[int]]
+    ) -> dict[int, int]:
+        """The groups of the Gathers that have taken the place of others, in the same order."""
+        nodes = self.graph.nodes
+        found = {}
+        for gather, group in group_of.items():
+            heirs = [one for one in made.get(gather, ()) if nodes[one].operator == "Gather"]
+            found[heirs[0] if heirs else gather] = group
+        return found
+
+    def _put_apart(self, concat: int, groups: Sequence[Group]) -> None:
+        """Join what groups find by itself first: JoinConcats says that it makes no difference."""
+        graph, rule = self.graph, self.rules[JOIN]
+        node, made = graph.nodes[concat], Maker(graph, JOIN)
+        inputs = list(node.inputs)
+        for group in reversed(groups):
+            place = slice(group.place, group.place + len(group.lookups))
+            inputs[place] = [self._pairwise(made, inputs[place])]
+        graph.remove_node(concat)
+        graph.put_node(concat, replace(node, inputs=tuple(inputs)))
+        names, kept = (graph.node_name(concat),), promise(rule)
+        reason = "the other way round"
+        self.steps.append(Step(rule.name, names, 0, made.count, True, reason, kept, rule.summary))
+
+    def _take_pairwise(self, number: int, node: Node) -> None:
+        made = Maker(self.graph, JOIN)
+        *values, last = node.inputs
+        if len(values) > 1:
+            self.graph.remove_node(number)
+            first = self._pairwise(made, values)
+            self.graph.put_node(number, replace(node, inputs=(first, last)))
+
+    def _pairwise(self, made: Maker, values: Sequence[int]) -> int:
+        """Join values along the second axis, two at a time."""
+        whole, *rest = values
+        for value in rest:
+            whole = made.node("Concat", (whole, value), axis=1)
+        return whole
+
+    def _cut(self, gathers: Sequence[int]) -> None:
+        """Cut the tables of some Gathers from one constant with the rows of all."""
+        graph, made = self.graph, Maker(self.graph, "join constants")
+        tables = list(dict.fromkeys(graph.nodes[one].inputs[0] for one in gathers))
         arrays = [graph.constants[table].array() for table in tables]
-        self.rows = np.concatenate(arrays)
-        counts = dict(zip(tables, map(len, arrays), strict=True))
-        starts = dict(zip(tables, accumulate(map(len, arrays[:-1]), initial=0), strict=True))
-        self.starts = [starts[lookup.table] for lookup in lookups]
-        self.counts = [counts[lookup.table] for lookup in lookups]
+        ends = dict(zip(tables, accumulate(map(len, arrays)), strict=True))
+        rows = tables[0]
+        if len(tables) > 1:
+            rows = graph.add_constant(np.concatenate(arrays), f"{PASS}/table")
+        for gather in gathers:
+            node = graph.nodes[gather]
+            table, end = node.inputs[0], ends[node.inputs[0]]
+            bounds = (end - len(graph.constants[table].array()), end, 0)
+            cut = made.node("Slice", (rows, *(made.constant(np.array([n])) for n in bounds)))
+            graph.remove_node(gather)
+            graph.put_node(gather, replace(node, inputs=(cut, *node.inputs[1:])))
+        reason = f"{len(tables)} tables are rows of one"
+        self.steps.append(Step("join constants", (), 0, made.count, True, reason))
 
+    def _order(self, group_of: Mapping[int, int], match: Match) -> tuple[int, ...] | None:
+        """The group of a lookup and its place there."""
+        gather = next((one for one in match.nodes.values() if one in group_of), None)
+        return None if gather is None else (group_of[gather], list(group_of).index(gather))
 
-class _Maker(Maker):
-    """Adds nodes, columns of a matrix, and reductions like those that were there."""
+    def _place(self, split: int, match: Match) -> tuple[int, ...] | None:
+        """The place of what is reduced among the parts of a Split."""
+        part = match.values["X"]
+        if self.graph.producer.get(part) != split:
+            return None
+        return (split, self.graph.nodes[split].outputs.index(part))
 
-    def columns(self, matrix: int, start: int, end: int) -> int:
-        """Cut columns from a matrix."""
-        bounds = [self.constant(np.array([number])) for number in (start, end, 1)]
-        return self.node("Slice", (matrix, *bounds))
+    def _is_of_one_split(self, match: Match) -> bool:
+        """Whether a match joins parts that were made of what was taken apart here."""
+        if not {match.nodes["P"], match.nodes["Q"]} <= self.added:
+            return False
+        if match.rule.name.endswith("PartsOfColumns"):
+            return True
+        return self._split_of(match.values["A"]) == self._split_of(match.values["B"])
 
-    def reduction(self, like: int, value: int) -> int:
-        """Reduce over the indices of each lookup, spelled as another reduction is."""
-        node = self.graph.nodes[like]
-        if len(node.inputs) > 1 and node.inputs[1] != ABSENT:
-            axes = self.constant(np.array([2]))
-            return self.node(node.op_type, (value, axes), keepdims=0)
-        return self.node(node.op_type, (value,), axes=[2], keepdims=0)
+    def _split_of(self, value: int) -> int | None:
+        """The Split of whose parts a value is made, if it is of one."""
+        number = self.graph.producer.get(value)
+        if number is None or number not in self.added:
+            return None
+        node = self.graph.nodes[number]
+        return self._split_of(node.inputs[0]) if node.operator == "Concat" else number

@@ -40,18 +40,6 @@ UNPROVED = (
         "tests/optimizer/egraph/test_derived_convolutions.py::test_narrow_convolutions_of_any_form",
     ),
     Unproved(
-        "FuseRotaryEmbedding",
-        "x cos + (-x2, x1) sin, by tables of equal halves, is RotaryEmbedding",
-        f"{_CONSTANTS}; that computed tables have equal halves follows from how they are computed",
-        "tests/optimizer/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
-    ),
-    Unproved(
-        "FuseRotaryEmbeddingOfHeads",
-        "heads are rotated side by side before they are taken apart",
-        "of RotaryEmbedding with heads side by side nothing is described",
-        "tests/optimizer/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
-    ),
-    Unproved(
         "FuseMultiHeadAttention",
         "softmax(c Q Kt + M) V over heads is MultiHeadAttention",
         _SPELLINGS,
@@ -85,12 +73,6 @@ UNPROVED = (
         "test_extremes_that_are_one_agree_on_special_values_in_the_runtime",
     ),
     # Plans of their own.
-    Unproved(
-        "MergeLookups",
-        "lookups in several tables, joined, are one lookup in a table of all their rows",
-        "where each table begins depends on those before it, which repeated nodes don't see",
-        "tests/optimizer/rewrites/test_merge_lookups.py::test_the_same_rows_are_found",
-    ),
     Unproved(
         "ComputeInFloat32",
         "a model in float16 is what it is in float32, its inputs widened and its outputs rounded",
@@ -178,6 +160,7 @@ UNPROVED = (
 
 # What holds in any graph, whatever its operators mean.
 BY_DEFINITION = {
+    "join constants": "a constant is what it is cut from, or joined of, of the same elements",
     "compute filters": "filters are laid out as tensolog.layouts says, when a plan is written",
     "fold constants": "nodes of constants alone are computed, by the runtime",
     "share subexpressions": "equal operators of equal operands are computed once",

@@ -55,7 +55,8 @@ def gathered(rule: Rule, matches: Iterable[Match], view: GraphView) -> list[list
     They fulfil the conditions by themselves, and agree in everything but the items of lists:
     operands, sizes, attributes.
     """
-    lists, sizes_of_instances = set(repeated_lists(rule)), own_sizes(rule)
+    lists = {*repeated_lists(rule), *(name for _, name in _literals_of(rule))}
+    sizes_of_instances = own_sizes(rule)
     groups: dict[tuple[object, ...], list[Match]] = {}
     for match in matches:
         if check_conditions(match, view) is not None:
@@ -71,13 +72,27 @@ def gathered(rule: Rule, matches: Iterable[Match], view: GraphView) -> list[list
 
 def match_of_all(rule: Rule, matches: Sequence[Match]) -> Match:
     """Matches at single nodes as one match at all of them."""
-    lists = set(repeated_lists(rule))
+    lists, literals = set(repeated_lists(rule)), _literals_of(rule)
+    of_items = {*lists, *(name for _, name in literals)}
     nodes: dict[str, int] = {}
-    values = {name: value for name, value in matches[0].values.items() if name not in lists}
+    values = {name: value for name, value in matches[0].values.items() if name not in of_items}
     for i, match in enumerate(matches):
         nodes |= {item_name(name, i): node for name, node in match.nodes.items()}
         values |= {item_name(name, i): match.values[name] for name in lists & set(match.values)}
+        # as `unrolled` names them
+        values |= {f"{item_name(node, i)}:{name}": match.values[name] for node, name in literals}
     return Match(unrolled(rule, len(matches)), nodes, values)
+
+
+def _literals_of(rule: Rule) -> list[tuple[str, str]]:
+    """Each node that is repeated, with the name of each of its literals."""
+    return [
+        (node.name, item.value)
+        for node in rule.match
+        if node.each
+        for item in node.inputs
+        if item.literal is not None and item.value is not None
+    ]
 
 
 def check_conditions(match: Match, view: GraphView) -> str | None:

@@ -29,6 +29,7 @@ from itertools import count
 
 import z3
 
+from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
 from .assumptions import alternatives
 from .lowering.lowering import Lowering
@@ -129,6 +130,7 @@ class Way:
 
     by_order: bool = False
     in_context: bool = False
+    exact_sums: bool = False
 
 
 class Proof:
@@ -182,6 +184,13 @@ class Proof:
         yield Way()
         if any(_calls(one, ("abs", "max", "min")) for one in definitions):
             yield Way(by_order=True)
+        if any(map(self._adds_integers, self.statement.definitions)):
+            yield Way(exact_sums=True)
+
+    def _adds_integers(self, one: Definition) -> bool:
+        """Whether elements are integers to which something is added, as an index may be."""
+        integers = self.statement.algebras.get(one.name) == "integer"
+        return integers and _calls(one.value, ("+", "-"))
 
     def _setting(self) -> Lowering:
         """Return a fresh lowering: what one equation may assume of sizes, another may not."""
@@ -207,9 +216,12 @@ class Proof:
         lowering = Lowering(context, definitions, operands, statement.algebras, types)
 
         def sign(term: Term) -> int | None:
+            path = Path()
             try:
-                bound = solver.bound(lowering.index(term, {}, Path()))
+                bound = solver.bound(lowering.index(term, {}, path))
             except (UndecidedError, KeyError):
+                return None
+            if len(_known(path.conditions)) < len(path.conditions):  # nobody would show the others
                 return None
             return 1 if bound >= 1 else 0 if bound >= 0 else None
 
@@ -299,10 +311,11 @@ class Proof:
         context.ambient |= set(added)
         context.forget()
         paths = Path(), Path()
+        setting.exact_sums = way.exact_sums  # from here on, what that asks for is shown below
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
         # Whether each side asks for what the other does is shown below, so that here both may.
-        asked = [_asked(path.conditions, context) for path in paths]
+        asked = [_asked(_known(path.conditions), context) for path in paths]
         if any(solver.plain(one) is False for one in asked[0]):
             raise _NeverError(f"vacuous: {output} never has a value")
         if any(solver.plain(one) is False for one in asked[1]):
@@ -316,11 +329,14 @@ class Proof:
             solver.assumptions = before
             context.forget()
             conditions = [[*path.conditions, *setting.facts] for path in paths]
-            given = [c for both in conditions for c in both if c.given]
-            first, second = [*conditions[0], *given], [*conditions[1], *given]
+            given = [c for side in conditions for c in _known(side) if c.given]
+            first, second = ([*_known(side), *given] for side in conditions)
+            # what the source reads is told by what it computes: that must be exact by itself
+            computed = [one for one in conditions[0] if one.kind == "exact"]
+            require_implied(computed, (), context, output, "source")
             require_implied(conditions[1], first, context, output, "target")
             # a read out of bounds is an error, which a target needn't repeat
-            values = [one for one in conditions[0] if one.kind != "read"]
+            values = [one for one in conditions[0] if one.kind not in ("read", "exact")]
             require_implied(values, second, context, output, "source")
         finally:
             self.widest = max(self.widest, context.widest)
@@ -339,6 +355,11 @@ class Proof:
         if not isinstance(truth, Constraint):
             raise UndecidedError("the region is about elements")
         return truth.negation.conjuncts()
+
+
+def _known(conditions: Iterable[Condition]) -> list[Condition]:
+    """Return what may be relied on wherever there is a value."""
+    return [one for one in conditions if one.kind != "exact"]
 
 
 def _asked(conditions: Iterable[Condition], context: Context) -> list[Constraint]:

@@ -154,9 +154,15 @@ class Builder(Facts):
         attributes = self._attributes(node, [s for s in known if s is not None])
         for position, name in enumerate(operands):
             if name and name not in self.tensors:
-                self._parameter(node, position, name, operands, attributes)
+                if node.op_type == "Gather" and self._is_declared(name):
+                    shape = self.sampler.filled(self._partial(name, True))
+                    self._bind_shape(name, shape)
+                    self._leaf(node, position, name, shape)
+                else:
+                    self._parameter(node, position, name, operands, attributes)
         outputs = self._outputs(node, operands, attributes)
-        if node.op_type == "Split" and self.rng.random() < 0.2:
+        is_counted = "num_outputs" in attributes  # onnx ends the process where there are others
+        if node.op_type == "Split" and not is_counted and self.rng.random() < 0.2:
             outputs.append(f"{node.name}.unused")
         made = helper.make_node(
             node.op_type,
@@ -320,6 +326,11 @@ class Builder(Facts):
             self.domains[name] = domain
         self.tensors[name] = _Tensor(dtype, shape, array)
 
+    def _is_declared(self, name: str) -> bool:
+        """Whether a rule says of an operand which shape or type it has."""
+        operand = self.rule.operand(name)
+        return operand.shape is not None or bool(operand.dtypes)
+
     def _indexes(self, name: str) -> bool:
         """Whether elements are gathered by an operand, as it is or expanded."""
         spread = {
@@ -328,7 +339,7 @@ class Builder(Facts):
             if node.op_type == "Expand" and node.inputs[0].value == name
         }
         return any(
-            node.op_type == "GatherElements" and node.inputs[1].value in {name, *spread}
+            node.op_type in ("Gather", "GatherElements") and node.inputs[1].value in {name, *spread}
             for node in self.rule.match
         )
 
@@ -338,7 +349,8 @@ class Builder(Facts):
             text = variable.removeprefix("tensor(").removesuffix(")")
             return {"float": "float32", "double": "float64"}.get(text, text)
         if variable == "Tind":
-            return "int64"
+            said = self.rule.operand(name).dtypes
+            return self.rng.choice(types_of(said)) if said else "int64"
         for other in self._operands(node):
             if other in self.tensors:
                 i = self._operands(node).index(other)

@@ -52,7 +52,10 @@ RULES = load_rules()
 NAMES = [rule.name for rule in RULES]
 # No runtime has the operators by which images in blocks are read: of those rules instances are
 # found in tests/optimizer/layouts/test_licences.py.
-RUN = tuple(rule for rule in RULES if rule.family != "blocked")
+# What heads are taken apart by is drawn too seldom: heads side by side are rotated in
+# tests/optimizer/egraph/test_derived_attention.py.
+SELDOM = {"PushRotaryEmbeddingThroughHeads"}
+RUN = tuple(rule for rule in RULES if rule.family != "blocked" and rule.name not in SELDOM)
 # Families of inputs, with the rounding errors allowed relative to the largest output. A difference
 # from a mean 100 times its spread has lost two digits on either side.
 FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}

@@ -77,6 +77,17 @@ def test_an_ignored_signal_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
+def test_an_interrupt_is_heard_in_the_background():
+    """Where a shell has SIGINT ignored; whoever sends one all the same means it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.one_interrupt():
+            strike()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted")])
 def test_an_interrupt_that_became_another_error(error, cli, monkeypatch, small_model, tmp_path):
     def interrupted(*_, **__):

@@ -140,7 +140,13 @@ class Derivation:
         return self.egraph.leaf(constant_of(array), ("integers", *values))
 
     def state(
-        self, rule: str, summary: str, sources: Sequence[int], made: Sequence[int], old: int
+        self,
+        rule: str,
+        summary: str,
+        sources: Sequence[int],
+        made: Sequence[int],
+        old: int,
+        equal: str = "rounding",
     ) -> None:
         """State that the last e-node made gives a class; unless its type would change."""
         new = self.output(made[-1])
@@ -151,7 +157,7 @@ class Derivation:
             tuple(sources),
             target_nodes=list(made),
             united=[(old, new)],
-            equal="rounding",
+            equal=equal,
             summary=summary,
         )
         self.applications.append(application)

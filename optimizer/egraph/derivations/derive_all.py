@@ -7,18 +7,24 @@ from ..provenance import Application
 from .attention import fuse_attention
 from .derivation import Derivation
 from .narrow import split_narrow
-from .rotary import fuse_rotary
+from .twins import join_twins
+
+
+def prepare(egraph: EGraph) -> list[Application]:
+    """State of constants what rules ask of them; what was stated."""
+    derivation = Derivation(egraph)
+    join_twins(derivation)
+    return derivation.applications
 
 
 def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
     """State what no rule can say; what was stated.
 
     With `contributed`, what ONNX Runtime's kernels for the CPU compute in one as well, or in
-    blocks. Rotations come first: attention reads what they give.
+    blocks.
     """
     derivation = Derivation(egraph)
     split_narrow(derivation)
     if contributed:
-        fuse_rotary(derivation)
         fuse_attention(derivation)
     return derivation.applications

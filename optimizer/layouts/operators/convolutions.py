@@ -114,6 +114,9 @@ class Convolving:
         rule: str,
     ) -> None:
         blocking, values = self.blocking, self.blocking.values
+        if reason := values.unlicensed(rule, *_ends(form)):
+            blocking.refuse(form.nodes[-1], reason)
+            return
         attributes = {**form.attributes, "group": groups}
         if form.activation:
             attributes["activation"] = form.activation
@@ -139,6 +142,12 @@ class Convolving:
             blocking.likes[made] = plainest
         if len(form.nodes) == 1 and blocking.operation(form.nodes[0]).name == "Conv":
             blocking.twins.setdefault(form.nodes[0], made)
+
+
+def _ends(form: Convolution) -> list[str]:
+    """The rules by which a convolution ends in a sum and an activation."""
+    sums = ["FuseAddIntoBlockedConv"] if form.summand != NONE else []
+    return [*sums, f"Fuse{form.activation}IntoBlockedConv"] if form.activation else sums
 
 
 def _tells_time(name: str, value: object) -> bool:

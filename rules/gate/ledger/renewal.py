@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from ....catalog.files import alone_in
 from ...language.syntax import Rule
 from ...prover.solve.smt_scripts import Scripts
 from ..gate import TIMEOUT_S
@@ -36,32 +37,46 @@ def renew(
 
     What a rule does in floating point is measured where the ledger doesn't say it of this very
     text, or says that it breaks its class; with `floating` of all. The ledger is written after each
-    rule, the scripts at the end: an interruption, which is passed on, loses no verdict. Entries
-    of rules that are not among `rules` stay, except those of none of `whole`, if that is given: all
-    the rules there are.
+    rule, the scripts at the end: an interruption, which is passed on, loses no verdict; nor does
+    another process that renews the same ledger meanwhile. Entries of rules that are not among
+    `rules` stay, except those of none of `whole`, if that is given: all the rules there are.
     """
     path = shipped_path() if path is None else path
     ledger = Ledger.load(path)
-    scripts = Scripts.read(scripts_path(path))
+    Scripts.read(scripts_path(path))  # damage shows before anything is proved
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
     unmeasured = [rule for rule in wanted if floating or not _keeps_class(ledger, rule)]
-    gone = ledger.keep(whole) if whole else []
-    for entry in gone:
-        scripts.groups.pop(group(entry.rule, entry.hash), None)
+    found: list[Verdict] = []
 
     def keep(rule: Rule, verdict: Verdict) -> None:
-        entry = ledger.record(rule, verdict)
-        store_scripts(scripts, verdict)
-        ledger.save(path)
+        found.append(verdict)
+        with alone_in(path.parent):
+            current = Ledger.load(path)
+            entry = current.record(rule, verdict)
+            current.save(path)
         if progress is not None:
             progress(rule, verdict, entry)
 
     try:
         prove_rules(wanted, workers, keep, timeout=timeout, floating=unmeasured)
     finally:
+        ledger = _finished(path, found, whole)
+    return ledger
+
+
+def _finished(path: Path, found: Sequence[Verdict], whole: Sequence[Rule]) -> Ledger:
+    """Write the scripts of verdicts, and drop what speaks of no rule; the ledger as it is then."""
+    with alone_in(path.parent):
+        ledger = Ledger.load(path)
+        gone = ledger.keep(whole) if whole else []
         if gone:
             ledger.save(path)
-        if wanted or gone:
+        if gone or found:
+            scripts = Scripts.read(scripts_path(path))
+            for entry in gone:
+                scripts.groups.pop(group(entry.rule, entry.hash), None)
+            for verdict in found:
+                store_scripts(scripts, verdict)
             scripts.write(scripts_path(path))
     return ledger
 

@@ -42,7 +42,10 @@ SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
 
 @dataclass(frozen=True)
 class Node:
-    """What is known of a node when its attributes are chosen."""
+    """What is known of a node when its attributes are chosen.
+
+    `result_rank` is the rank that the rule declares of the first output, if it does.
+    """
 
     name: str
     operator: str
@@ -50,6 +53,7 @@ class Node:
     opset: int
     shapes: Sequence[tuple[Term, ...] | None]
     outputs: int
+    result_rank: int | None = None
 
     @property
     def rank(self) -> int:
@@ -58,8 +62,8 @@ class Node:
 
     @property
     def spatial(self) -> int:
-        """The number of spatial dimensions: not that of the channels of a block."""
-        return max(0, self.rank - (3 if self.meaning.domain == BLOCKED else 2))
+        """The number of spatial dimensions: what the runtime computes in blocks are images."""
+        return 2 if self.meaning.domain == BLOCKED else max(0, self.rank - 2)
 
 
 class AttributeChoices:
@@ -198,7 +202,7 @@ class AttributeChoices:
             case "axes":
                 return self.axes(rank, label, none=node.operator != "Squeeze")
             case "shape" if node.operator == "Reshape":
-                return self._target(rank, label)
+                return self._target(rank, label, node.result_rank)
             case "split":
                 return self._symbols(label, node.outputs, "dimension")
             case "shape":
@@ -235,10 +239,14 @@ class AttributeChoices:
         self.stretch(measure, len(chosen), 2)
         return self.spelled(label, chosen, rank + len(chosen))
 
-    def _target(self, rank: int, label: str) -> tuple[Term, ...]:
-        """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
-        count = self.choices.pick(f"rank of {label}", (2, 1, 0))
-        self.stretch(f"dim({label}, 0)", count, 2)
+    def _target(self, rank: int, label: str, count: int | None) -> tuple[Term, ...]:
+        """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left.
+
+        `count` is how many there are, where the rule declares it.
+        """
+        if count is None:
+            count = self.choices.pick(f"rank of {label}", (2, 1, 0))
+            self.stretch(f"dim({label}, 0)", count, 2)
         each = [(None, *([0] if at < rank else []), -1) for at in range(count)]
         forms = [form for form in product(*each) if form.count(-1) <= 1]
         form = self.choices.pick(f"form of {label}", forms, "form")

@@ -220,7 +220,10 @@ class SourceSide(SourceOperands):
         shapes: Sequence[tuple[Term, ...] | None],
     ) -> Node:
         opset, outputs = self.composition.opset, len(self._outputs(node))
-        return Node(node.name, node.operator, meaning, opset, shapes, outputs)
+        given = self.rule.operand(node.outputs[0].value).shape if node.outputs else None
+        told = given is not None and not any(isinstance(size, Star) for size in given)
+        rank = len(given) if told and given is not None else None
+        return Node(node.name, node.operator, meaning, opset, shapes, outputs, rank)
 
     # ----------------------------------------------------------------------- attributes
 

@@ -11,11 +11,11 @@ from ..functions import elementary
 from ..functions.comparisons import above_zero
 from ..functions.extrema import extreme_of
 from ..functions.monotone import Element
-from ..normal.arithmetic import guarded, plus, times
+from ..normal.arithmetic import guarded, plus, tidy, times
 from ..normal.context import UndecidedError
-from ..normal.definedness import Path
+from ..normal.definedness import Condition, Path
 from ..normal.interning import abstracted
-from ..normal.piecewise import by_cases, negated
+from ..normal.piecewise import by_cases, cases_of, negated, outer_guard, outer_truth
 from ..normal.sums import Place, Product, Sum, number, scaled
 from ..solve.polynomials import (
     FALSE,
@@ -38,6 +38,8 @@ from ..solve.polynomials import (
 from ..statement import Algebra
 from .term_kinds import COMPARISONS, INDEX, PREDICATES, Kinds
 
+# The type of integers that holds all sizes.
+_WIDEST = "int64"
 Indices = Mapping[Variable, Polynomial]
 Truth = Constraint | list[Product]
 
@@ -81,9 +83,58 @@ class Integers(Kinds, ABC):
                 return choice(truth, one, two)
             case Read(tensor, inner) if self.algebra(tensor) == "integer":
                 places = tuple(self.index(place, indices, path) for place in inner)
-                return self._element(self.read(tensor, places, path))
+                exact = self.exact_sums and self.types.get(tensor) == _WIDEST
+                return self._chosen(self.read(tensor, places, path), exact, path)
             case _:
                 raise UndecidedError(f"{term} is no index")
+
+    def _chosen(self, whole: Sum, exact: bool, path: Path) -> Polynomial:
+        """Return an element of the integer algebra as an integer, chosen by its outer guards.
+
+        `exact`: a sum may be taken for one of integers.
+        """
+        guard = outer_guard(whole, path)
+        if guard is None:
+            bare = tidy((product.without(path.guards) for product in whole), self.context)
+            return self._exact_sum(bare, path) if exact else self._element(bare)
+        if outer_truth(whole, self.context) is not None:
+            raise UndecidedError("an index depends on a truth value")
+        cases = [
+            (joined("and", known), self._chosen(kept, exact, inner))
+            for inner, known, kept in cases_of(guard, whole, self.context, path)
+        ]
+        if not cases:
+            return ZERO  # nothing is computed here: what the path says can't hold together
+        (truth, then), (_, otherwise) = cases[0], cases[-1]
+        return choice(truth, then, otherwise) if len(cases) > 1 else then
+
+    def _exact_sum(self, whole: Sum, path: Path) -> Polynomial:
+        """Return a sum of an element and of sizes as an integer, where it is one.
+
+        Elements are added modulo 2^64. Where the sum is no larger than all dimensions of the
+        operands together, of which memory holds the elements, nothing was lost: that is asked for,
+        as a condition that no side may rely on.
+        """
+        elements = [one for one in whole if any(place.head != "#INT" for place in one.factors)]
+        if len(whole) == 1 or len(elements) != 1 or abs(elements[0].coefficient) != 1:
+            return self._element(whole)
+        sizes = elementary.integral([one for one in whole if one is not elements[0]])
+        if sizes is None or not elements[0].plain:
+            return self._element(whole)
+        sign = int(elements[0].coefficient)
+        total = sizes + sign * self._element([elements[0].scaled(sign)])
+        bound = self._all_dimensions()
+        for limit in (at_least(total, -bound), at_least(bound, total)):
+            path.conditions.append(Condition("exact", limit, (), path.guards, path.literals))
+        return total
+
+    def _all_dimensions(self) -> Polynomial:
+        """Return the dimensions of all operands added up."""
+        whole = ZERO
+        for operand in self.operands.values():
+            for size in operand.shape:
+                whole = whole + self.index(size, {}, Path())
+        return whole
 
     def _element(self, whole: Sum) -> Polynomial:
         """Return an element of the integer algebra as an integer."""

@@ -67,7 +67,8 @@ class Condition:
     """`kind`: nonzero | nonnegative | positive | domain of a place, or `holds` of a constraint.
 
     `read` is `holds` of an index of an element that is read: elsewhere, there is no value but an
-    error.
+    error. `exact` is `holds` of an integer that is computed modulo a power of two: elsewhere, there
+    is a value, but another one. So it may be shown, and shows nothing.
 
     `given` conditions hold anyhow, as was seen from the form of an expression.
     """

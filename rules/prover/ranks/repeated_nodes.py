@@ -11,12 +11,15 @@ since both are made of the same elements. So for every n
     f(Concat(X1, .., Xn)) = Concat(f(X1), .., f(Xn))
     Split(f(Concat(X1, .., Xn)), their sizes) = f(X1), .., f(Xn).
 
+So it is of f(X, Y), of lists X1 .. Xn and Y1 .. Yn with as many elements along the axis in Xt as in
+Yt, each joined.
+
 A rule that says one of the two, in either direction, holds of any number of nodes. That its two
 sides are of this form is read from its text: the same nodes, once repeated and once between a
-Concat and an output or a Split, along one axis. That they act point by point along the axis is seen
-of the elements that the cases give, as it is for axes that are taken away (slicing.py). That a
-Split of the right side is told the sizes of the parts is said by its text, or they are declared to
-be equal. All cases of one node and of two were proved besides.
+Concat of each list and an output or a Split, along one axis. That they act point by point along the
+axis is seen of the elements that the cases give, as it is for axes that are taken away
+(slicing.py). That a Split of the right side is told the sizes of the parts is said by its text, or
+they are declared to be equal. All cases of one node and of two were proved besides.
 """
 
 from __future__ import annotations
@@ -63,19 +66,22 @@ def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | No
 
     None where the sides are not of this form.
     """
-    joins = [node for node in whole if node.op_type == "Concat" and not node.domain]
-    if len(joins) != 1 or not _is_list(joins[0].inputs) or not alike_everywhere("Concat"):
+    lists = set(repeated_lists(rule))
+    joins = [node for node in whole if _joins_list(node, lists)]
+    axis = dict(joins[0].attributes).get("axis") if joins else None
+    alike = all(dict(join.attributes) == dict(joins[0].attributes) for join in joins)
+    if axis is None or not alike or not alike_everywhere("Concat"):
         return None
-    (join,) = joins
-    axis = dict(join.attributes).get("axis")
-    joined, listed = join.outputs[0].value, join.inputs[0].value or ""
-    done = [node for node in whole if node is not join]
+    names = {join.inputs[0].value or "": join.outputs[0].value for join in joins}
+    if len(names) != len(joins):
+        return None
+    done = [node for node in whole if node not in joins]
     if done and done[-1].op_type == "Split" and _is_list(done[-1].outputs):
         split = done.pop()
         end, parted = split.inputs[0].value or "", split.outputs[0].value
         if not alike_everywhere("Split") or dict(split.attributes).get("axis") != axis:
             return None
-        if not _gives_parts_back(rule, split, listed, axis):
+        if not any(_gives_parts_back(rule, split, listed, axis) for listed in names):
             return None
         same = repeated
     else:
@@ -86,11 +92,11 @@ def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | No
             return None
         end, parted = last.outputs[0].value, last.inputs[0].value or ""
         same = tuple(inner)
-    if join.rest or len(join.outputs) != 1 or not all(node.each for node in same):
+    if not all(node.each for node in same) or any(map(_speaks_of_lists, done)):
         return None
-    if any(node.each for node in done) or len(done) != len(same) or not done:
+    if len(done) != len(same) or not done:
         return None
-    names = {listed: joined, parted: end}
+    names[parted] = end
     for node, other in zip(same, done, strict=True):
         names.setdefault(node.outputs[0].value, other.outputs[0].value)
         if _of_all(node, names) != _of_all(other, {}):
@@ -98,8 +104,19 @@ def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | No
     return axis
 
 
+def _joins_list(node: PatternNode, lists: set[str]) -> bool:
+    """Whether a node joins the items of a repeated list, and does nothing else."""
+    if node.op_type != "Concat" or node.domain or node.rest or len(node.outputs) != 1:
+        return False
+    return _is_list(node.inputs) and node.inputs[0].value in lists
+
+
 def _is_list(items: Sequence[Input | Output]) -> bool:
     return len(items) == 1 and items[0].star
+
+
+def _speaks_of_lists(node: PatternNode) -> bool:
+    return node.each or any(item.star for item in node.inputs)
 
 
 def _of_all(node: PatternNode, names: Mapping[str, str]) -> PatternNode:
@@ -110,11 +127,15 @@ def _of_all(node: PatternNode, names: Mapping[str, str]) -> PatternNode:
         each=False,
         fold=False,
         inputs=tuple(
-            replace(item, value=names.get(item.value or "", item.value), star=False)
-            for item in node.inputs
+            replace(item, value=_value_of_all(item, names), star=False) for item in node.inputs
         ),
         outputs=tuple(Output(names.get(one.value, one.value)) for one in node.outputs),
     )
+
+
+def _value_of_all(item: Input, names: Mapping[str, str]) -> str | None:
+    """What an operand is called among all items joined: a literal is what it says."""
+    return None if item.literal is not None else names.get(item.value or "", item.value)
 
 
 def _gives_parts_back(rule: Rule, split: PatternNode, listed: str, axis: Expression | None) -> bool:
@@ -163,11 +184,16 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
     needed = _needed(statement.definitions, wanted)
     if not wanted <= shapes.keys():
         return False
-    for name in (*given, *(one.name for one in needed)):
+    alike = {one.name for one in _alike_for_all(needed, places)}
+    acting = [one for one in needed if one.name not in alike]
+    for name in (*given, *(one.name for one in acting)):
         at = places.setdefault(name, _place(number, shapes[name]))
         if at is None or shapes[name][at] != size:
             return False
         if any(size.name in symbol_names(other) for other in without(shapes[name], at)):
+            return False
+    for one in needed:
+        if one.name in alike and size.name in symbol_names(one.value):
             return False
     read = {part.tensor for one in needed for part in parts(one.value) if isinstance(part, Read)}
     for name in read - places.keys():
@@ -175,8 +201,22 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
             return False
     return all(
         _stays_in_place(one.value, one.indices[places[one.name] or 0], size, places)
-        for one in needed
+        for one in acting
     )
+
+
+def _alike_for_all(
+    definitions: Sequence[Definition], places: Mapping[str, int | None]
+) -> list[Definition]:
+    """The definitions, of some in order, that no item of a list has a part in: literals."""
+    touched = set(places)
+    found = []
+    for one in definitions:
+        if touched.isdisjoint(part.tensor for part in parts(one.value) if isinstance(part, Read)):
+            found.append(one)
+        else:
+            touched.add(one.name)
+    return found
 
 
 def _repeated(rule: Rule) -> list[PatternNode]:

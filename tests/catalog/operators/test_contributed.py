@@ -124,8 +124,12 @@ def rotary(draw: Draw) -> Made:
     b, h, s, r, p = size(draw), size(draw), size(draw), size(draw), size(draw, 4, 6)
     rest = size(draw, 0, 2)
     positions = ints(*(size(draw, 0, p - 1) for _ in range(b * s))).reshape(b, s)
+    if draw(st.booleans()):  # counted from one
+        positions = ints(size(draw, 0, p - s))
+    e = 2 * r + rest
+    heads = draw(st.sampled_from([(b, h, s, e), (b, s, h * e)]))
     inputs: list[Array | None] = [
-        values(draw, (b, h, s, 2 * r + rest)), positions, values(draw, (p, r)), values(draw, (p, r))
+        values(draw, heads), positions, values(draw, (p, r)), values(draw, (p, r))
     ]  # fmt: skip
     attributes = {"interleaved": size(draw, 0, 1)}
     if rest:

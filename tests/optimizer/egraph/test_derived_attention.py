@@ -1,14 +1,16 @@
-"""Attention and rotations that derivations name, against what they stand for."""
+"""Attention that a derivation names, and rotations that rules do, against what they stand for."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.search import search
+from tensolog.rules import load_rules
 
 from .derived import RNG, SETTINGS, Net, plan_of
 from .pricing import FOLD_LIMIT, Prices, graph_of, modelled, searched
 
+ROTARY = [rule for rule in load_rules() if rule.family == "rotary"]
 LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -19,7 +21,7 @@ def price(kernel):
 
 def compared(model, sizes=None):
     """Search a model and compare the plan with it; the operators of the plan."""
-    result = plan_of(model, price, sizes, contributed=True)
+    result = plan_of(model, price, sizes, contributed=True, rules=ROTARY)
     return [node.op_type for node in result.graph.node]
 
 

@@ -15,6 +15,7 @@ from tensolog.catalog.operators import specification
 from tensolog.optimizer.egraph.congruence import NONE
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
+from tensolog.optimizer.layouts import values as blocked_values
 from tensolog.optimizer.layouts.blocking import POOLS
 from tensolog.optimizer.layouts.filters import DENSE, OUTER, computed
 from tensolog.optimizer.layouts.layout import Layout
@@ -46,9 +47,11 @@ from tensolog.optimizer.layouts.values import (
     LEAVE,
     LEAVE_LAST,
     UNSTATED,
+    licensed_rules,
 )
 from tensolog.optimizer.match.matcher import Matcher
 from tensolog.rules import instantiate, load_rules
+from tensolog.rules.gate.ledger.admission import applicable
 
 from tests.campaigns import examples
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
@@ -209,12 +212,6 @@ def check_convolution(blocking, step):
     ]
     y = notation.op("Conv", [x, *read], **attributes)
     others = [n for n in step.nodes[1:] if blocking.operation(n).name != "Add"]
-    if few and others:
-        (act,) = others
-        rule = f"Fuse{blocking.operation(act).name}IntoConvOfFewChannels"
-        y = activation(notation, blocking, act, y)
-        assert same_window(made_by(rule, notation, y)[0], result, kernel)
-        return
     first = next(op for op in made_by(step.rule, notation, y) if op[:2] == ("Conv", NCHWC))
     bare = (
         result[0],
@@ -223,21 +220,28 @@ def check_convolution(blocking, step):
     )
     assert same_window(first, bare, kernel)
     if len(others) < len(step.nodes) - 1:
-        check_end(blocking, "FuseAddIntoBlockedConv", operation, bare, kernel, bare, None)
+        check_end(blocking, "FuseAddIntoBlockedConv", operation, bare, kernel, bare, None, few)
     for act in others:
         rule = f"Fuse{blocking.operation(act).name}IntoBlockedConv"
-        check_end(blocking, rule, operation, bare, kernel, result, act)
+        check_end(blocking, rule, operation, bare, kernel, result, act, few)
 
 
-def check_end(blocking, rule, operation, bare, kernel, result, act):
-    """A blocked convolution and what follows is one that ends in it."""
+def check_end(blocking, rule, operation, bare, kernel, result, act, few=False):
+    """A blocked convolution and what follows is one that ends in it.
+
+    `few`: its image has so few channels that it is read as it is.
+    """
     notation = Notation(blocking.values)
     b = blocking.values.block
     n, width, h, w = notation.shape(operation.operands[0])
     m, c = blocking.egraph.type(operation.operands[1]).shape[:2]
-    outer = bare[2].get("group", 1) > 1 and c == 1
-    filters = [m // b, 1, *kernel, b] if outer else [m // b, c // b, *kernel, b, b]
-    z = notation.operand("Z", [n, width // b, h, w, b])
+    if few:
+        image, filters = [n, width, h, w], [m // b, c, *kernel, b]
+    else:
+        outer = bare[2].get("group", 1) > 1 and c == 1
+        image = [n, width // b, h, w, b]
+        filters = [m // b, 1, *kernel, b] if outer else [m // b, c // b, *kernel, b, b]
+    z = notation.operand("Z", image)
     reads = [z, notation.operand("W", filters), notation.operand("B", [m])]
     y = notation.op("Conv", reads, NCHWC, **{**DEFAULTS, "kernel_shape": list(kernel), **bare[2]})
     none = helper.make_attribute("activation_params", [], attr_type=AttributeProto.FLOATS)
@@ -447,3 +451,58 @@ def test_filters_are_laid_out_as_it_is_specified(data):
     # what the rules read of filters by places is what the model has
     (read,) = specification(LAYOUTS, "Channels", 1).evaluate([whole, outputs.places])
     assert np.array_equal(read, weights)
+
+
+EVERY_RULE = frozenset(RULES)
+ENDS = {f"Fuse{name}IntoBlockedConv": name for name in ("Relu", "Clip", "Sigmoid", "HardSigmoid")}
+
+
+def steps_without(model, missing, monkeypatch):
+    """The rules of the steps, and what convolutions end in, where some rules license none."""
+    licensed = EVERY_RULE - set(missing)
+    monkeypatch.setattr(blocked_values, "licensed_rules", lambda opset: licensed)
+    blocking = grown(model)
+    if blocking is None:
+        return set()
+    names = {step.rule for step in blocking.values.applications}
+    for step in blocking.values.applications:
+        for node in step.target_nodes:
+            operation = blocking.operation(node)
+            if operation.name == f"{NCHWC}:Conv":
+                names.add(f"Fuse{operation.attributes.get('activation')}IntoBlockedConv")
+                if len(operation.operands) > 3:
+                    names.add("FuseAddIntoBlockedConv")
+    return names & EVERY_RULE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rule_that_is_not_valid_licenses_no_step(seed, monkeypatch):
+    model = network(seed, length=10).model()
+    names = steps_without(model, (), monkeypatch)
+    assert CONVOLVE in names or CONVOLVE_EACH in names or CONVOLVE_FEW in names
+    for name in sorted(names):
+        assert name not in steps_without(model, {name}, monkeypatch)
+
+
+def test_what_a_convolution_may_not_end_in_stays_beside_it(monkeypatch):
+    """The activation alone is left out: what it acts on is still computed in blocks."""
+    models = [network(seed, length=10).model() for seed in range(6)]
+    tried = 0
+    for model in models:
+        names = steps_without(model, (), monkeypatch)
+        for name in sorted(names & set(ENDS)):
+            others = steps_without(model, {name}, monkeypatch)
+            assert names - others == {name}
+            tried += 1
+    assert tried
+
+
+def test_the_ledger_and_the_operator_set_say_which_rules_are_valid(monkeypatch):
+    valid = licensed_rules(17)
+    assert valid == {rule.name for rule in applicable() if rule.family == FAMILY}
+    assert valid - licensed_rules(13) == {"FuseHardSwishIntoBlockedConv"}  # an operator of 14
+    fewer = [rule for rule in applicable() if rule.name != CONVOLVE]
+    monkeypatch.setattr(blocked_values, "applicable", lambda: fewer)
+    licensed_rules.cache_clear()
+    assert valid - licensed_rules(17) == {CONVOLVE}
+    licensed_rules.cache_clear()

@@ -101,3 +101,19 @@ def test_scripts_of_another_proof_are_told(path, gate):
     ledger.record(EVERY[0], proved(EVERY[0], script=SAT))
     with pytest.raises(ReplayError, match="are not those that its proof rests on"):
         list(stored(ledger, Scripts.read(scripts_path(path))))
+
+
+def test_what_another_process_proves_meanwhile_stays(path, monkeypatch):
+    ours, theirs = EVERY[0], EVERY[1]
+
+    def prove_rules(rules, workers, progress, **options):
+        if rules == [ours]:
+            renew((theirs,), path)
+        for rule in rules:
+            progress(rule, proved(rule))
+
+    monkeypatch.setattr(module, "prove_rules", prove_rules)
+    ledger = renew((ours,), path)
+    assert locked((ours, theirs), ledger) == locked((ours, theirs), Ledger.load(path)) == []
+    names = {name.split(" ")[0] for name in Scripts.read(scripts_path(path)).groups}
+    assert names == {ours.name, theirs.name}

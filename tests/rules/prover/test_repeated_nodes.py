@@ -27,7 +27,24 @@ def joined(join, each, given="X [_, n] float32", **said):
     *Y = Split<axis={words["split"]}>(P{words["sizes"]})""")
 
 
+def joined_pairs(given, second="*Z", axis=0, operands="R, S"):
+    """A rule that does to two lists joined what it does to each pair of their items."""
+    return rule_of(f"""
+  opset >= 13
+  given {given}
+  match
+    *Y = each Add(*X, *Z)
+  rewrite
+    R = Concat<axis=0>(*X)
+    S = Concat<axis={axis}>({second})
+    P = Add({operands})
+    *Y = Split<axis=0>(P, sizes(X, 0))""")
+
+
 HOLDS = {
+    "pairs of one size": joined_pairs("X [m, n] float32, Z [m, n]"),
+    "pairs of which one is broadcast": joined_pairs("X [m, n] float32, Z [m, 1]"),
+    "a literal": joined("*X", "Mul({}, 2.0)"),
     "an activation": joined("*X", "Relu({})"),
     "something for each column": joined("*X", "Add({}, C)", "X [_, n] float32, C [1, n]"),
     "rows of a product": joined("*X", "MatMul({}, W)", "X [_, k] float32, W [k, n] const"),
@@ -35,6 +52,12 @@ HOLDS = {
     "what is normalized by rows": joined("*X", "Softmax<axis=1>({})"),
 }
 FAILS = {
+    "pairs of which one has a row for all": joined_pairs("X [m, n] float32, Z [1, n]"),
+    "pairs of sizes of their own": joined_pairs("X [_, n] float32, Z [_, n]"),
+    "pairs joined along two axes": joined_pairs("X [m, n] float32, Z [m, n]", axis=1),
+    "one list joined twice": joined_pairs("X [m, n] float32, Z [m, n]", second="*X"),
+    "pairs the other way round": joined_pairs("X [m, n] float32, Z [m, n]", operands="S, R"),
+    "another literal": joined("*X", "Mul({}, 2.0)", once="Mul({}, 3.0)"),
     "what is normalized along the axis": joined("*X", "Softmax<axis=0>({})"),
     "something for each row": joined("*X", "Add({}, C)", "X [_, n] float32, C [m, n]"),
     "something of which no shape is said": joined("*X", "Add({}, C)", "X [_, n] float32, C"),
