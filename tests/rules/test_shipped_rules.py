@@ -53,9 +53,14 @@ NAMES = [rule.name for rule in RULES]
 # No runtime has the operators by which images in blocks are read: of those rules instances are
 # found in tests/optimizer/layouts/test_licences.py.
 # What heads are taken apart by is drawn too seldom: heads side by side are rotated in
-# tests/optimizer/egraph/test_derived_attention.py.
-SELDOM = {"PushRotaryEmbeddingThroughHeads"}
-RUN = tuple(rule for rule in RULES if rule.family != "blocked" and rule.name not in SELDOM)
+# tests/optimizer/egraph/test_derived_attention.py. Of random bounds indices in no table are made:
+# lookups are compared in tests/optimizer/rewrites/test_merge_lookups.py.
+ELSEWHERE = {
+    "PushRotaryEmbeddingThroughHeads",
+    "MergeLookupsOfOneTable",
+    "MergeLookupsOfOneTableInEqualParts",
+}
+RUN = tuple(rule for rule in RULES if rule.family != "blocked" and rule.name not in ELSEWHERE)
 # Families of inputs, with the rounding errors allowed relative to the largest output. A difference
 # from a mean 100 times its spread has lost two digits on either side.
 FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}
