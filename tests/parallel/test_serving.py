@@ -35,6 +35,7 @@ from tensolog.parallel.serving.open_inference import (  # noqa: E402
     read_request,
     write_answer,
 )
+from tensolog.parallel.serving.processor_claims import ProcessorClaim  # noqa: E402
 
 from tensolog import open_parallel  # noqa: E402
 
@@ -49,7 +50,11 @@ def client(tmp_path_factory):
     """A model of floats, and of strings and truth values beside them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool_module, "cores", lambda: 2)
-        patch.setattr(pool_module, "here", lambda instances, threads: ((),) * instances)
+        patch.setattr(
+            pool_module,
+            "claim_processors",
+            lambda counts: ProcessorClaim(((),) * len(counts), "unknown"),
+        )
         plan = deployed(layer(), tmp_path_factory.mktemp("serving"), Setting(1, 1, 4))
         opened = open_parallel(plan)
     with opened, testclient.TestClient(application(opened, "small")) as client:

@@ -1,12 +1,15 @@
 /* Products of two matrices of 8-bit integers that are both known when the model runs alone. The second one is laid out
    as quantized.h has constant ones, once for each of a batch: its columns in panels, four steps of the depth side by
    side. Both may lie in any order, as transpositions before them have left it. */
+#ifndef MATRICES_KNOWN
+#define MATRICES_KNOWN
 typedef struct {
   uint8_t flip, fill;       /* what unsigned rows are made with, and their zero point as such */
   uint8_t turn;             /* what signed columns are made with */
   int32_t zero;             /* their zero point as such */
   float scale;
 } matrices;
+#endif
 
 /* Four numbers of each of n columns, `wn` apart, from four steps of the depth, or fewer, `wk` apart. */
 static INLINED void matrices_four(

@@ -173,7 +173,8 @@ SUPPORTS = (
     *("elements.h", "product.h", "product_halves.h", "product_seven.h", "product_tiles.h"),
     *("convolution_blocks.h", "convolution.h", "convolution_apart.h", "convolution_pair.h"),
     *("quantized.h", "quantized_apart.h", "quantized_pool.h", "running_norm.h"),
-    *("attention.h", "indexed.h"),
+    *("quantized_narrow.h", "quantized_matrices.h", "quantized_pairs.h", "quantized_softmax.h"),
+    *("attention.h", "indexed.h", "stepped.h"),
 )
 
 
