@@ -30,8 +30,9 @@ _TERMS = Terms(0.06, 1, most_rounds=20, good_enough=0.03, halves_from=2)
 _NEAR = 0.65
 # What has as little in one round gets another one, unless it has even less than this.
 _DISTURBED = 0.35
-# A number of threads with less than this share at the smallest batch is measured at no other.
-_HOPEFUL = 0.6
+# A number of threads with less than this share at the smallest batch is measured at no other: there
+# threads may take as long to wake as to compute, which larger batches make up for.
+_HOPEFUL = 0.4
 # One with less than this is measured at the best batch of the first, and at others if it has this
 # share of its throughput there.
 _AS_GOOD = 0.95
