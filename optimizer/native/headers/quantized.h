@@ -84,13 +84,16 @@ static INLINED void quantized_tile_vnni(
     _Pragma("GCC unroll 4")
     for (int v = 0; v < vectors; v++) _mm512_storeu_si512(S + r * QUANTIZED_PANEL + 16 * v, s[r][v]);
 }
+/* CASE of as many rows and vectors as there are, which are known in it when it is compiled */
+#define CASES_OF_ROWS_AND_VECTORS \
+  if (vectors == 1) switch (rows) { CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1) CASE(5, 1) CASE(6, 1) } \
+  else if (vectors == 2) switch (rows) { CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2) CASE(5, 2) CASE(6, 2) } \
+  else switch (rows) { CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) }
 static APART void quantized_rows_vnni(
     int rows, int vectors, const uint8_t *const *p, const i64 *segment, i64 segments, i64 length, const int8_t *w,
     const int32_t *start, int32_t *S) {
 #define CASE(r, v) case r: quantized_tile_vnni(r, v, p, segment, segments, length, w, start, S); break;
-  if (vectors == 1) switch (rows) { CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1) CASE(5, 1) CASE(6, 1) }
-  else if (vectors == 2) switch (rows) { CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2) CASE(5, 2) CASE(6, 2) }
-  else switch (rows) { CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) }
+  CASES_OF_ROWS_AND_VECTORS
 #undef CASE
 }
 #endif

@@ -68,9 +68,7 @@ static APART void narrow_rows_vbmi(
     int rows, int vectors, const narrow *b, const uint8_t *const *p, const i64 *segment, i64 taps, const int8_t *w,
     const int32_t *start, int32_t *S) {
 #define CASE(r, v) case r: narrow_tile(r, v, b, p, segment, taps, w, start, S); break;
-  if (vectors == 1) switch (rows) { CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1) CASE(5, 1) CASE(6, 1) }
-  else if (vectors == 2) switch (rows) { CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2) CASE(5, 2) CASE(6, 2) }
-  else switch (rows) { CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) }
+  CASES_OF_ROWS_AND_VECTORS
 #undef CASE
 }
 #endif

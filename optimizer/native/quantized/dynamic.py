@@ -20,11 +20,10 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..attention.text import Between
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent
+from ..loops.affine import Extent, axis_by_axis
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, MOST_OPERANDS, Kernel, Shapes, check, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, MOST_OPERANDS, Kernel, label, named, shapes_of
 from ..product.kernel import growths, needed
 from ..product.text import ending_text, operands
 from ..regions.region_facts import is_exact
@@ -262,14 +261,8 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     inputs = tuple(dict.fromkeys((*read.values(), *(one.value for one in accesses))))
     if len(inputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        tuple((inputs.index(one.value), one.map) for one in accesses),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-    )
-    check(shapes)
+    outputs_at = ((shape, axis_by_axis(len(shape))),)
+    shapes = shapes_of(meanings, inputs, extents, outputs_at, accesses=accesses)
     flip = 128 if graph.dtype(group.x) == "int8" else 0
     copies = flip != 0 or window.copies
     nodes = (*group.nodes, *chain)

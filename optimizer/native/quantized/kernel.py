@@ -7,7 +7,7 @@ last inside: what turns them is left out between two kernels (embed.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,18 +16,16 @@ from ....catalog.operators.derive import integer_range
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent
+from ..loops.affine import Extent, axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
 from ..loops.lower import (
     MOST_AXES,
     MOST_LOOPS,
     Kernel,
     Laying,
-    Shapes,
-    check,
     label,
     named,
+    shapes_of,
 )
 from .groups import DEQUANTIZE, Group, Numbers, group_of
 from .groups import INTEGERS as EIGHT_BITS
@@ -123,15 +121,9 @@ def _lowered(
         raise LoweringError("too many axes")
     operands = [as_read[group.x.value], *(one[0] for one in packed)]
     inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        (),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-        (graph.dtype(result) or "",),
-    )
-    check(shapes)
+    outputs_at = ((shape, axis_by_axis(len(shape))),)
+    made_as = (graph.dtype(result) or "",)
+    shapes = shapes_of(meanings, inputs, extents, outputs_at, made=made_as)
     copies = flip != 0 or window.copies
     ending = _ending(
         integer_range(given) or (0, 0),
@@ -274,6 +266,11 @@ def laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtype
         type_ = TensorType(dtype, tuple(laid.shape))
         meanings.packed[key] = graph.new_value(f"{graph.names[source]}.{stem}", type_)
     return meanings.packed[key]
+
+
+def constant_of(graph: Graph, nodes: Iterable[int]) -> int:
+    """Return the first constant that nodes read, beside which the numbers of a kernel are laid."""
+    return next(v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
 
 
 def _numbers(group: Group, limits: tuple[int, int] | None, fill: int, added: Sum | None) -> Given:

@@ -19,11 +19,11 @@ from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent, Map
+from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Laying, Shapes, check, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Laying, label, named, shapes_of
 from .groups import DEQUANTIZE, QUANTIZE, Group, alike, dequantized, group_of, quantized, sole_user
-from .kernel import laid, looked_up
+from .kernel import constant_of, laid, looked_up
 from .packing import Given
 from .whole import refuse_real
 
@@ -89,7 +89,7 @@ def _lowered(
         128 if graph.dtype(x.value) == "int8" else 0,
         0 if graph.dtype(w.value) == "int8" else 128,
     ]
-    source = next(v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
+    source = constant_of(graph, nodes)
     numbers = _numbers(group, limits, flips)
     packed: list[tuple[int, int, Laying]] = [
         (laid(meanings, source, numbers, "numbers", "float32"), source, numbers)
@@ -101,15 +101,17 @@ def _lowered(
     moved, place, behind = _written(meanings, result, (*batch, rows, columns), free)
     inputs = tuple(dict.fromkeys((x_value, w_value, *(entry[0] for entry in packed))))
     at = {value: inputs.index(value) for value in inputs}
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
-        ((at[x_value], x_place), (at[w_value], w_place)),
+    shapes = shapes_of(
+        meanings,
+        inputs,
         extents,
-        Groups(tuple(range(len(extents)))),
         ((meanings.shape(moved), place),),
-        (graph.dtype(moved) or "",),
+        accesses=[
+            Access(value, read_at, graph.dtype(value) or "")
+            for value, read_at in ((x_value, x_place), (w_value, w_place))
+        ],
+        made=(graph.dtype(moved) or "",),
     )
-    check(shapes)
     told = {
         "low": "t[0]",
         "high": "t[1]",

@@ -16,13 +16,14 @@ import numpy as np
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.affine import Affine, Extent, Map, axis_by_axis, loop
+from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups, inner_step, merged
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
 from .formulas import formula_of
 from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sole_user
-from .kernel import laid
+from .kernel import constant_of, laid
 from .packing import Given
 from .whole import refuse_real
 from .window import LAST, turned
@@ -88,10 +89,10 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     shape = meanings.shape(y.value)
     if 0 in shape or len(shape) > min(MOST_AXES, MOST_LOOPS):
         raise LoweringError("nothing to compute, or too many axes")
-    shapes_of = [meanings.shape(operand.value) for operand in (a, b)]
+    read_shapes = [meanings.shape(operand.value) for operand in (a, b)]
     flip = 128 if dtype == "int8" else 0
     told_of = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
-    formula = formula_of(match.operator, *told_of, _pattern(*shapes_of))
+    formula = formula_of(match.operator, *told_of, _pattern(*read_shapes))
     if formula is None:
         raise LoweringError("the runtime at hand computes something else")
     values = [operand.value for operand in ((b, a) if formula.is_swapped else (a, b))]
@@ -106,10 +107,11 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
                 as_read[value] = turned(meanings, value)
     places = [_place(meanings, value, value in as_read, shape, order) for value in values]
     result = as_read.get(y.value, y.value)
-    inputs = tuple(dict.fromkeys(as_read.get(value, value) for value in values))
+    read = [as_read.get(value, value) for value in values]
+    inputs = tuple(dict.fromkeys(read))
     extents: tuple[Extent, ...] = tuple(shape[axis] for axis in order)
-    natural = tuple(loop(at) for at in range(len(extents)))
-    sizes = [meanings.shape(as_read.get(value, value)) for value in values]
+    natural = axis_by_axis(len(extents))
+    sizes = [meanings.shape(value) for value in read]
     known = list(zip([*places, natural], [*sizes, extents], strict=True))
     groups = merged(extents, (), known) if extents else Groups((0,))
     inner = groups.loops(groups.count - 1)
@@ -118,18 +120,18 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         raise LoweringError("elements that don't lie side by side")
     told_numbers = (formula.first, formula.second, formula.fixed, int(y.zero[0]) + flip)
     numbers = Given(np.array(told_numbers, np.float32).tobytes(), "float32")
-    source = next(v for n in match.nodes for v in graph.nodes[n].inputs if v in graph.constants)
+    source = constant_of(graph, match.nodes)
     given = laid(meanings, source, numbers, "pairs", "float32")
-    at = [inputs.index(as_read.get(value, value)) for value in values]
-    shapes = Shapes(
-        (*((dtype, meanings.shape(v)) for v in inputs), ("float32", (4,))),
-        tuple(zip(at, places, strict=True)),
+    shapes = shapes_of(
+        meanings,
+        (*inputs, given),
         extents,
-        groups,
         ((meanings.shape(result), natural),),
-        (dtype,),
+        accesses=[Access(value, place, dtype) for value, place in zip(read, places, strict=True)],
+        groups=groups,
+        made=(dtype,),
     )
-    check(shapes)
+    at = [inputs.index(value) for value in read]
     told = f"{int(match.operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
     text = [
         "static void NAME(i64 *given) {",

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from ...codegen.expressions import LoweringError
 from ..grow import RegionKernel
-from ..loops.affine import Affine
+from ..loops.affine import axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
-from ..loops.lower import Kernel, Shapes, check, label, named
+from ..loops.lower import Kernel, label, named, shapes_of
 from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sole_user
 from .window import turned, window_of
 
@@ -56,16 +56,9 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
     shape = meanings.shape(as_read[y])
     dtype = graph.dtype(x) or ""
     rank = len(shape)
-    shapes = Shapes(
-        ((dtype, meanings.shape(as_read[x])),),
-        (),
-        shape,
-        # a line of the result is the innermost loop
-        Groups((*range(rank - 2), rank - 2, rank - 2)),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(rank))),),
-        (dtype,),
-    )
-    check(shapes)
+    lines = Groups((*range(rank - 2), rank - 2, rank - 2))  # one is the innermost loop
+    outputs = ((shape, axis_by_axis(rank)),)
+    shapes = shapes_of(meanings, (as_read[x],), shape, outputs, groups=lines, made=(dtype,))
     told = window.told(window.image[2], False, 128 if dtype == "int8" else 0)
     text = [
         "static void NAME(i64 *given) {",

@@ -20,10 +20,9 @@ from ....profiles.sessions.session import open_session
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..grow import RegionKernel
-from ..loops.affine import Affine
+from ..loops.affine import axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, Kernel, Shapes, check, label, named
+from ..loops.lower import MOST_AXES, Kernel, label, named, shapes_of
 
 DOMAIN = "com.microsoft"
 # Each of the runtime's operators, and whether there is no mean in it.
@@ -100,15 +99,8 @@ def _lowered(
     inputs = tuple(dict.fromkeys((a, b, gain, *(v for v in further.values() if v is not None))))
     if any(graph.dtype(value) != "float32" for value in (*inputs, *outputs)):
         raise LoweringError("numbers of other types")
-    place = tuple(Affine(((loop, 1),)) for loop in range(len(shape)))
-    shapes = Shapes(
-        tuple(("float32", meanings.shape(value)) for value in inputs),
-        (),
-        shape,
-        Groups(tuple(range(len(shape)))),
-        ((shape, place),) * len(outputs),
-    )
-    check(shapes)
+    outputs_at = ((shape, axis_by_axis(len(shape))),) * len(outputs)
+    shapes = shapes_of(meanings, inputs, shape, outputs_at)
     epsilon = next((one.f for one in node.attribute if one.name == "epsilon"), 1e-12)
     operands = {"a": a, "b": b, "gain": gain, **further}
     told = {

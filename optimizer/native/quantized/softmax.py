@@ -20,12 +20,11 @@ from ....profiles.sessions.session import open_session
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..grow import RegionKernel
-from ..loops.affine import Affine
+from ..loops.affine import axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
 from .groups import QUANTIZE, Numbers, dequantized, quantized, sole_user
-from .kernel import laid
+from .kernel import constant_of, laid
 from .packing import Given
 from .whole import refuse_real
 
@@ -93,19 +92,10 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
     if table is None:
         raise LoweringError("the runtime at hand computes something else")
     numbers = Given(np.array([*table, whole(scale), zero], np.float32).tobytes(), "float32")
-    source = next(
-        v for number in match.nodes for v in graph.nodes[number].inputs if v in graph.constants
-    )
+    source = constant_of(graph, match.nodes)
     given = laid(meanings, source, numbers, "softmax", "float32")
-    shapes = Shapes(
-        ((dtype, shape), ("float32", (len(table) + 2,))),
-        (),
-        shape,
-        Groups(tuple(range(len(shape)))),
-        ((shape, tuple(Affine(((loop, 1),)) for loop in range(len(shape)))),),
-        (dtype,),
-    )
-    check(shapes)
+    outputs = ((shape, axis_by_axis(len(shape))),)
+    shapes = shapes_of(meanings, (value, given), shape, outputs, made=(dtype,))
     text = [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",
