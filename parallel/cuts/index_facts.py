@@ -6,7 +6,6 @@ or one of these divided, it is `tangled`; what depends on data is read as a whol
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -271,8 +270,3 @@ def _is_bound(clause: Term, inside: list[Term]) -> bool:
     if clause.function == "<=" and left == 0:
         return right in inside
     return clause.function == "<" and isinstance(right, int) and left in inside
-
-
-def common_granule(granules: list[int]) -> int:
-    """Return the least number that all of these divide."""
-    return math.lcm(1, *granules)
