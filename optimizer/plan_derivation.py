@@ -85,6 +85,9 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
     measure for half of the seconds. Generated convolutions are put into plans in blocks: these are
     derived even where the runtime's own choice is as good, and from the e-graph where rules made
     convolutions that such kernels may compute.
+
+    Rules that are always applied stay, whatever they did alone: that they gained nothing is told of
+    operators that the runtime fuses itself, and to those that a plan has in blocks it does nothing.
     """
     planner, sizes = state.planner, state.sizes
     try:
@@ -98,11 +101,14 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
         if not state.setting.fuses:
             return
     state.prices.remaining_s = seconds / 2
-    laid, *state.laid_out = planner.choose_layouts("laid out", state.start or state.first, sizes)
+    told = state.screening.without(planner.always)
+    start = state.start or state.first
+    if told.harmful() != state.screening.harmful():
+        start = select(planner, state.contest, told)
+    laid, *state.laid_out = planner.choose_layouts("laid out", start, sizes)
     state.prices.remaining_s += seconds / 2
-    harmful = state.screening.harmful()
     joint, further = planner.choose_rules_and_layouts(
-        "laid out with rules", harmful, state.search_file
+        "laid out with rules", told.harmful(), state.search_file
     )
     if further is not None:
         state.laid_out.append(further)

@@ -6,7 +6,7 @@ runtime's own optimizer; one that saves none can gain, since it shows or hides s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...profiles.races.race import Lap, verdict
@@ -35,6 +35,11 @@ class Screening:
     def helpful(self) -> set[str]:
         """Name the rules that made the model faster."""
         return {name for name, lap in self.laps.items() if verdict(lap) == "faster"}
+
+    def without(self, rules: Iterable[Rule]) -> Screening:
+        """Return what was told of all rules but these."""
+        names = {rule.name for rule in rules}
+        return Screening({name: lap for name, lap in self.laps.items() if name not in names})
 
 
 def screen(
