@@ -143,6 +143,7 @@ class Planner:
                 rounding="rounding" in self.setting.allow,
                 count=count,
                 contributed=self.setting.contributes,
+                of_passes=self.of_passes,
                 progress=self.phases.tell,
             )
             if search_file is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from .language.canonical_text import expression_text, input_text, operand_text, operation_text
+from .language.canonical_text import attributes_text, expression_text, input_text, operand_text
 from .language.conditions import conditions
 from .language.syntax import PatternNode, Rule
 
@@ -76,10 +76,7 @@ def _rows(rules: tuple[Rule, ...]) -> dict[str, Columns]:
 
 
 def _node(node: PatternNode) -> tuple[str, str]:
-    operator = "|".join(node.operators)
-    text = operation_text(node)
-    attributes = text[text.index("<") + 1 : text.index(">(")] if "<" in text else ""
-    return operator, attributes
+    return "|".join(node.operators), attributes_text(node)
 
 
 def _edges(node: PatternNode) -> list[tuple[str, int, str]]:

@@ -104,7 +104,8 @@ def _operand(term: Term) -> str:
 # What makes integers of integers; of two, the laws of `_integer` hold.
 _PAIRS = frozenset({"+", "-", "*", "//", "%", "max", "min"})
 _INTEGRAL = _PAIRS | {"neg"}
-# What exporters write for "to the end"; no dimension is larger.
+# What exporters write for "to the end"; no dimension is larger, nor what dimensions come to in a
+# model that there is: sizes and indices are integers of 64 bits.
 _LARGEST = 2**63 - 1
 
 
@@ -212,7 +213,7 @@ def _integer(function: str, left: Term, right: Term) -> Term:
             return a
         case ("max", 0, Symbol(_, "dimension") as d) | ("max", Symbol(_, "dimension") as d, 0):
             return d
-        case ("min", int() as most, Symbol(_, "dimension") as d) if most >= _LARGEST:
+        case ("min", int() as most, d) if most >= _LARGEST:
             return d
         case ("min", 0, Symbol(_, "dimension")) | ("min", Symbol(_, "dimension"), 0):
             return 0

@@ -93,6 +93,7 @@ def search(
     rounding: bool = True,
     count: int = 1,
     contributed: bool = False,
+    of_passes: Sequence[Rule] = (),
     progress: Report | None = None,
 ) -> SearchResult:
     """Find the cheapest programs that the rules reach from a graph, within the budgets.
@@ -102,10 +103,10 @@ def search(
     budget of `prices` is spent. Rules that pair neighbours are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
     `rounding`, sums and products of floats may be reordered, and what no rule can say is derived
-    (see `derived`), with `contributed` ONNX Runtime's own kernels among it; then the second plan
-    has all of that whatever it seems to cost. Rules that name kernels which take in what stands
-    beside an operator lead to one plan more, `named`, where that costs less than the cheapest one
-    without. `graph` is left as it is.
+    (see `derive`), with `contributed` ONNX Runtime's own kernels among it, and `of_passes`, rules,
+    are applied where that pays; then the second plan has all of that whatever it seems to cost.
+    Rules that name kernels which take in what stands beside an operator lead to one plan more,
+    `named`, where that costs less than the cheapest one without. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     kernels = [rule for rule in rules if is_naming(rule)]
@@ -113,7 +114,7 @@ def search(
     grown = [rule for rule in rules if not pairs_neighbours(rule)]
     prepared = prepare(egraph) if contributed and rounding else []
     growth = saturate(egraph, grown, budget, progress, rounding=rounding)
-    derived = derive(egraph, contributed=contributed) if rounding else []
+    derived = derive(egraph, of_passes, contributed=contributed) if rounding else []
     growth.applications = [*prepared, *growth.applications, *derived]
     costs = Costs(egraph, prices)
     extraction, original = _cheapest(egraph, costs, steps, progress)

@@ -138,11 +138,11 @@ def answer(
     grown = [rule for rule in chosen if not pairs_neighbours(rule)]
     rounding = "rounding" in setting.allow
     growth = saturate(egraph, grown, rounding=rounding)
+    passes = setting.select(asked.rules, graph, "pass")
     if rounding:
-        growth.applications += derive(egraph, contributed=setting.contributes)
+        growth.applications += derive(egraph, passes, contributed=setting.contributes)
     costs = Costs(egraph, prices)
     merges = _merges(egraph, growth, costs, chosen, number)
-    passes = setting.select(asked.rules, graph, "pass")
     options = _standing(story, egraph, growth, costs, number, setting, passes)
     story.ways, story.matches = options.ways, [*options.matches, *merges]
     # Graphs ask that interior values have no other user, an e-graph doesn't.

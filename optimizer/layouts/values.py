@@ -35,7 +35,6 @@ FAMILY = "blocked"
 UNSTATED = {
     "ConvertConvTransposeToBlocks": "computes tiles as channels, and lays them side by side",
     "ConvertResizeToBlocks": "repeats or blends pixels of channels in blocks",
-    "ConvertSumToBlocks": "adds or compares several images in blocks",
 }
 # Layouts of one class, and ways to choose operands' layouts.
 MOST_LAYOUTS, MOST_WAYS = 3, 4

@@ -34,12 +34,6 @@ _LAYOUT_TEST = "tests/optimizer/layouts/test_plans.py::test_random_networks_comp
 UNPROVED = (
     # optimizer/egraph: stated once growth has ended.
     Unproved(
-        "SplitNarrowConv",
-        "a convolution is the sum of parts of one with a tap less an axis and its taps as channels",
-        "each part is shifted by the number of its tap, and repeated nodes have no number",
-        "tests/optimizer/egraph/test_derived_convolutions.py::test_narrow_convolutions_of_any_form",
-    ),
-    Unproved(
         "FuseMultiHeadAttention",
         "softmax(c Q Kt + M) V over heads is MultiHeadAttention",
         _SPELLINGS,
@@ -130,12 +124,6 @@ UNPROVED = (
         "an image resized by whole numbers is so in blocks",
         "of the runtime's Upsample in blocks nothing is described",
         _LAYOUT_TEST,
-    ),
-    Unproved(
-        "ConvertSumToBlocks",
-        "the sum, or the largest or smallest, of three images or more is so in blocks",
-        "as a rule of any number of nodes it is proved for two: no argument carries it further",
-        "tests/optimizer/layouts/test_plans.py::test_random_networks_compute_what_they_did",
     ),
     # Generated kernels: each step names the region that its kernel stands for.
     Unproved(

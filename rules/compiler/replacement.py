@@ -9,9 +9,17 @@ import numpy as np
 
 from ...catalog.operators.derive import integer_range
 from ..language import schemas
+from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
 from ..language.functions import UnknownError, Value
-from ..language.repetition import item_name, repeated_lists, repeats, unrolled
+from ..language.repetition import (
+    count_of,
+    item_name,
+    repeated_lists,
+    repeats,
+    unrolled,
+    with_numbers,
+)
 from ..language.syntax import Expression, Input, PatternNode
 from .bindings import Bindings
 from .model_view import dtype_name
@@ -33,8 +41,10 @@ def instantiate(match: Match, view: GraphView) -> Replacement:
 
 
 def _written_out(match: Match, view: GraphView) -> Match:
-    """The match of a rule whose right side repeats nodes for a list as one of so many nodes."""
+    """The match of a rule whose right side repeats nodes as one of so many nodes."""
     rule = match.rule
+    if (count := count_of(rule)) is not None:
+        return replace(match, rule=with_numbers(rule, _count(match, view, count)))
     if rule.items is not None or not repeats(rule):
         return match
     lists = Bindings(match, view).lists
@@ -44,6 +54,20 @@ def _written_out(match: Match, view: GraphView) -> Match:
         values |= {item_name(name, i): value for i, value in enumerate(lists[name])}
     rule = unrolled(rule, len(lists[repeated[0]]))
     return replace(match, rule=rule, values=values)
+
+
+def _count(match: Match, view: GraphView, count: Expression) -> int:
+    """How many nodes with a number a match leads to."""
+    rule = match.rule
+    try:
+        number = Bindings(match, view).evaluate(count)
+    except UnknownError:
+        number = None
+    if not isinstance(number, int) or number < 1:
+        reason = f"{rule.name}: there can't be {number} nodes of each on the right side"
+        hint = f"state in `given` that {expression_text(count)} is 1 or more"
+        raise RuleError(rule.path, rule.line, 1, reason, hint)
+    return number
 
 
 class _Builder:

@@ -91,15 +91,20 @@ def outputs_text(node: PatternNode) -> str:
     return ", ".join(f"{'*' if o.star else ''}{o.value}" for o in node.outputs)
 
 
+def attributes_text(node: PatternNode) -> str:
+    """The attributes of a node, separated by commas."""
+    attributes = [f"{name}={expression_text(value)}" for name, value in node.attributes]
+    return ", ".join([*attributes, f"*{node.rest}"] if node.rest else attributes)
+
+
 def operation_text(node: PatternNode) -> str:
     """The right of a statement."""
-    attributes = [f"{name}={expression_text(value)}" for name, value in node.attributes]
-    if node.rest:
-        attributes.append(f"*{node.rest}")
     head = node.operator.replace(":", ".")
-    if attributes:
-        head += f"<{', '.join(attributes)}>"
+    if attributes := attributes_text(node):
+        head += f"<{attributes}>"
     text = f"{head}({', '.join(map(input_text, node.inputs))})"
+    if node.count is not None:
+        return f"each {node.index} < {expression_text(node.count, 5)} {text}"
     return f"each {text}" if node.each else text
 
 

@@ -15,7 +15,7 @@ from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError, refuse_all
 from .expressions import names_in, operands_in
 from .functions import FUNCTIONS
-from .repetition import gathers
+from .repetition import expressions_of_node, gathers
 from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
 
 # never worse, weighed by the search, or applied where a pass of the optimizer asks for it by name
@@ -33,7 +33,13 @@ def check_rule(rule: Rule) -> None:
     operators = [partial(_check_operator, rule, node) for node in nodes]
     _all_of(partial(_check_words, rule), *operators)
     _all_of(partial(_check_match, rule))
-    checks = (_check_operands, _check_rewrite, _check_partial, _check_expressions)
+    checks = (
+        _check_operands,
+        _check_rewrite,
+        _check_numbers,
+        _check_partial,
+        _check_expressions,
+    )
     _all_of(*(partial(check, rule) for check in checks))
 
 
@@ -103,8 +109,9 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
         most = max(s.max_output for s in known)
         _refuse(rule, f"{node.operator} has {most} outputs", "drop the others", *position)
     if node.each:
-        if not any(item.star for item in node.inputs) or not all(o.star for o in node.outputs):
-            hint = "write `*B = each Op(*A)`: a node for each item of a list"
+        from_lists = node.count is not None or any(item.star for item in node.inputs)
+        if not from_lists or not all(output.star for output in node.outputs):
+            hint = "write `*B = each Op(*A)`, or `*B = each t < n Op(A)`: a node for each item"
             _refuse(rule, "`each` goes from lists to lists", hint, *position)
         return
     stars = [i for i in node.inputs if i.star]
@@ -132,6 +139,9 @@ def _check_match(rule: Rule) -> None:
             if len(stars) == 1 and stars[0] != len(side) - 1:
                 hint = "one list stands last: `X, *B`"
                 _refuse(rule, f"can't match the operands of {node.name}", hint, node.line)
+    if any(node.count is not None for node in (*rule.match, *rule.correct)):
+        hint = "write `each Op(*A)`: how many there are the model says"
+        _refuse(rule, "nodes with a number are made, and not found", hint)
     if len(rule.match) > 1:
         _check_connected(rule)
     if not rule.outputs:
@@ -233,6 +243,23 @@ def _check_rewrite(rule: Rule) -> None:
         made.add(alias.output)
 
 
+def _check_numbers(rule: Rule) -> None:
+    """Nodes with a number stand by themselves, in one list after the other of one length."""
+    said = {(node.index, node.count) for node in rule.rewrite if node.count is not None}
+    if not said:
+        return
+    if len(said) > 1 or any(
+        node.each and node.count is None for node in (*rule.match, *rule.rewrite)
+    ):
+        hint = "give all of them one index and one bound, or write two rules"
+        _refuse(rule, "it repeats nodes in several ways", hint)
+    ((index, _),) = said
+    if index in bindings(rule).variables():
+        _refuse(rule, f"{index} stands for a number and for something else", "rename one of them")
+    if any(node.fold for node in rule.rewrite if node.each):
+        _refuse(rule, "nodes with a number are no constants", "move them to `rewrite`")
+
+
 def _check_partial(rule: Rule) -> None:
     """A partial equivalence has one output; its correction makes that output anew."""
     if rule.equal == "partial" and len(rule.outputs) != 1:
@@ -284,11 +311,8 @@ def _expressions(rule: Rule) -> Iterator[tuple[Expression, int, int]]:
     for i, expression in enumerate(rule.given):
         yield expression, *rule.place(i)
     for node in chain(rule.match, rule.rewrite, rule.correct):
-        for _, expression in node.attributes:
+        for expression in expressions_of_node(node):
             yield expression, node.line, node.column
-        for item in node.inputs:
-            if item.literal is not None:
-                yield item.literal, node.line, node.column
 
 
 def _check_expressions(rule: Rule) -> None:

@@ -14,6 +14,7 @@ from .canonical_text import expression_text
 from .described_uses import limited, needs_room
 from .expressions import names_in, operands_in
 from .rank_bounds import Within
+from .repetition import expressions_of_node
 from .schemas import attribute_names, max_outputs
 from .syntax import (
     Binary,
@@ -401,8 +402,7 @@ def _use_conditions(rule: Rule) -> Iterator[Condition]:
 def _made_with(rule: Rule) -> Iterator[Expression]:
     """The expressions of the right side."""
     for node in (*rule.rewrite, *rule.correct):
-        yield from (expression for _, expression in node.attributes)
-        yield from (i.literal for i in node.inputs if i.literal is not None)
+        yield from expressions_of_node(node)
     yield from (a.source.literal for a in rule.aliases if a.source.literal is not None)
 
 

@@ -148,7 +148,7 @@ def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
     lines = []
     for left, right in pairs:
         line = f"    {left:<{width}} = {_value(right)}"
-        repeated = "each " if _is(right, "each") else ""
+        repeated = _each(right.children) if isinstance(right, Tree) and _is(right, "each") else ""
         operation = _tree(right).children[-1] if repeated else right
         if len(line) > WIDTH and isinstance(operation, Tree) and _is(operation, "operation"):
             lines += _broken(f"    {left:<{width}} = {repeated}", operation)
@@ -167,12 +167,18 @@ def _value(value: Node) -> str:
     match value:
         case Tree("operation"):
             return _operation(value)
-        case Tree("each", [_, operation]):
-            return f"each {_value(operation)}"
+        case Tree("each", [*said, operation]):
+            return f"{_each(said)}{_value(operation)}"
         case Tree("alias_list", [name]):
             return f"*{name}"
         case _:
             return _text(value)
+
+
+def _each(said: Sequence[Node | None]) -> str:
+    """How often something is repeated: `each`, or `each t < k`."""
+    numbered = [part for part in said[1:] if part is not None and not _is(part, "operation")]
+    return f"each {' < '.join(map(_text, numbered))} " if numbered else "each "
 
 
 def _operation(operation: Tree[Token]) -> str:

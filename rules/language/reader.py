@@ -252,10 +252,16 @@ class RuleReader:
             Output(str(kid.children[-1]), star=kid.data == "star_output")
             for kid in cast(list[Node], left.children)
         )
+        numbered: list[Node | Token] = []
         if each := right.data == "each":
-            right = cast(Node, right.children[-1])
+            _, *numbered, operation = (kid for kid in right.children if kid is not None)
+            right = cast(Node, operation)
         if right.data == "operation":
+            before = len(nodes)
             self._operation(right, outputs, nodes, fold=fold, matching=matching, each=each)
+            if numbered:
+                index, count = str(numbered[0]), expression(cast(Node, numbered[1]))
+                nodes[before:] = [replace(n, index=index, count=count) for n in nodes[before:]]
             return
         if matching or fold:
             where = "match" if matching else "fold"

@@ -1,5 +1,7 @@
 """Repeated nodes: `*B = each Relu(*A)` is as many nodes as `*A` has items, one for each.
 
+`*B = each t < k Slice(X, [t], [t + 1])` is k nodes, which know their number t.
+
 How many there are the model says. For a number of them the rule is one like any other, with a node
 and a name for each item: `unrolled` writes it out, for the prover as for the matcher, so that
 nothing else knows of repetition. In a declared shape `_` is a size of each item's own; all other
@@ -8,7 +10,7 @@ names agree, as they do everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
@@ -38,15 +40,38 @@ def repeated_lists(rule: Rule) -> tuple[str, ...]:
     """The lists whose items have a node each, in order of occurrence; all are of one length."""
     found: dict[str, None] = {}
     for node in (*rule.match, *rule.rewrite, *rule.correct):
-        if node.each:
+        if node.each and node.count is None:
             found |= dict.fromkeys(i.value for i in node.inputs if i.star and i.value)
             found |= dict.fromkeys(output.value for output in node.outputs)
     return tuple(found)
 
 
 def repeats(rule: Rule) -> bool:
-    """Whether some node of a rule is repeated."""
+    """Whether some node of a rule is repeated for the items of a list."""
     return bool(repeated_lists(rule))
+
+
+@cache
+def numbered_lists(rule: Rule) -> tuple[str, ...]:
+    """The lists that a right side makes of nodes with a number; all are of one length."""
+    made = (node for node in rule.rewrite if node.count is not None)
+    return tuple(output.value for node in made for output in node.outputs)
+
+
+def count_of(rule: Rule) -> Expression | None:
+    """How many nodes with a number there are of each; None where there are none."""
+    return next((node.count for node in rule.rewrite if node.count is not None), None)
+
+
+def expressions_of_node(node: PatternNode) -> Iterator[Expression]:
+    """What a node says in expressions; of several with a number, what the first of them does."""
+    if node.count is not None:
+        yield node.count
+    for _, expression in node.attributes:
+        yield _numbered(expression, node.index, 0)
+    for item in node.inputs:
+        if item.literal is not None:
+            yield _numbered(item.literal, node.index, 0)
 
 
 def gathers(rule: Rule) -> bool:
@@ -82,6 +107,13 @@ def unrolled(rule: Rule, count: int) -> Rule:
 
 
 @cache
+def with_numbers(rule: Rule, count: int) -> Rule:
+    """The rule where there are so many nodes with a number, a node and a name for each."""
+    names = {name: tuple(item_name(name, i) for i in range(count)) for name in numbered_lists(rule)}
+    return _written_out(rule, names, f"{rule.hash} of {count} with numbers")
+
+
+@cache
 def of_one(rule: Rule) -> Rule:
     """The rule for one item, which bears the name of its list."""
     names = {name: (name,) for name in repeated_lists(rule)}
@@ -110,7 +142,7 @@ def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -
 def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[PatternNode]:
     """One node for each item, or the one node with the items of lists one by one."""
     attributes = tuple((name, _said(names, value)) for name, value in node.attributes)
-    if not node.each:
+    if not node.each or node.name not in names:
         inputs = tuple(one for item in node.inputs for one in _inputs(item, names))
         outputs = tuple(
             one
@@ -128,7 +160,11 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
         inputs = tuple(
             replace(item, value=names[item.value][i], star=False)
             if item.star and item.value is not None and item.value in names
-            else replace(item, value=_literal_name(item, name, node.name))
+            else replace(
+                item,
+                value=_literal_name(item, name, node.name),
+                literal=None if item.literal is None else _numbered(item.literal, node.index, i),
+            )
             for item in node.inputs
         )
         outputs = tuple(Output(names[output.value][i]) for output in node.outputs)
@@ -138,8 +174,10 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
                 name=name,
                 inputs=inputs,
                 outputs=outputs,
-                attributes=attributes,
+                attributes=tuple((key, _numbered(v, node.index, i)) for key, v in attributes),
                 each=False,
+                index="",
+                count=None,
             )
         )
     return made
@@ -190,6 +228,21 @@ def _said(names: Mapping[str, tuple[str, ...]], part: Expression) -> Expression:
             return ListOf(tuple(Call("dim", (Name(one), say(place))) for one in names[text]))
         case Call("len", (Name(text) | Star(text),)) if text in names:
             return Literal(len(names[text]))
+    return _of_parts(part, say)
+
+
+def _numbered(part: Expression, index: str, number: int) -> Expression:
+    """An expression of one of several nodes, which is the one of this number."""
+    if not index:
+        return part
+    if part == Name(index):
+        return Literal(number)
+    return _of_parts(part, lambda inner: _numbered(inner, index, number))
+
+
+def _of_parts(part: Expression, say: Callable[[Expression], Expression]) -> Expression:
+    """An expression with something else in the place of each of its parts."""
+    match part:
         case Call(function, arguments):
             return Call(function, tuple(map(say, arguments)))
         case ListOf(items):

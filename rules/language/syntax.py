@@ -145,7 +145,8 @@ class PatternNode:
     """`outputs = domain.Op<attributes, *rest>(inputs)`; named after its first output.
 
     `choices` is empty but for an operator variable, which `given` declares: `Op in [Relu, Tanh]`.
-    `each`: as many nodes as its lists have items, one for each (repetition.py).
+    `each`: as many nodes as its lists have items, one for each; with a `count`, as many as that
+    says, and `index` is the number of each of them, from 0 on (repetition.py).
     """
 
     name: str
@@ -158,6 +159,8 @@ class PatternNode:
     fold: bool = False
     choices: tuple[str, ...] = ()
     each: bool = False
+    index: str = ""
+    count: Expression | None = None
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 

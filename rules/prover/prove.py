@@ -130,6 +130,7 @@ class Way:
 
     by_order: bool = False
     in_context: bool = False
+    by_guards: bool = False
     exact_sums: bool = False
 
 
@@ -153,6 +154,7 @@ class Proof:
         """Raise UndecidedError unless the statement is proved."""
         self._assume()
         setting = self._setting()
+        setting.by_guards = self.statement.numbered
         for obligation in self.statement.obligations:
             self._oblige(obligation, setting)
         never: list[_NeverError] = []
@@ -179,6 +181,9 @@ class Proof:
 
     def _ways(self) -> Iterator[Way]:
         definitions = [one.value for one in self.statement.definitions]
+        if self.statement.numbered:
+            yield Way(in_context=True, by_guards=True)
+            return
         if any(map(_windowed, definitions)):
             yield Way(in_context=True)
         yield Way()
@@ -283,6 +288,7 @@ class Proof:
         output = equation.output
         setting = self._setting()
         setting.by_order, setting.in_context = way.by_order, way.in_context
+        setting.by_guards = way.by_guards
         solver, context = setting.context.solver, setting.context
         shapes = [_shape(name, setting) for name in (equation.source, equation.target)]
         if len(shapes[0]) != len(shapes[1]):

@@ -97,7 +97,8 @@ class Statement:
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
     over the indices `region_indices` of the only equation's output, is where the two sides need not
     be equal. `free` gives, by its name (rank_bounds.py), what may have any length, and which it has
-    here: ranks of operands, lists of dimensions, lists of operands and of numbers.
+    here: ranks of operands, lists of dimensions, lists of operands and of numbers. `numbered` says
+    that there are nodes with a number: sums over them, of elements that are cut out.
     """
 
     title: str
@@ -112,6 +113,7 @@ class Statement:
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
     free: Mapping[str, Extent] = field(default_factory=dict)
+    numbered: bool = False
     origin: Origin | None = None
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ....rules import Rule
 from ..egraph import EGraph
 from ..provenance import Application
 from .attention import fuse_attention
@@ -17,14 +20,16 @@ def prepare(egraph: EGraph) -> list[Application]:
     return derivation.applications
 
 
-def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
-    """State what no rule can say; what was stated.
+def derive(egraph: EGraph, rules: Sequence[Rule] = (), *, contributed: bool) -> list[Application]:
+    """State what no rule can say, and apply the rules of passes that pay here; what came of it.
 
     With `contributed`, what ONNX Runtime's kernels for the CPU compute in one as well, or in
     blocks.
     """
     derivation = Derivation(egraph)
-    split_narrow(derivation)
+    applications = split_narrow(derivation, rules)
     if contributed:
+        derivation = Derivation(egraph)
         fuse_attention(derivation)
-    return derivation.applications
+        applications += derivation.applications
+    return applications

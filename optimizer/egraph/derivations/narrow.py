@@ -1,14 +1,10 @@
-"""Convolutions of few output channels, as one of more channels and fewer taps, and a sum of parts.
+"""Where the taps of convolutions are computed as channels: where these are few.
 
 Kernels compute the output channels of a convolution a vector at a time; one that gives three, as
-the last of a network that draws an image does, leaves most of each vector empty. For an axis of k
-taps at stride 1,
-
-    Y[o, i] = sum over t of (sum over c, s of X[c, i + t d, s] W[o, c, t, s])
-
-is the sum of k parts of one convolution with k times the output channels and one tap along that
-axis, each part shifted by its tap. The same products are added, in another order; nothing of the
-input is read that was not. How many taps there are no rule can say.
+the last of a network that draws an image does, leaves most of each vector empty. Along an axis of k
+taps it is the sum of parts of one of k times as many channels with a tap there (SplitNarrowConv and
+its like in rules/conv.rules). That pays for few channels only: to all others the rules aren't
+applied.
 """
 
 from __future__ import annotations
@@ -18,85 +14,67 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...graph.graph import constant_of
+from ....rules import Match, Rule, check_conditions, match_of
+from ....rules.compiler.bindings import Bindings
 from ..congruence import NONE
-from .derivation import Derivation, Giver
+from ..egraph import EGraph
+from ..provenance import Application
+from ..saturation.application import apply_matches
+from ..saturation.e_matching import ANY, Patterns
+from ..saturation.view import View
+from .derivation import Derivation
 
-RULE = "SplitNarrowConv"
-SUMMARY = "computes the taps of one axis as channels, where a convolution has few of these"
+# What the names of rules begin with that split along an axis, the first one first.
+SPLITTING = "SplitNarrowConv"
 # Channels of a vector, and how much less has to be computed then.
 VECTOR, LEAST_LESS = 16, 0.7
-_LAST = np.iinfo(np.int64).max
-_FIRST_OPSET = 10  # Slice takes its bounds as inputs
 
 
-def split_narrow(derivation: Derivation) -> None:
-    """State all convolutions of few output channels as ones of more."""
-    if derivation.egraph.graph.opset() >= _FIRST_OPSET:
-        for class_, conv in list(derivation.every("Conv")):
-            _split(derivation, class_, conv)
-        derivation.unite_pairs()
+def split_narrow(derivation: Derivation, rules: Sequence[Rule]) -> list[Application]:
+    """Apply the rules that split convolutions to those of few channels; what came of it.
 
-
-def _split(derivation: Derivation, class_: int, conv: Giver) -> None:
-    image, shape = derivation.shape(class_), derivation.shape(conv.operands[1])
-    weights = derivation.egraph.constant(conv.operands[1])
-    if image is None or shape is None or weights is None or len(shape) < 3:
-        return
-    channels, taps = int(shape[0]), [int(size) for size in shape[2:]]
-    axis = int(np.argmax(taps))
-    if _vectors(channels * taps[axis]) > LEAST_LESS * _vectors(channels) * taps[axis]:
-        return
-    given = conv.attributes
-    strides, dilations = (
-        [int(n) for n in given.get(name, (1,) * len(taps))] for name in ("strides", "dilations")
-    )
-    if given.get("group", 1) != 1 or strides[axis] != 1:
-        return
-    if given.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        return
-    bias = _bias(derivation, conv, channels, taps[axis])
-    if bias is None:
-        return
-    parts = np.moveaxis(weights.array(), 2 + axis, 0)
-    parts = np.expand_dims(parts.reshape(-1, *parts.shape[2:]), 2 + axis)
+    Each is split along the first of the axes with the most taps.
+    """
+    splitting = [rule for rule in rules if rule.name.startswith(SPLITTING)]
     egraph = derivation.egraph
-    whole = egraph.leaf(
-        constant_of(np.ascontiguousarray(parts)), (RULE, egraph.find(conv.operands[1]), axis)
-    )
-    attributes = {**given, "kernel_shape": parts.shape[2:]}
-    wide = derivation.make("Conv", [conv.operands[0], whole, *bias], attributes)
-    if wide is None:
-        return
-    made = [wide]
-    for tap in range(taps[axis]):
-        below = (taps[axis] - 1 - tap) * dilations[axis]
-        bounds = (
-            [tap * channels, tap * dilations[axis]],
-            [(tap + 1) * channels, -below if below else _LAST],
-            [1, 2 + axis],
-        )
-        cut = [derivation.integers(bound) for bound in bounds]
-        part = derivation.make("Slice", [derivation.output(wide), *cut], {})
-        if part is None:
-            return
-        made.append(part)
-    summands = [derivation.output(node) for node in made[1:]]
-    total = derivation.make("Sum", summands, {}, image)
-    if total is not None:
-        derivation.state(RULE, SUMMARY, (conv.node,), [*made, total], class_)
+    narrow = [
+        conv.node
+        for _, conv in derivation.every("Conv")
+        if splitting and _is_narrow(_filters(egraph, conv.operands[1]))
+    ]
+    if not narrow:
+        return []
+    patterns = Patterns(egraph, splitting)
+    tables = patterns.tables(np.array(narrow, np.int64))
+    view = View(egraph)
+    matches: dict[int, Match] = {}
+    for rule, rows in patterns.rows(tables, dict.fromkeys(splitting, ANY)):
+        for match in (match_of(rule, row) for row in rows):
+            if _is_along_longest(match, view) and check_conditions(match, view) is None:
+                matches.setdefault(match.nodes["Y"], match)
+    return apply_matches(egraph, list(matches.values()))
+
+
+def _filters(egraph: EGraph, class_: int) -> tuple[int, ...]:
+    """The sizes of filters: how many, of how many channels, and their taps; none if not known."""
+    type_ = None if class_ == NONE else egraph.type(class_)
+    shape = () if type_ is None or type_.dtype != "float32" else type_.shape or ()
+    return tuple(size for size in shape if isinstance(size, int)) if len(shape) > 2 else ()
+
+
+def _is_narrow(filters: Sequence[int]) -> bool:
+    """Whether vectors of channels hold more of them where the most taps are channels, too."""
+    if len(filters) < 3:
+        return False
+    channels, taps = filters[0], max(filters[2:])
+    return _vectors(channels * taps) <= LEAST_LESS * _vectors(channels) * taps
 
 
 def _vectors(channels: int) -> int:
     return math.ceil(channels / VECTOR)
 
 
-def _bias(derivation: Derivation, conv: Giver, channels: int, taps: int) -> Sequence[int] | None:
-    """What is added to the channels of the first tap, nothing to others; None if it isn't known."""
-    if len(conv.operands) < 3 or conv.operands[2] == NONE:
-        return ()
-    bias = derivation.egraph.constant(conv.operands[2])
-    if bias is None:
-        return None
-    padded = np.concatenate([bias.array(), np.zeros(channels * (taps - 1), np.float32)])
-    return (derivation.egraph.leaf(constant_of(padded), (RULE, "bias", conv.operands[2], taps)),)
+def _is_along_longest(match: Match, view: View) -> bool:
+    """Whether a match splits along an axis that no other has more taps than."""
+    taps = (view.shape(match.values["W"]) or ())[2:]
+    return bool(Bindings(match, view).names["k"] == max(taps))

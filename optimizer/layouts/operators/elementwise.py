@@ -68,6 +68,9 @@ class Elementwise:
                 reason = "what it reads beside the image is neither one number nor one a channel"
                 self.blocking.refuse(operation.node, reason)
             return
+        if operation.name in BINARY and len(operands) > 2 and len(images) < len(operands):
+            self.blocking.refuse(operation.node, "of three operands or more, one is no image")
+            return
         self._mapped(operation, images)
 
     def _mapped(self, operation: Operation, images: Sequence[int]) -> None:

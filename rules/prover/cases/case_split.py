@@ -345,6 +345,7 @@ def statement_of(
         equations=tuple(equations),
         algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
         free=dict(left.free),
+        numbered=right.numbers is not None,
         origin=Origin(
             composition.opset,
             tuple(one for one in composition.nodes if set(one.outputs) <= source),

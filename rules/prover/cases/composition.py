@@ -92,14 +92,14 @@ class Composition:
 
     def constant(self, name: str, shape: Sequence[Term], value: Term, dtype: str) -> Tensor:
         """Add a tensor whose elements are all one number."""
-        indices = tuple(self._variable("i") for _ in shape)
+        indices = tuple(self.variable("i") for _ in shape)
         self.definitions.append(Definition(name, tuple(shape), indices, value, dtype))
         contents = (value,) if all(size == 1 for size in shape) else None
         return self._keep(Tensor(name, tuple(shape), dtype, contents))
 
     def counted(self, name: str, shape: Sequence[Term], first: Term, dtype: str) -> Tensor:
         """Add a vector of integers that follow each other."""
-        index = self._variable("i")
+        index = self.variable("i")
         value = apply("+", first, index)
         self.definitions.append(Definition(name, tuple(shape), (index,), value, dtype))
         return self._keep(Tensor(name, tuple(shape), dtype))
@@ -109,7 +109,7 @@ class Composition:
     ) -> Tensor:
         """Add a tensor of known elements: axes, sizes, bounds; of rank 0 it has one."""
         shape: tuple[Term, ...] = (len(contents),) if rank else ()
-        indices = tuple(self._variable("i") for _ in shape)
+        indices = tuple(self.variable("i") for _ in shape)
         value: Term = contents[-1] if contents else 0
         for place in reversed(range(len(contents) - 1)):
             value = select(apply("=", indices[0], place), contents[place], value)
@@ -218,11 +218,23 @@ class Composition:
             types[name] = dtype
         return found
 
+    def define(self, definition: Definition, dtype: str) -> Tensor:
+        """Add a tensor by its definition."""
+        self.definitions.append(definition)
+        return self._keep(Tensor(definition.name, definition.shape, dtype))
+
+    def redefine(self, at: int, definition: Definition) -> Tensor:
+        """Put the definition of another tensor of the same type in the place of a definition."""
+        dtype = self.tensors[self.definitions[at].name].dtype
+        self.definitions[at] = definition
+        return self._keep(Tensor(definition.name, definition.shape, dtype))
+
     def _keep(self, tensor: Tensor) -> Tensor:
         self.tensors[tensor.name] = tensor
         return tensor
 
-    def _variable(self, name: str) -> Variable:
+    def variable(self, name: str) -> Variable:
+        """Return an index that no definition has yet."""
         self._numbers += 1
         return Variable(name, self._numbers)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from ....catalog.operators import ShapeError
-from ....catalog.operators.terms import Symbol, Term
+from ....catalog.operators import ShapeError, Specification
+from ....catalog.operators.terms import Symbol, Term, apply
 from ...language.functions import UnknownError
 from ...language.syntax import Expression, Input, Name, PatternNode
+from ..ranks.operand_lists import joining
 from ..statement import Obligation
 from .axis_notation import NotationMattersError, names_in
 from .composition import UndescribedError, algebra_of, described
 from .element_types import chosen, signature
 from .environment import Environment, fits_type, require_in_range
+from .numbered_nodes import NumberedNodes
 from .source_side import SourceSide
 from .symbolic_expressions import Value, as_list, condition, evaluate
 
@@ -28,11 +30,14 @@ class TargetSide(Environment):
         self.made: dict[str, str] = {}
         self.made_lists: dict[str, list[str]] = {}
         self.results: dict[str, str] = {}
+        self.numbers: NumberedNodes | None = None
+        self.of_numbers: set[str] = set()
         self._constants = 0
 
     def build(self) -> None:
         """Build the right side; what fails ends it with an obligation that is false."""
         try:
+            self._number_nodes()
             for node in self.rule.rewrite:
                 self._node(chosen(node, self.source.operators))
             for alias in self.rule.aliases:
@@ -50,6 +55,34 @@ class TargetSide(Environment):
             self._fail(str(error))
         except UnknownError:
             self._fail("the right side needs a value that is not known")
+
+    def _number_nodes(self) -> None:
+        """Let a symbol be the number of the nodes that have one.
+
+        What holds of it holds of each of them; there is no such number where there are none, and
+        the rule isn't applied there.
+        """
+        node = next((node for node in self.rule.rewrite if node.count is not None), None)
+        if node is None or node.count is None:
+            return
+        self.see(node.count)
+        count, index = self._value(node.count), Symbol(node.index)
+        if isinstance(count, tuple | str) or count is None:
+            raise UnknownError
+        self.source.suppose(f"{index} < {count}", apply("<", index, count))
+        self.names[node.index] = index
+        self.numbers = NumberedNodes(self.composition, index, count)
+
+    def _joined(self, name: str, meaning: Specification) -> str:
+        """What an operator makes of a list of nodes with a number, as one of its operands."""
+        kind = joining(meaning)
+        if kind is None or self.numbers is None:
+            raise UndescribedError(
+                f"what {meaning.op_type} makes of nodes with a number is not told"
+            )
+        made, needs = self.numbers.joined(self.made_lists[name][0], kind)
+        self.obligations += needs
+        return made
 
     def _said(self, item: Input) -> frozenset[str]:
         return (
@@ -97,6 +130,9 @@ class TargetSide(Environment):
         inputs: list[str | None] = []
         literals: dict[str, Expression] = {}
         for at, item in enumerate(node.inputs):
+            if node.count is None and item.star and item.value in self.of_numbers:
+                inputs.append(self._joined(item.value, meaning))
+                continue
             found = self._input(item, self._type_beside(node, at), at in meaning.known_inputs)
             inputs += found
             if item.literal is not None:
@@ -105,7 +141,10 @@ class TargetSide(Environment):
             inputs.pop()
         outputs: list[str] = []
         for output in node.outputs:
-            names = self._targets(output.value, output.star)
+            numbered = node.count is not None
+            names = [output.value] if numbered else self._targets(output.value, output.star)
+            if numbered:
+                self.of_numbers.add(output.value)
             new = [f"{name}.{suffix}" for name in names]
             outputs += new
             if output.value in self.rule.outputs:

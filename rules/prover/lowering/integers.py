@@ -73,11 +73,17 @@ class Integers(Kinds, ABC):
                 parts = [self.index(argument, indices, path) for argument in arguments]
                 if function in ("//", "%") and not self.context.is_positive(parts[1], parts[0]):
                     path.ask("holds", differs(parts[1], 0))
+                if function in ("max", "min") and self.by_guards:
+                    larger = self._told(at_least(parts[0], parts[1]), path)
+                    if larger is not None:
+                        return parts[0] if larger == (function == "max") else parts[1]
                 return _polynomial(function, parts)
             case Select(condition, then, otherwise):
                 truth = self.truth(condition, indices, path)
                 if not isinstance(truth, Constraint):
                     raise UndecidedError("an index depends on a truth value")
+                if self.by_guards and (told := self._told(truth, path)) is not None:
+                    return self.index(then if told else otherwise, indices, path)
                 one = self.index(then, indices, path.inner(truth.conjuncts()))
                 two = self.index(otherwise, indices, path.inner(truth.negation.conjuncts()))
                 return choice(truth, one, two)
@@ -87,6 +93,12 @@ class Integers(Kinds, ABC):
                 return self._chosen(self.read(tensor, places, path), exact, path)
             case _:
                 raise UndecidedError(f"{term} is no index")
+
+    def _told(self, truth: Constraint, path: Path) -> bool | None:
+        """Whether a condition holds on the path; None where what is known there doesn't say."""
+        if self.context.follows(truth, path.guards):
+            return True
+        return False if self.context.follows(truth.negation, path.guards) else None
 
     def _chosen(self, whole: Sum, exact: bool, path: Path) -> Polynomial:
         """Return an element of the integer algebra as an integer, chosen by its outer guards.

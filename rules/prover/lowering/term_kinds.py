@@ -132,6 +132,8 @@ class Kinds:
     by_order: bool = False
     # Whether what holds where an element is read simplifies the element.
     in_context: bool = False
+    # Whether bounds and choices among indices are decided by it, too.
+    by_guards: bool = False
     # Whether an element to which sizes are added is an integer, as an index.
     exact_sums: bool = False
     # Sizes that have become others (solve/size_facts.py).

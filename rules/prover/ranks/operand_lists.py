@@ -24,7 +24,7 @@ from functools import cache, partial
 
 from onnx import defs
 
-from ....catalog.operators import specification
+from ....catalog.operators import Specification, specification
 from ....catalog.operators import syntax as spec
 from ...language.conditions import bindings
 from ...language.rank_bounds import measure_of
@@ -319,3 +319,35 @@ def _said_in(item: spec.Item) -> spec.Expression:
             return extent
         case spec.Over(_, values):
             return values
+
+
+# ------------------------------------------------------------------------- in whatever order
+
+# What may be made of a list in any order, and of any part of it first.
+_IN_ANY_ORDER = ("sum", "max", "min")
+
+
+def joining(meaning: Specification) -> str | None:
+    """How an operator joins the elements of its inputs; None unless they may be in any order."""
+    kinds = {_joining(block) for block in meaning.blocks}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _joining(block: spec.Operator) -> str | None:
+    lists = [one.name for one in block.inputs if one.variadic]
+    if len(lists) != 1 or block.lets or block.requires or block.locals or len(block.values) != 1:
+        return None
+    match block.values[0].expression:
+        case spec.Reduction(kind, (spec.Over(item, spec.Name(listed)),), spec.Name(body)):
+            return kind if [listed] == lists and item == body and kind in _IN_ANY_ORDER else None
+        case _:
+            return None
+
+
+@cache
+def joins_in_any_order(operator: str, opset_from: int | None, opset_to: int | None) -> bool:
+    """Whether an operator joins the elements of its inputs in any order in some operator sets."""
+    last = min(opset_to or defs.onnx_opset_version(), defs.onnx_opset_version())
+    numbers = range(opset_from or EARLIEST_OPSET, last + 1)
+    known = [specification("", operator, number) for number in numbers]
+    return bool(known) and all(one is not None and joining(one) is not None for one in known)

@@ -14,7 +14,13 @@ since both are made of the same elements. So for every n
 So it is of f(X, Y), of lists X1 .. Xn and Y1 .. Yn with as many elements along the axis in Xt as in
 Yt, each joined.
 
-A rule that says one of the two, in either direction, holds of any number of nodes. That its two
+Or let g move elements: g(X)[i] = X[h(i)], where the places h(i) depend on no element of X. An
+operator that joins the elements of its inputs in any order, as Sum and Max do (operand_lists.py),
+joins those of X1 .. Xn at one place, if they have one shape:
+
+    Sum(g(X1), .., g(Xn)) = g(Sum(X1, .., Xn)).
+
+A rule that says one of the three, in either direction, holds of any number of nodes. That its two
 sides are of this form is read from its text: the same nodes, once repeated and once between a
 Concat of each list and an output or a Split, along one axis. That they act point by point along the
 axis is seen of the elements that the cases give, as it is for axes that are taken away
@@ -43,8 +49,8 @@ from ...language.syntax import (
     Unary,
 )
 from ..statement import Statement
-from ..terms import inside, parts, symbol_names, without
-from .operand_lists import alike_everywhere
+from ..terms import elements, inside, parts, symbol_names, without
+from .operand_lists import alike_everywhere, joins_in_any_order
 
 Nodes = tuple[PatternNode, ...]
 
@@ -57,6 +63,8 @@ def any_number_of_nodes(rule: Rule, statements: Sequence[Statement]) -> bool:
         repeated, whole = rule.match, rule.rewrite
     else:
         repeated, whole = rule.rewrite, rule.match
+    if (listed := _list_that_is_moved(rule, repeated, whole)) is not None:
+        return all(_moves_elements(listed, repeated[0], one) for one in statements)
     axis = _axis_of_sides(rule, repeated, whole)
     return axis is not None and all(_point_by_point(rule, axis, one) for one in statements)
 
@@ -102,6 +110,53 @@ def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | No
         if _of_all(node, names) != _of_all(other, {}):
             return None
     return axis
+
+
+def _list_that_is_moved(rule: Rule, repeated: Nodes, whole: Nodes) -> str | None:
+    """The list of which one side joins what each item is moved to, and the other moves the join.
+
+    None where the sides are not of this form.
+    """
+    if len(repeated) != 2 or len(whole) != 2:
+        return None
+    (move, join), (joined, moved) = repeated, whole
+    lists = [item.value for item in move.inputs if item.star]
+    shape = rule.operand(lists[0] or "").shape if lists else None
+    if shape is None or ANY_SIZE in shape or any(isinstance(size, Star) for size in shape):
+        return None
+    if not move.each or any(map(_speaks_of_lists, (moved,))) or join.each or joined.each:
+        return None
+    if len(lists) != 1 or not _is_list(join.inputs) or not _is_list(joined.inputs):
+        return None
+    if (join.inputs[0].value, joined.inputs[0].value) != (move.outputs[0].value, lists[0]):
+        return None
+    names = {lists[0] or "": joined.outputs[0].value, move.outputs[0].value: join.outputs[0].value}
+    if _of_all(move, names) != _of_all(moved, {}) or _alone(join) != _alone(joined):
+        return None
+    in_order = (rule.opset_from, rule.opset_to)
+    if not all(joins_in_any_order(operator, *in_order) for operator in join.operators):
+        return None
+    return lists[0]
+
+
+def _alone(node: PatternNode) -> PatternNode:
+    """What a node does, whatever it reads and its result is called."""
+    return replace(node, name="", inputs=(), outputs=(), fold=False)
+
+
+def _moves_elements(listed: str, move: PatternNode, statement: Statement) -> bool:
+    """Whether in one case each element of the first item's result is one of the item.
+
+    Where it stands may depend on what else the node reads, and on no item of the list.
+    """
+    item, result = item_name(listed, 0), item_name(move.outputs[0].value, 0)
+    for one in statement.definitions:
+        if one.name in (result, f"{result}.new"):
+            if not isinstance(one.value, Read) or one.value.tensor != item:
+                return False
+            read = {part.tensor for index in one.value.indices for part in elements(index)}
+            return not any(name.startswith(f"{listed}.") for name in read)
+    return False
 
 
 def _joins_list(node: PatternNode, lists: set[str]) -> bool:

@@ -53,10 +53,14 @@ class Net:
 
 
 def plan_of(model, price, sizes=None, *, contributed=False, rules=(), whole=False):
-    """Search a model and compare the plan with it, on whole numbers if asked; the plan."""
+    """Search a model and compare the plan with it, on whole numbers if asked; the plan.
+
+    Those of the rules that passes ask for are given to them.
+    """
     graph, setting = graph_of(model), Setting(target="onnxruntime-cpu")
     chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
     found = search(graph, chosen, Prices(0, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT,
+                   of_passes=setting.select(rules, graph, "pass"),
                    contributed=contributed)  # fmt: skip
     result = modelled(found.plans[0])
     told = disagreement(model, result, fed(model, sizes, whole=whole))

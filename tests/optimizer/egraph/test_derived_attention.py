@@ -200,7 +200,10 @@ def rotation(
     if isinstance(tables, str):
         angles = net.op("Concat", "angles", "angles", axis=-1)
         scaled = [net.op("Mul", net.op(op, angles), np.float32(0.5)) for op in ("Cos", "Sin")]
-        cosines, sines = (net.op("Unsqueeze", one, [1]) for one in scaled)
+        if opset >= 13:
+            cosines, sines = (net.op("Unsqueeze", one, [1]) for one in scaled)
+        else:
+            cosines, sines = (net.op("Unsqueeze", one, axes=[1]) for one in scaled)
     else:
         cosines, sines = tables if tables is not None else repeated(s, r)
     if parts == "slices":
@@ -208,8 +211,13 @@ def rotation(
         second = net.op("Slice", x, [r], [2**62], [3], [1])
     elif parts == "from the end":
         first, second = net.op("Slice", x, [0], [-r], [-1]), net.op("Slice", x, [-r], [99], [-1])
-    else:
+    elif parts == "equal parts":
+        said = {"num_outputs": 2} if opset >= 18 else {}
+        first, second = net.ops("Split", 2, x, axis=-1, **said)
+    elif opset >= 13:
         first, second = net.ops("Split", 2, x, [r, r], axis=-1)
+    else:
+        first, second = net.ops("Split", 2, x, axis=-1, split=[r, r])
     halves = [net.op("Neg", second), first] if negated == 1 else [second, net.op("Neg", first)]
     turned = net.op("Concat", *halves, axis=-1)
 
@@ -229,14 +237,15 @@ def repeated(s, r, lead=(1, 1)):
 @SETTINGS
 @given(
     sizes=st.tuples(*(st.integers(1, 4) for _ in range(4))),
-    parts=st.sampled_from(["slices", "from the end", "split"]),
+    parts=st.sampled_from(["slices", "from the end", "split", "equal parts"]),
     swapped=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     tables=st.sampled_from([None, "computed"]),
     side=st.booleans(),
+    opset=st.sampled_from([11, 12, 13, 17, 18, 20]),
 )
-def test_a_rotation_is_the_kernel(sizes, parts, swapped, tables, side):
+def test_a_rotation_is_the_kernel(sizes, parts, swapped, tables, side, opset):
     b, h, s, r = sizes
-    found = compared(rotation(b, h, s, r, tables, parts, swapped, side))
+    found = compared(rotation(b, h, s, r, tables, parts, swapped, side, opset=opset))
     assert found.count("RotaryEmbedding") == 1 and "Neg" not in found
 
 

@@ -87,8 +87,9 @@ class Network:
 
     def combine(self, x):
         like = [v for v, s in self.values.items() if s == self.values[x]]
-        op = self.random.choice(["Add", "Add", "Mul", "Sub", "Max"])
-        self.add(op, [x, self.random.choice(like)], self.values[x])
+        op = self.random.choice(["Add", "Add", "Mul", "Sub", "Max", "Sum", "Min"])
+        count = self.random.choice([1, 2, 3]) if op in ("Max", "Sum", "Min") else 1
+        self.add(op, [x, *self.random.choices(like, k=count)], self.values[x])
 
     def pool(self, x):
         n, c, h, w = self.values[x]

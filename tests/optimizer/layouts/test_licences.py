@@ -35,6 +35,7 @@ from tensolog.optimizer.layouts.operators.elementwise import (
     LIMIT,
     MAP,
     SCALE,
+    SEVERAL,
     SHIFT,
     WITH_NUMBER,
 )
@@ -52,6 +53,7 @@ from tensolog.optimizer.layouts.values import (
 from tensolog.optimizer.match.matcher import Matcher
 from tensolog.rules import instantiate, load_rules
 from tensolog.rules.gate.ledger.admission import applicable
+from tensolog.rules.language.repetition import repeats, unrolled
 
 from tests.campaigns import examples
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
@@ -139,7 +141,10 @@ def grown(model):
 def made_by(rule, notation, output):
     """The operators that a rule makes in the place of an output, in order."""
     graph = notation.graph(output)
-    (match, *_) = Matcher([RULES[rule]]).find(graph)
+    stated = RULES[rule]
+    if repeats(stated):
+        stated = unrolled(stated, sum(node.op_type == "Image" for node in notation.nodes))
+    (match, *_) = Matcher([stated]).find(graph)
     return [(node.op_type, node.domain, plain(node)) for node in instantiate(match, graph).nodes]
 
 
@@ -405,7 +410,7 @@ CHECKS = {
     "ConvertSiluToBlocks": check_silu,
     **dict.fromkeys((SCALE, SHIFT, GATED), check_scale),
     **dict.fromkeys((ENTER, ENTER_LAST, LEAVE, LEAVE_LAST), check_reorder),
-    **dict.fromkeys((MAP, LIMIT, BOTH, WITH_NUMBER, FROM_NUMBER), check_one),
+    **dict.fromkeys((MAP, LIMIT, BOTH, SEVERAL, WITH_NUMBER, FROM_NUMBER), check_one),
     **dict.fromkeys((f"Convert{name}ToBlocks" for name in POOLS), check_one),
 }
 # Compared with the runtime alone, by test_plans.py: groups of channels, and a mean by its axes.

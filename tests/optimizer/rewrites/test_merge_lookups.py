@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
+from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.rewrites import merge_lookups as lookups
@@ -33,11 +34,12 @@ def bags(
     opset=17,
     tables=None,
     concat_axis=1,
+    element=np.float32,
 ):
     """Dense features and bags of looked-up rows, joined; `tables[i]` is the table of lookup i."""
     rng = np.random.default_rng(7)
     which = list(range(len(rows))) if tables is None else tables
-    constants = {f"t{i}": rng.normal(size=(n, width)).astype(np.float32)
+    constants = {f"t{i}": rng.normal(size=(n, width)).astype(element)
                  for i, n in enumerate(rows)}  # fmt: skip
     by_input = (reduction == "ReduceSum" and opset >= 13) or opset >= 18
     constants["axes"] = np.array([1])
@@ -51,11 +53,12 @@ def bags(
         parts.append(f"b{i}" if reduction else f"g{i}")
     nodes.append(node("Concat", parts, ["y"], axis=concat_axis))
     shape = [batch, count] if reduction else [batch]
-    inputs = [value("dense", [batch, width])]
+    code = np_dtype_to_tensor_dtype(np.dtype(element))
+    inputs = [value("dense", [batch, width], code)]
     inputs += [value(f"ids{i}", shape, dtype) for i in range(len(which))]
     if not by_input:
         del constants["axes"]
-    return model(nodes, inputs, [value("y", ["n", "m"])], constants, opset=opset)
+    return model(nodes, inputs, [value("y", ["n", "m"], code)], constants, opset=opset)
 
 
 def node(*arguments, **attributes):
@@ -80,7 +83,8 @@ def feeds(built, rows, batch, seed, tables=None):
     for entry in built.graph.input:
         shape = [dim.dim_value or batch for dim in entry.type.tensor_type.shape.dim]
         if entry.name == "dense":
-            found["dense"] = rng.normal(size=shape).astype(np.float32)
+            element = tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
+            found["dense"] = rng.normal(size=shape).astype(element)
         else:
             size = rows[which[int(entry.name[3:])]]
             kind = np.int32 if entry.type.tensor_type.elem_type == INT32 else np.int64
@@ -96,17 +100,20 @@ def feeds(built, rows, batch, seed, tables=None):
     reduction=st.sampled_from(["ReduceSum", "ReduceMean", "ReduceMax", ""]),
     dtype=st.sampled_from([INT64, INT32]),
     opset=st.sampled_from([11, 13, 17, 18]),
+    element=st.sampled_from([np.float32, np.float32, np.float64, np.float16]),
     seed=st.integers(0, 99),
 )
-def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, seed):
-    built = bags(rows, count=count, reduction=reduction, dtype=dtype, opset=opset)
+def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, element, seed):
+    built = bags(rows, count=count, reduction=reduction, dtype=dtype, opset=opset, element=element)
     made, steps = merged(built)
     assert len({step.rule for step in steps} & set(MERGED)) == 1
     assert sum(n.op_type == "Gather" for n in made.graph.node) == 1
     given_ = feeds(built, rows, batch, seed)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
         (ours,), (theirs,) = run(made, given_, level), run(built, given_)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+        assert ours.dtype == theirs.dtype
+        close = 1e-6 if element is not np.float16 else 4e-3  # of which two are added at a time
+        np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)
 
 
 @settings(max_examples=examples(40), deadline=None)

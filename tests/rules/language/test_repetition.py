@@ -7,7 +7,14 @@ from tensolog.rules import RuleError
 from tensolog.rules.language.canonical_text import rule_text
 from tensolog.rules.language.formatter import format_file
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.language.repetition import gathers, of_one, repeated_lists, repeats, unrolled
+from tensolog.rules.language.repetition import (
+    gathers,
+    of_one,
+    repeated_lists,
+    repeats,
+    unrolled,
+    with_numbers,
+)
 
 MERGE = """rule Merge
   tags    pass
@@ -32,6 +39,21 @@ PUSH = """rule Push
     *B = each Neg(Op<*a>(Neg(*A)))
     Y  = Concat<axis=i>(*B)
   equal   exact
+"""
+
+ROWS = """rule Rows
+  tags    pass
+  opset   >= 13
+  given   X [k, n] float32,
+          k > 0
+  match
+    Y = ReduceSum<keepdims=1>(X, [0])
+  rewrite
+    *P = each t < k - 1 Slice(X, [t], [t + 1], [0])
+    *Q = each t < k - 1 Neg(Neg(*P))
+    L  = Slice(X, [k - 1], [k], [0])
+    Y  = Sum(*Q, L)
+  equal   rounding
 """
 
 
@@ -76,7 +98,23 @@ def test_of_one_node_it_is_a_rule_of_its_own():
     assert words(rule) == wanted
 
 
-@pytest.mark.parametrize("text", [MERGE, PUSH])
+@given(st.integers(1, 6))
+def test_nodes_with_a_number_are_those_that_say_it(count):
+    items = range(count)
+    slices = "".join(f"    P{i} = Slice(X, [{i}], [{i} + 1], [0])\n" for i in items)
+    inner = "".join(f"    I{i} = Neg(P{i})\n" for i in items)
+    outer = "".join(f"    Q{i} = Neg(I{i})\n" for i in items)
+    names = ", ".join(f"Q{i}" for i in items)
+    before, rest = ROWS.split("    *P = each")
+    after = rest[rest.index("    L  = ") :].replace("*Q", names)
+    wanted = words(rule_of(before + slices + inner + outer + after))
+    found = " ".join(words(with_numbers(rule_of(ROWS), count)))
+    for name, other in (("Q_1.", "I"), ("P.", "P"), ("Q.", "Q")):
+        found = found.replace(name, other)
+    assert found.split() == wanted
+
+
+@pytest.mark.parametrize("text", [MERGE, PUSH, ROWS])
 def test_what_is_written_is_read_as_it_was(text):
     rule = rule_of(text)
     assert rule_of(rule_text(rule)) == rule
@@ -103,6 +141,14 @@ def test_nested_operations_are_repeated_together():
         (MERGE.replace("each MatMul(*X, W)", "each MatMul(X, W)"), "goes from lists to lists"),
         (MERGE.replace("*Y = each", "Y = each"), "goes from lists to lists"),
         (PUSH.replace("each Neg", "each Negg"), "there is no operator Negg"),
+        (ROWS.replace("[t], [t + 1]", "[u], [t + 1]"), "nothing gives u a value"),
+        (ROWS.replace("[k - 1], [k]", "[t], [k]"), "nothing gives t a value"),
+        (ROWS.replace("k - 1 Slice", "l Slice"), "nothing gives l a value"),
+        (ROWS.replace("*P = each", "P = each"), "goes from lists to lists"),
+        (ROWS.replace("t < k - 1 Neg", "t < k Neg"), "repeats nodes in several ways"),
+        (ROWS.replace("t < k - 1 Neg", "Neg"), "repeats nodes in several ways"),
+        (ROWS.replace("[k, n]", "[k, t]"), "t stands for a number and for something else"),
+        (PUSH.replace("*A)", "*A)", 1).replace("Y = Op", "Y = each t < 2 Op"), "lists to lists"),
     ],
 )
 def test_what_is_no_repetition_is_refused(text, reason):
