@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from ..attribute_text import attribute_type
 from ..errors import ModelError
-from ..operators import first_version, schema_for
+from ..operators import first_version, schema_for, specified
 from ..tensors import attribute_tensors
 
 _CHECK_ERROR = onnx.checker.ValidationError
@@ -335,14 +335,27 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 def type_error(message: str) -> str | None:
     """Return what strict inference finds wrong, in a line; None for what runtimes put up with.
 
-    That is a declared shape that differs from the inferred one (it is only a hint), and the body of
-    a function that ONNX itself defines for an operator.
+    That is a declared shape that differs from the inferred one (it is only a hint), the body of a
+    function that ONNX itself defines for an operator, and the types of a runtime's own operators,
+    whose specifications don't tell which they take: those of packed weights, say.
     """
     _, _, listed = message.partition("Inference error(s):")
     for line in (listed or message).strip().splitlines():
-        if "existing shape differ" not in line and line.count("(op_type:") < 2:
+        is_hint = "existing shape differ" in line or line.count("(op_type:") > 1
+        if not is_hint and not _is_of_runtime(line):
             return one_line(line)
     return None
+
+
+def _is_of_runtime(line: str) -> bool:
+    """Tell whether a complaint is of a type that an operator takes which ONNX doesn't have."""
+    named = re.search(r"\(op_type:(\w+)", line)
+    return (
+        named is not None
+        and "has unsupported type" in line
+        and first_version("", named[1]) is None
+        and named[1] in specified("com.microsoft")
+    )
 
 
 def one_line(error: object) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 Shapes = dict[str, tuple[int | None, ...]]
 
@@ -148,8 +149,52 @@ def _instance(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: 
     return True
 
 
+def _four_bits(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shapes) -> bool:
+    """Spell a product with weights of few bits in blocks as one with the weights they stand for."""
+    rows, packed, scales, zeros, order, bias = (*node.input, *[""] * 4)[:6]
+    if order or not {"K", "N", "block_size"} <= given.keys() or 8 % given.get("bits", 4):
+        return False
+    bits, depth, width, size = given.get("bits", 4), given["K"], given["N"], given["block_size"]
+    blocks = -(-depth // size)
+
+    def unpacked(value: str) -> str:
+        wide = text("Cast", value, to=TensorProto.INT32)
+        parts = [
+            text("Mod", text("Div", wide, number(1 << shift)), number(1 << bits))
+            for shift in range(0, 8, bits)
+        ]
+        last = text.integers([-1])
+        together = text("Concat", *(text("Unsqueeze", part, last) for part in parts), axis=-1)
+        return text("Cast", text.reshaped(together, [width, -1]), to=TensorProto.DOUBLE)
+
+    def number(value: int) -> str:
+        return text("Constant", value=numpy_helper.from_array(np.array(value, np.int32)))
+
+    def cut(value: str, end: int) -> str:
+        return text("Slice", value, *(text.integers([at]) for at in (0, end, 1)))
+
+    middle = text("Constant", value=numpy_helper.from_array(np.array(float(1 << bits - 1))))
+    if zeros:
+        count = math.prod(size or 0 for size in shapes.get(zeros) or (0,))
+        is_packed = count == width * -(-blocks * bits // 8)
+        if not is_packed or (blocks == 1 and bits < 8):
+            return False  # they may be floats
+        middle = text.reshaped(cut(unpacked(zeros), blocks), [width, blocks, 1])
+    numbers = text.reshaped(unpacked(packed), [width, blocks, size])
+    scaled = text("Mul", text("Sub", numbers, middle), text.reshaped(scales, [width, blocks, 1]))
+    weights = cut(text.reshaped(scaled, [width, blocks * size]), depth)
+    turned = text("Transpose", weights, perm=[1, 0])
+    product = text("MatMul", rows, turned, name="" if bias else node.output[0])
+    if bias:
+        text("Add", product, bias, name=node.output[0])
+    return True
+
+
 _SPELLINGS = {
     "Conv": _conv,
     "GlobalAveragePool": _average,
     "InstanceNormalization": _instance,
+    "MatMulNBits": _four_bits,
 }
+# Operators of other domains that are spelled by ONNX's own.
+CONTRIBUTED = frozenset({"MatMulNBits"})

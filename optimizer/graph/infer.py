@@ -8,6 +8,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ...catalog.operators import schema_for
+from ...catalog.operators.contributed import infer_shapes
 from ...profiles.kernel import element_type
 from ...rules import ABSENT
 from .convert import model_around, node_proto, tensor_type, type_proto
@@ -26,7 +27,7 @@ def infer_types(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[in
     """
     model = _typed_model(graph, sizes)
     try:
-        inferred = shape_inference.infer_shapes(model, data_prop=True)
+        inferred = infer_shapes(model)
     except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
         inferred = model
     ids = {name: number for number, name in enumerate(graph.names)}

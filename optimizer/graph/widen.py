@@ -15,8 +15,9 @@ import onnx
 import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
+from ...catalog.operators.contributed import infer_shapes
 from ...profiles.sessions.element_types import runs_in_float64
-from .float64_sums import Shapes, spelled
+from .float64_sums import CONTRIBUTED, Shapes, spelled
 
 Double = Callable[[TensorProto], TensorProto]
 
@@ -26,7 +27,7 @@ SUMS = frozenset(
     {
         *("Conv", "ConvTranspose", "GRU", "LSTM", "RNN", "AveragePool", "GlobalAveragePool"),
         *("InstanceNormalization", "LRN", "LpPool", "GlobalLpPool", "MeanVarianceNormalization"),
-        *("DeformConv", "Attention", "Einsum", "LpNormalization"),
+        *("DeformConv", "Attention", "Einsum", "LpNormalization", *CONTRIBUTED),
     }
 )
 
@@ -42,7 +43,8 @@ def why_not_widened(model: onnx.ModelProto) -> str:
             return f"{node.op_type} has a graph of its own"
     names = {function.name for function in model.functions}
     nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
-    foreign = (n for n in nodes if n.domain not in ("", "ai.onnx") and n.op_type not in names)
+    known = names | CONTRIBUTED
+    foreign = (n for n in nodes if n.domain not in ("", "ai.onnx") and n.op_type not in known)
     for node in foreign:
         return f"{node.domain}:{node.op_type} is no operator of ONNX's own"
     return ""
@@ -99,7 +101,7 @@ def _inferred(model: onnx.ModelProto) -> onnx.GraphProto | None:
     The runtime may warn of these, and accept them.
     """
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        return infer_shapes(model).graph
     except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
         return None
 

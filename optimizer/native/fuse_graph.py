@@ -18,6 +18,7 @@ from .indexed.moved_rows import gather_moved_rows
 from .indexed.rows import separate_indices
 from .library import Library, build
 from .loops.kernel_region import Meanings
+from .product.four_bits import four_bit_products
 from .product.kernel import formed, products, supply
 from .product.text import EACH
 from .quantized.dynamic import dynamic_products, fold_rows
@@ -89,6 +90,8 @@ def regions(
     region_kernels += scattered_rows(meanings, free)
     free -= _covered(region_kernels)
     if multiplies:
+        region_kernels += four_bit_products(meanings, free)
+        free -= _covered(region_kernels)
         region_kernels += products(meanings, free)
         free -= _covered(region_kernels)
     return [*region_kernels, *Grower(meanings, free).regions()]

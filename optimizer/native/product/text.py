@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..attention.text import Between
 from ..loops.affine import Extent
 from ..loops.cells import Access
 
+# The panel of a matrix of float32 or float16 numbers, and room for a piece of one in float32.
+MATRIX = "w + column * depth"
+WIDE = "  float *wide = (float *)own->scratch + c->block * PRODUCT_PANEL;"
 # How products are computed.
 EACH, SEVEN = "product by product", "seven products for eight"
 TILES = "three parts of each number, on matrix tiles"
 HALVES = "the matrix in 16 bits"
+FOUR_BITS = "weights of 4 bits"
+
+
+@dataclass(frozen=True)
+class FourBits:
+    """Weights of 4 bits: the size of a block, and which inputs are scales and zero points."""
+
+    size: int
+    scales: int
+    zeros: int | None
 
 
 def product_text(
@@ -21,15 +35,17 @@ def product_text(
     bias: int | None,
     after: Between | None,
     form: str,
+    four_bits: FourBits | None = None,
 ) -> str:
     """Return the function; `extents` are those of the rows' loops, of the columns and the depth.
 
     The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
     if there is one. `accesses` are what is read behind the product, where there is something. Where
-    seven products stand for eight, the third input says of which panels.
+    seven products stand for eight, the third input says of which panels; where the matrix has 4
+    bits, `four_bits` says what else is read of it.
     """
     outer = len(extents) - 2
-    kind = "uint16_t" if form == HALVES else "float"
+    kind = {HALVES: "uint16_t", FOUR_BITS: "int32_t"}.get(form, "float")
     start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
     lines = [
         "static void NAME(i64 *given) {",
@@ -42,22 +58,41 @@ def product_text(
     ]
     lines += operands(accesses, inputs)
     ending = ending_text(extents, accesses, after)
+    if four_bits is not None:
+        return "\n".join([*lines, *_four_bits(start, ending, four_bits), "}"])
     write = {EACH: _each, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
     return "\n".join([*lines, *write(start, ending), "}"])
 
 
 def _each(start: str, ending: Sequence[str]) -> list[str]:
     """Return the loops of a task: blocks of rows, parts of these, panels."""
-    return _blocks("product_block", "S, depth", start, ending)
+    return _blocks("product_block", MATRIX, "S, depth", start, ending)
 
 
 def _halves(start: str, ending: Sequence[str]) -> list[str]:
     """Return the same with a piece of a panel in float32 behind the sums."""
-    wide = ["  float *wide = (float *)own->scratch + c->block * PRODUCT_PANEL;"]
-    return [*wide, *_blocks("product_block_halves", "S, depth, wide", start, ending)]
+    return [WIDE, *_blocks("product_block_halves", MATRIX, "S, depth, wide", start, ending)]
 
 
-def _blocks(function: str, room: str, start: str, ending: Sequence[str]) -> list[str]:
+def _four_bits(start: str, ending: Sequence[str], told: FourBits) -> list[str]:
+    """Return the same of weights of 4 bits, whose scales and zero points lie by block."""
+    lines = [
+        WIDE,
+        f"  const i64 words = (depth + 7) / 8, blocks = (depth + {told.size - 1}) / {told.size};",
+        f"  const float *scale = (const float *)c->in[{told.scales}];",
+    ]
+    zero = "NULL"
+    if told.zeros is not None:
+        lines.append(f"  const int8_t *zero = (const int8_t *)c->in[{told.zeros}];")
+        zero = "zero + column * blocks"
+    matrix = f"w + column * words, {told.size}, scale + column * blocks, {zero}"
+    return [
+        *lines,
+        *_blocks("product_block_four_bits", matrix, "S, depth, wide", start, ending),
+    ]
+
+
+def _blocks(function: str, matrix: str, room: str, start: str, ending: Sequence[str]) -> list[str]:
     return [
         "  float *S = (float *)own->scratch;",
         "  for (i64 unit = own->first, run; unit < own->end; unit += run) {",
@@ -73,7 +108,7 @@ def _blocks(function: str, room: str, start: str, ending: Sequence[str]) -> list
         "      const int more = panel + 1 < left + run;",
         f"      const float *start = {start};",
         f"      {function}(",
-        f"          x + first * depth, depth, count, w + column * depth, start, n, {room},",
+        f"          x + first * depth, depth, count, {matrix}, start, n, {room},",
         "          more);",
         *(f"  {line}" for line in ending),
         "    }",

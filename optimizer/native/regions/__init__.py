@@ -9,6 +9,7 @@ Out: what kernels of each sort may have (`region_candidates.py`). Begin with `re
 | `cells.dl` | run over cells or rows, by sink and frame |
 | `finishing.dl` | make a result, and what follows it: products, convolutions over blocks |
 | `products.dl` | multiply by a constant matrix |
+| `block_weights.dl` | multiply by weights of 4 bits, with a scale by block |
 | `attention.dl` | have a softmax between two products |
 | `rows.dl` | scatter rows |
 

@@ -106,12 +106,17 @@ class Candidates:
             for n, m, turned in self._derived.rows("product")
         }
 
+    @cached_property
+    def block_products(self) -> Mapping[int, int]:
+        """The products with weights of 4 bits, each with the node that says what these are."""
+        return dict(iter(self._derived.rows("block_product")))
+
     def following(self, stem: int) -> frozenset[int]:
         """Return what may be computed where a node's result is made."""
         if stem not in self._by_stem:
             asked = {stem}
             if not self._by_stem:
-                asked.update(self.products, self._nodes("convolves"))
+                asked.update(self.products, self.block_products, self._nodes("convolves"))
             nodes: dict[int, set[int]] = {one: set() for one in asked}
             for one, number in self._derived({"stem": [(one,) for one in asked]}, "follows"):
                 nodes[one].add(number)

@@ -30,7 +30,7 @@ PICKS = "Gather"
 # The inputs of regions.dl, but for `sink` and `stem`: those are asked for one by one.
 RELATIONS = (
     *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output", "opset"),
-    *("dtype", "shape", "sizes", "scalar", "zero", "factor", "matrix", "attribute"),
+    *("dtype", "shape", "sizes", "scalar", "zero", "factor", "matrix", "constant", "attribute"),
     *("kind", "expressible", "full", "direct", "exact", "left_alone", "slow", "folds", "frame"),
     *("scatters", "gathers", "picks_again"),
 )
@@ -39,6 +39,8 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Gemm": ("transA", "transB", "alpha", "beta"),
     "Softmax": ("axis",),
     "Transpose": ("perm",),
+    "DequantizeLinear": ("axis", "block_size"),
+    "com.microsoft:MatMulNBits": ("bits",),
 }
 # Numbers that keys may be multiplied by, so that products of two are none too large or small.
 LEAST_SCALE = 1e-15
@@ -142,6 +144,7 @@ def _describe_rows(meanings: Meanings, number: int, facts: Facts) -> None:
 def _describe_constant(meanings: Meanings, value: int, facts: Facts) -> None:
     """Add whether a constant is one number, or a matrix that may be laid out otherwise."""
     graph = meanings.graph
+    facts["constant"].append((value,))
     number = meanings.scalar(value)
     if number is not None:
         facts["scalar"].append((value,))

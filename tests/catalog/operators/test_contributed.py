@@ -23,6 +23,7 @@ from .test_onnxruntime import runtime
 
 DOMAIN = "com.microsoft"
 OPERATORS = specified(DOMAIN)
+FOUR_BITS = {"K": 32, "N": 5, "bits": 4, "block_size": 32}
 ACTIVATIONS = {
     "Relu": (), "Sigmoid": (), "Tanh": (), "LeakyRelu": (0.25,), "HardSigmoid": (0.25, 0.5),
     "Clip": (-0.5, 0.75),
@@ -147,6 +148,23 @@ def attention(draw: Draw) -> Made:
     return inputs, {"num_heads": h, "scale": draw(st.sampled_from([0.0, 0.5]))}, 1
 
 
+def four_bits(draw: Draw) -> Made:
+    k, n, block = size(draw, 1, 40), size(draw, 2, 5), 16
+    blocks = -(-k // block)
+    random = np.random.default_rng(size(draw, 0, 99))
+
+    def byte(*sizes: int) -> Array:
+        return random.integers(0, 256, sizes, np.uint8)
+
+    scales = random.uniform(-1, 1, (n, blocks)).astype(np.float32)
+    zeros = byte(n, -(-blocks // 2)) if blocks > 1 and draw(st.booleans()) else None
+    flat = draw(st.booleans())
+    inputs: list[Array | None] = [values(draw, (*shape(draw, 0, 2, 1), size(draw), k))]
+    inputs += [byte(n, blocks, block // 2)]
+    inputs += [one if one is None or not flat else one.reshape(-1) for one in (scales, zeros)]
+    return inputs[: 3 + (zeros is not None)], {"K": k, "N": n, "bits": 4, "block_size": block}, 1
+
+
 _STRATEGIES = {
     "Gelu": gelu,
     "BiasGelu": lambda draw: biased(draw, False),
@@ -159,6 +177,7 @@ _STRATEGIES = {
     "SkipSimplifiedLayerNormalization": lambda draw: skip(draw, True),
     "RotaryEmbedding": rotary,
     "MultiHeadAttention": attention,
+    "MatMulNBits": four_bits,
 }
 
 
@@ -260,6 +279,14 @@ def test_types_and_shapes_are_inferred() -> None:
         ("FusedGemm", [(2, 3), (3, 2)], {"activation": "Clip"}),
         ("RotaryEmbedding", [(1, 1, 2, 4), (1, 2), (2, 2), (2, 2)], {"scale": 2.0}),
         ("MultiHeadAttention", [(1, 2, 4)] * 3, {"num_heads": 2, "unidirectional": 1}),
+        (
+            "MatMulNBits",
+            [(1, 32), (5, 1, 32), (5, 1)],
+            {"K": 32, "N": 5, "bits": 8, "block_size": 32},
+        ),
+        ("MatMulNBits", [(1, 32), (5, 1, 32), (5, 1)], FOUR_BITS | {"bits": 8}),
+        ("MatMulNBits", [(1, 32), (5, 1, 16), (5, 1)], FOUR_BITS | {"K": 64}),
+        ("MatMulNBits", [(1, 32), (5, 1, 16), (5, 1)], FOUR_BITS | {"weight_prepacked": 1}),
         ("MultiHeadAttention", [(1, 2, 2, 3, 2)], {"num_heads": 2}),
         ("MultiHeadAttention", [(1, 2, 4)], {"num_heads": 2}),
         ("MultiHeadAttention", [(1, 2, 4)] * 3 + [(12,)], {"num_heads": 2}),
