@@ -33,6 +33,8 @@ from .syntax import (
 )
 
 ANY_SIZE = Name("_")
+# The words for sets of types.
+_SEVERAL_TYPES = {"float", "int", "number"}
 
 
 @cache
@@ -129,7 +131,7 @@ def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -
     return replace(
         rule,
         operands=tuple(one for operand in rule.operands for one in _operands(operand, names)),
-        given=tuple(map(say, rule.given)),
+        given=(*map(say, rule.given), *_types_agree(rule, names)),
         match=nodes(rule.match),
         rewrite=nodes(rule.rewrite),
         correct=nodes(rule.correct),
@@ -137,6 +139,17 @@ def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -
         region=None if rule.region is None else say(rule.region),
         hash=hash_,
     )
+
+
+def _types_agree(rule: Rule, names: Mapping[str, tuple[str, ...]]) -> list[Expression]:
+    """That the items of a list which may be of several types are of one: they are declared once."""
+    return [
+        Binary("=", Call("dtype", (Name(item),)), Call("dtype", (Name(first),)))
+        for operand in rule.operands
+        if len(operand.dtypes) > 1 or set(operand.dtypes) & _SEVERAL_TYPES
+        for first, *others in [names.get(operand.name, (operand.name,))]
+        for item in others
+    ]
 
 
 def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[PatternNode]:
