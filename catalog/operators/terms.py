@@ -7,7 +7,7 @@ kind of term, so that a tensor of indices can be read as an index.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,7 @@ class Symbol:
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Variable:
     """An index; `number` keeps apart those of one name."""
 
@@ -100,6 +100,86 @@ def _operand(term: Term) -> str:
     )
     return f"({term})" if infix or isinstance(term, Select | Reduce) else str(term)
 
+
+# -------------------------------------------------------------------------------- what is inside
+
+
+def children(term: Term) -> tuple[Term, ...]:
+    """Return the terms that a term is made of, the variables that it binds included."""
+    match term:
+        case Apply(_, arguments):
+            return arguments
+        case Select(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Read(_, indices):
+            return indices
+        case Reduce(_, variables, extents, condition, body):
+            return (*variables, *extents, condition, body)
+        case _:
+            return ()
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """Yield a term and all terms inside of it, each before those that it is made of."""
+    waiting = [term]
+    while waiting:
+        term = waiting.pop()
+        yield term
+        waiting += reversed(children(term))
+
+
+def map_children(function: Callable[[Term], Term], term: Term) -> Term:
+    """Return a term made of what a function gives for the terms inside; nothing is folded."""
+    match term:
+        case Apply(name, arguments):
+            return Apply(name, tuple(map(function, arguments)))
+        case Select(condition, then, otherwise):
+            return Select(function(condition), function(then), function(otherwise))
+        case Read(tensor, indices):
+            return Read(tensor, tuple(map(function, indices)))
+        case Reduce(kind, variables, extents, condition, body):
+            sizes = tuple(map(function, extents))
+            return Reduce(kind, variables, sizes, function(condition), function(body))
+        case _:
+            return term
+
+
+def elements(term: Term) -> set[Read]:
+    """Return the elements that a term reads."""
+    return {part for part in subterms(term) if isinstance(part, Read)}
+
+
+def tensors_read(term: Term) -> set[str]:
+    """Return the names of the tensors of which a term reads elements."""
+    return {read.tensor for read in elements(term)}
+
+
+def symbols(term: Term) -> Iterator[Symbol]:
+    """Yield the symbols of a term."""
+    return (part for part in subterms(term) if isinstance(part, Symbol))
+
+
+def symbol_names(term: Term) -> set[str]:
+    """Return the names of a term's symbols."""
+    return {symbol.name for symbol in symbols(term)}
+
+
+def reads(term: Term) -> bool:
+    """Whether a term reads an element of a tensor, or reduces."""
+    return any(isinstance(part, Read | Reduce) for part in subterms(term))
+
+
+def is_constant(term: Term) -> bool:
+    """Whether a term is made of known numbers alone."""
+    return all(isinstance(part, Apply | int | float) for part in subterms(term))
+
+
+def looks_up(term: Term) -> bool:
+    """Whether elements of a tensor are read where other elements say."""
+    return any(any(map(reads, read.indices)) for read in elements(term))
+
+
+# ---------------------------------------------------------------------------------- what is folded
 
 # What makes integers of integers; of two, the laws of `_integer` hold.
 _PAIRS = frozenset({"+", "-", "*", "//", "%", "max", "min"})
@@ -285,15 +365,5 @@ def substitute(term: Term, known: Mapping[str, Term]) -> Term:
             if isinstance(chosen, bool):
                 return substitute(then if chosen else otherwise, known)
             return select(chosen, substitute(then, known), substitute(otherwise, known))
-        case Read(tensor, indices):
-            return Read(tensor, tuple(substitute(index, known) for index in indices))
-        case Reduce(kind, variables, extents, condition, body):
-            return Reduce(
-                kind,
-                variables,
-                tuple(substitute(extent, known) for extent in extents),
-                substitute(condition, known),
-                substitute(body, known),
-            )
         case _:
-            return term
+            return map_children(lambda part: substitute(part, known), term)

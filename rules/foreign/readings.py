@@ -121,7 +121,7 @@ def _before(shapes: Shapes, term: Term) -> Shape | None:
     shape = shapes.shapes[term]
     if shape is None:
         return None
-    return Shape(tuple(item.replaced(shapes.known) for item in shape.sizes), shape.rest)
+    return Shape(tuple(item.substitute(shapes.known) for item in shape.sizes), shape.rest)
 
 
 def _of_one_shape(
@@ -164,7 +164,7 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
 
 
 def _groups(shapes: Shapes, term: Apply) -> Size:
-    return shapes.groups[term].replaced(shapes.known)
+    return shapes.groups[term].substitute(shapes.known)
 
 
 def _name(term: Term, names: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .operators import CONSTANTS, ELEMENTWISE, SAME, UNARY, permutation
-from .sizes import Atom, ContradictionError, Equalities, Size, exact, floor, size, wide
+from .sizes import Atom, ContradictionError, Equalities, Size, exact, floor, of_atom, size, wide
 from .terms import Apply, ForeignRule, Term, Variable, parts
 
 DEPTHWISE = Variable("input_19")
@@ -115,7 +115,7 @@ class Shapes:
         try:
             for term in parts(self.sources):
                 self._visit(term)
-            self.known = {a: self.equalities.resolve(_of(a)) for a in self.equalities.order}
+            self.known = {a: self.equalities.resolve(of_atom(a)) for a in self.equalities.order}
             self.open_before = len(self.equalities.open)
             self.on_target = True
             for term in parts(self.targets):
@@ -260,7 +260,7 @@ class Shapes:
         if not derived or channels == inner:
             equalities.equate(channels, inner)
             return size(1)
-        if self.on_target or channels.divided(inner) is not None:
+        if self.on_target or channels.exact_quotient(inner) is not None:
             return exact(channels, inner)
         groups = equalities.fresh("g")
         equalities.equate(channels, groups * inner)
@@ -364,10 +364,6 @@ def windows(length: Size, kernel: Size, stride: int, same: bool) -> Size:
     else:
         covered = length + (2 * ((number - 1) // 2) - number)
     return floor(covered, stride) + 1
-
-
-def _of(atom: Atom) -> Size:
-    return Size((((atom,), 1),))
 
 
 def shaped_like(term: Term) -> Term:

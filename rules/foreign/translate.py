@@ -187,7 +187,7 @@ class _Writer:
         early: list[Bound] = []
         bounds: list[Bound] = []
         for bound, late in self.shapes.bounds:
-            said = Bound(bound.least.replaced(known), bound.most.replaced(known))
+            said = Bound(bound.least.substitute(known), bound.most.substitute(known))
             implied = any(
                 other.least == said.least and ((said.most - other.most).number or 0) >= 0
                 for other in early
@@ -241,7 +241,7 @@ class _Writer:
         shape = self.shapes.shape(term)
         for axis, length in enumerate(shape.sizes if shape else ()):
             for atom in length.atoms():
-                if atom.kind == "wide" and length.terms == (((atom,), 1),):
+                if atom.kind == "wide" and length.unknown == atom:
                     self.wide.setdefault(atom, f"dim({name}, {axis})")
 
     def _bound_atoms(self) -> set[Atom]:
@@ -262,12 +262,12 @@ class _Writer:
         for term, name in self.names.items():
             shape = self.shapes.shapes[term]
             for axis, item in enumerate(shape.sizes if shape else ()):
-                before = item.replaced(self.shapes.known)
+                before = item.substitute(self.shapes.known)
                 if before.atom is not None:
                     places.setdefault(before.atom, f"dim({name}, {axis})")
         for term in parts(self.shapes.sources):
             if isinstance(term, Apply) and term.operator == "conv2d":
-                group = self.shapes.groups[term].replaced(self.shapes.known).atom
+                group = self.shapes.groups[term].substitute(self.shapes.known).atom
                 channels = self._channels(term)
                 if group is not None and channels:
                     places.setdefault(group, channels)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...graph.graph import Graph
 from ..loops.affine import Extent
-from .polynomials import Sizes
+from .named_sizes import Sizes
 
 # Integer tensors of more elements are no shapes.
 MOST_ELEMENTS = 64

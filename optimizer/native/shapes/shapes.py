@@ -2,8 +2,8 @@
 
 A model with free dimensions computes the shapes it reshapes to. ONNX's inference follows such
 numbers only a part of the way, so that the same size has another name in each layer. Here they are
-followed as polynomials (sizes.py), forward through the graph; whatever is open after that keeps the
-name that ONNX's inference gave it.
+followed as polynomials (named_sizes.py), forward through the graph; whatever is open after that
+keeps the name that ONNX's inference gave it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...graph.graph import Graph, TensorType
 from ...graph.infer import infer_node
 from ..loops.affine import Extent
 from .elements import KEPT, MOST_ELEMENTS, Elements, as_size, combined
-from .polynomials import Sizes
+from .named_sizes import Sizes
 from .windows import is_window, window_shape
 
 # From here on, the end of a Slice means that of the axis.

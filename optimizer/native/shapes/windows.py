@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ...graph.graph import Graph
 from ...layouts.runtime import NCHWC
 from ..loops.affine import Extent
-from .polynomials import Sizes
+from .named_sizes import Sizes
 
 Sides = list[Extent | None]
 # What is followed here, and the domains of it.

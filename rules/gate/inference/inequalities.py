@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import gcd
 
 import z3
 
+from ....catalog.operators.polynomials import Polynomial
 from ....catalog.operators.terms import Apply, Symbol, Term, apply
 from .implicants import NotPlainError
 
-
-@dataclass(frozen=True)
-class _Linear:
-    """A sum of terms with whole factors, and a number."""
-
-    factors: dict[str, int]
-    constant: int
-
-    def scaled(self, by: int) -> _Linear:
-        return _Linear({t: by * n for t, n in self.factors.items() if by}, by * self.constant)
-
-    def plus(self, other: _Linear) -> _Linear:
-        names = {**self.factors, **other.factors}
-        whole = {t: self.factors.get(t, 0) + other.factors.get(t, 0) for t in names}
-        return _Linear({t: n for t, n in whole.items() if n}, self.constant + other.constant)
+# A sum of multiples of terms, which are told by their texts; products are terms of their own.
+_Linear = Polynomial[str]
 
 
 class Conditions:
@@ -64,31 +50,30 @@ class Conditions:
             bounds[key] = low, high
         parts: list[Term] = []
         for key, (low, high) in bounds.items():
-            rest = dict(key)
+            whole = _Linear({(text,): factor for text, factor in key})
             if low is not None and low == high:
-                parts.append(self._compared("=", _Linear(rest, -low)))
+                parts.append(self._compared("=", whole - low))
                 continue
             if low is not None:
-                parts.append(self._compared(">=", _Linear(rest, -low)))
+                parts.append(self._compared(">=", whole - low))
             if high is not None:
-                parts.append(self._compared("<=", _Linear(rest, -high)))
+                parts.append(self._compared("<=", whole - high))
         return _joined("and", [*sorted(parts, key=_by_left), *sorted(others, key=str)])
 
     def _compared(self, sign: str, whole: _Linear) -> Term:
         """A sum against 0, an index alone on the left if it can be."""
-        term = next((t for t in self.indices if whole.factors.get(t) == 1), None)
+        factors = _factors(whole)
+        term = next((t for t in self.indices if factors.get(t) == 1), None)
         if term is None:
-            term = next((t for t, n in whole.factors.items() if n == 1), None)
+            term = next((t for t, n in factors.items() if n == 1), None)
         if term is None:
-            positive = _Linear({t: n for t, n in whole.factors.items() if n > 0}, 0)
-            rest = whole.plus(positive.scaled(-1)).scaled(-1)
-            return Apply(sign, (self._sum(positive), self._sum(rest)))
-        rest = whole.plus(_Linear({term: -1}, 0)).scaled(-1)
-        return Apply(sign, (self.terms[term], self._sum(rest)))
+            positive = _Linear({(t,): n for t, n in factors.items() if n > 0})
+            return Apply(sign, (self._sum(positive), self._sum(positive - whole)))
+        return Apply(sign, (self.terms[term], self._sum(_Linear({(term,): 1}) - whole)))
 
     def _sum(self, whole: _Linear) -> Term:
         total: Term | None = None
-        for text, factor in sorted(whole.factors.items(), key=lambda item: item[1] < 0):
+        for text, factor in sorted(_factors(whole).items(), key=lambda item: item[1] < 0):
             term = (
                 self.terms[text] if abs(factor) == 1 else apply("*", abs(factor), self.terms[text])
             )
@@ -111,20 +96,19 @@ class Conditions:
         if len(children) != 2 or not all(map(z3.is_int, children)):
             raise NotPlainError(f"{atom} is no comparison of integers")
         left, right = map(self._linear, children)
-        difference = left.plus(right.scaled(-1))
-        minus_one = _Linear({}, -1)
+        difference = left - right
         kind = atom.decl().kind()
         if kind in (z3.Z3_OP_EQ, z3.Z3_OP_DISTINCT):
             equal = (kind == z3.Z3_OP_EQ) != negated
             return ("=" if equal else "!="), _lowest("=", difference)
         whole = {
             (z3.Z3_OP_GE, False): difference,
-            (z3.Z3_OP_LE, False): difference.scaled(-1),
-            (z3.Z3_OP_GT, False): difference.plus(minus_one),
-            (z3.Z3_OP_LT, False): difference.scaled(-1).plus(minus_one),
-            (z3.Z3_OP_GE, True): difference.scaled(-1).plus(minus_one),
-            (z3.Z3_OP_LE, True): difference.plus(minus_one),
-            (z3.Z3_OP_GT, True): difference.scaled(-1),
+            (z3.Z3_OP_LE, False): -difference,
+            (z3.Z3_OP_GT, False): difference - 1,
+            (z3.Z3_OP_LT, False): -difference - 1,
+            (z3.Z3_OP_GE, True): -difference - 1,
+            (z3.Z3_OP_LE, True): difference - 1,
+            (z3.Z3_OP_GT, True): -difference,
             (z3.Z3_OP_LT, True): difference,
         }.get((kind, negated))
         if whole is None:
@@ -134,69 +118,70 @@ class Conditions:
     def _linear(self, term: z3.ExprRef) -> _Linear:
         children = term.children()
         if z3.is_int_value(term):
-            return _Linear({}, term.as_long())
+            return _number(term.as_long())
         if z3.is_const(term):
             symbol = self.symbols.get(str(term))
             if symbol is None:
                 raise NotPlainError(f"{term} is no size")
             return self._atom(symbol)
         if z3.is_add(term):
-            return _total([self._linear(child) for child in children])
+            return sum(map(self._linear, children), _number(0))
         if z3.is_sub(term):
-            first, *rest = (self._linear(child) for child in children)
-            return _total([first, *(part.scaled(-1) for part in rest)])
+            first, *rest = map(self._linear, children)
+            return first - sum(rest, _number(0))
         if z3.is_app_of(term, z3.Z3_OP_UMINUS):
-            return self._linear(children[0]).scaled(-1)
+            return -self._linear(children[0])
         if z3.is_mul(term):
             return self._product([self._linear(child) for child in children])
         if z3.is_idiv(term) or z3.is_mod(term):
             by = self._linear(children[1])
-            if by.factors or by.constant <= 0:
+            if by.number is None or by.number <= 0:
                 raise NotPlainError(f"{term} divides by what may not be positive")
             whole = self._sum(self._linear(children[0]))
             return self._atom(apply("//" if z3.is_idiv(term) else "%", whole, by.constant))
         raise NotPlainError(f"{term} is no sum of sizes")
 
     def _product(self, factors: list[_Linear]) -> _Linear:
-        product = _Linear({}, 1)
+        product = _number(1)
         for factor in factors:
-            if not factor.factors:
-                product = product.scaled(factor.constant)
-            elif not product.factors:
-                product = factor.scaled(product.constant)
+            if factor.number is not None or product.number is not None:
+                product = product * factor
             else:
                 product = self._atom(apply("*", self._sum(product), self._sum(factor)))
         return product
 
     def _atom(self, term: Term) -> _Linear:
         if isinstance(term, int):
-            return _Linear({}, term)
+            return _number(term)
         self.terms[str(term)] = term
-        return _Linear({str(term): 1}, 0)
+        return _Linear({(str(term),): 1})
 
 
-def _total(parts: Sequence[_Linear]) -> _Linear:
-    total = _Linear({}, 0)
-    for part in parts:
-        total = total.plus(part)
-    return total
+def _number(value: int) -> _Linear:
+    return _Linear({(): value} if value else {})
+
+
+def _factors(whole: _Linear) -> dict[str, int]:
+    factors = whole.coefficients
+    assert factors is not None, "products are terms of their own"
+    return factors
 
 
 def _lowest(sign: str, whole: _Linear) -> _Linear:
     """Divide by what all factors share: for integers a bound is rounded, an equation left alone."""
-    scale = gcd(*whole.factors.values()) if whole.factors else 1
+    scale = whole.content
     if scale <= 1 or (sign == "=" and whole.constant % scale):
         return whole
-    factors = {t: n // scale for t, n in whole.factors.items()}
-    return _Linear(factors, whole.constant // scale)
+    lowest = {m: n // scale for m, n in whole.terms.items()}
+    return _Linear({m: n for m, n in lowest.items() if n})
 
 
 def _direction(whole: _Linear, indices: Sequence[str]) -> tuple[tuple[tuple[str, int], ...], bool]:
     """The factors of a sum, turned so that the index, or else the first, has a positive one."""
-    first = next((t for t in indices if t in whole.factors), min(whole.factors, default=""))
-    turned = whole.factors.get(first, 1) < 0
-    factors = whole.scaled(-1).factors if turned else whole.factors
-    return tuple(sorted(factors.items())), turned
+    factors = _factors(whole)
+    first = next((t for t in indices if t in factors), min(factors, default=""))
+    turned = factors.get(first, 1) < 0
+    return tuple(sorted(_factors(-whole if turned else whole).items())), turned
 
 
 def _size(term: Term) -> tuple[int, str]:

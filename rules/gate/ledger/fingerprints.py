@@ -23,6 +23,7 @@ OPERATORS = (
     "interpret.py",
     "parsed.py",
     "parser.py",
+    "polynomials.py",
     "syntax.py",
     "terms.py",
 )

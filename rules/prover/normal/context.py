@@ -16,7 +16,6 @@ from ..solve.polynomials import (
     compared,
     connected,
     constant,
-    divided,
     equals,
     joined,
     quotient,
@@ -168,7 +167,7 @@ class Context:
                 left = list(monomial)
                 left.remove(name)
                 part = Polynomial({tuple(left): coefficient}, whole.opaque)
-                times, rest = divided(part, by)
+                times, rest = part.divided(by)
                 if times.terms and not rest.terms:
                     without = whole - Polynomial({monomial: coefficient}, whole.opaque)
                     return self._exact(without + times * of)
@@ -200,13 +199,13 @@ class Context:
             return quotient(whole, by)
         content = constant(gcd(*whole.terms.values(), *by.terms.values()))
         if content.number != 1:  # floor((n a) / (n b)) = floor(a / b)
-            whole, by = divided(whole, content)[0], divided(by, content)[0]
+            whole, by = whole.divided(content)[0], by.divided(content)[0]
         multiple = self._multiple(by)
         if multiple is not None:
-            times, rest = divided(whole, multiple[0])
+            times, rest = whole.divided(multiple[0])
             if times.terms:
                 return times * multiple[1] + self._quotient(rest, by)
-        outer, rest = divided(whole, by)
+        outer, rest = whole.divided(by)
         exact = self._multiples(rest, by)
         for part, times in exact:
             outer, rest = outer + times, rest - part
@@ -223,8 +222,8 @@ class Context:
                 return self._quotient(first, second * by)
         for scale, small in self._digits(rest):
             # floor((b a + s) / (b c)) = floor(a / c) for 0 <= s < b
-            high, left = divided(rest - small, scale)
-            times, more = divided(by, scale)
+            high, left = (rest - small).divided(scale)
+            times, more = by.divided(scale)
             if not left.terms and not more.terms and times.terms:
                 return self._quotient(high, times)
         return quotient(rest, by)
@@ -325,8 +324,8 @@ class Context:
         for scale, small in self._digits(rest):
             if not small.terms:
                 continue
-            outer, left = divided(rest - small, scale)
-            times, more = divided(by, scale)
+            outer, left = (rest - small).divided(scale)
+            times, more = by.divided(scale)
             if not left.terms and not more.terms and self.in_range(outer, times):
                 return True
         return False

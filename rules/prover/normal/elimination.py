@@ -9,7 +9,6 @@ from ..solve.polynomials import (
     Constraint,
     Polynomial,
     at_least,
-    divided,
     equals,
     quotient,
     variable,
@@ -133,5 +132,5 @@ def _factor(whole: Polynomial, name: str) -> Polynomial | None:
 
 def _floor(whole: Polynomial, by: Polynomial) -> Polynomial:
     """Return whole // by, the monomials that `by` divides apart."""
-    done, more = divided(whole, by)
+    done, more = whole.divided(by)
     return done + quotient(more, by)

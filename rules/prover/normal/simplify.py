@@ -11,7 +11,6 @@ from ..solve.polynomials import (
     Polynomial,
     atom,
     compared,
-    divided,
     extreme,
     variable,
     within,
@@ -114,7 +113,7 @@ def _split_indices(product: Product, context: Context) -> Product:
         if extent is None or not set(within(variable(name), extent)) <= set(product.guards):
             continue
         for by in _divisors(product, name):
-            rows, rest = divided(extent, by)
+            rows, rest = extent.divided(by)
             if rest.terms or not by.variables <= context.symbols or context.solver.bound(by) < 0:
                 continue
             row, column = context.fresh(rows), context.fresh(by)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from math import gcd
 
+from ....catalog.operators import polynomials
 from ..work_clock import DONE
 
 # Atoms by their text, each at most as often as its power; the empty one stands for 1.
@@ -41,13 +41,30 @@ class Opaque:
         self.names = frozenset(names)
 
 
-class _Spelled:
-    """What is equal to what has the same text."""
+class Polynomial(polynomials.Polynomial[str]):
+    """A polynomial whose unknowns are variables and atoms, by their texts."""
 
+    # Its canonical spelling: equal polynomials have one.
     text: str
 
+    def __init__(self, terms: Mapping[Monomial, int], opaque: Mapping[str, Opaque]) -> None:
+        """Take over coefficients other than 0, and the atoms that aren't variables, by text."""
+        super().__init__(terms)
+        self.opaque = opaque
+        self.text = _text(self.terms)
+        DONE.monomials += 1 + len(terms)
+
+    def _made(self, terms: Mapping[Monomial, int], other: Polynomial | None = None) -> Polynomial:
+        opaque = self.opaque
+        if other is not None and other.opaque:
+            opaque = {**opaque, **other.opaque} if opaque else other.opaque
+        return Polynomial(terms, opaque)
+
+    def _number(self, value: int) -> Polynomial:
+        return constant(value)
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.text == other.text
+        return isinstance(other, Polynomial) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -55,91 +72,28 @@ class _Spelled:
     def __str__(self) -> str:
         return self.text
 
-    __repr__ = __str__
-
-
-class Polynomial(_Spelled):
-    """A sum of monomials with integer coefficients; immutable."""
-
-    def __init__(self, terms: Mapping[Monomial, int], opaque: Mapping[str, Opaque]) -> None:
-        """Take over coefficients other than 0, and the atoms that aren't variables, by text."""
-        self.terms = dict(sorted(terms.items()))
-        self.opaque = opaque
-        self.text = _text(self.terms)
-        DONE.monomials += 1 + len(terms)
-
     @cached_property
     def variables(self) -> frozenset[str]:
         """Return the names of all variables, those inside of atoms included."""
-        found: set[str] = set()
+        names: set[str] = set()
         for monomial in self.terms:
             for atom in monomial:
                 inner = self.opaque.get(atom)
                 if inner is None:
-                    found.add(atom)
+                    names.add(atom)
                 else:
-                    found |= inner.names
-        return frozenset(found)
-
-    @property
-    def number(self) -> int | None:
-        """Return the value of a constant."""
-        if not self.terms:
-            return 0
-        return self.terms.get(()) if len(self.terms) == 1 else None
+                    names |= inner.names
+        return frozenset(names)
 
     @property
     def variable(self) -> str | None:
         """Return the name, if this is a variable and nothing else."""
-        if len(self.terms) != 1:
-            return None
-        ((monomial, coefficient),) = self.terms.items()
-        if coefficient != 1 or len(monomial) != 1 or monomial[0] in self.opaque:
-            return None
-        return monomial[0]
-
-    def __add__(self, other: Polynomial | int) -> Polynomial:
-        other = polynomial(other)
-        terms = dict(self.terms)
-        for monomial, coefficient in other.terms.items():
-            total = terms.get(monomial, 0) + coefficient
-            if total:
-                terms[monomial] = total
-            else:
-                terms.pop(monomial, None)
-        return _made(terms, self.opaque, other.opaque)
-
-    __radd__ = __add__
-
-    def __neg__(self) -> Polynomial:
-        return Polynomial({m: -c for m, c in self.terms.items()}, self.opaque)
-
-    def __sub__(self, other: Polynomial | int) -> Polynomial:
-        return self + (-polynomial(other))
-
-    def __rsub__(self, other: int) -> Polynomial:
-        return polynomial(other) - self
-
-    def __mul__(self, other: Polynomial | int) -> Polynomial:
-        other = polynomial(other)
-        terms: dict[Monomial, int] = {}
-        for one, c in self.terms.items():
-            for two, d in other.terms.items():
-                monomial = tuple(sorted(one + two)) if one and two else one or two
-                terms[monomial] = terms.get(monomial, 0) + c * d
-        return _made({m: c for m, c in terms.items() if c}, self.opaque, other.opaque)
-
-    __rmul__ = __mul__
+        unknown = self.unknown
+        return None if unknown in self.opaque else unknown
 
     def map(self, replace: Callable[[str, Opaque | None], Polynomial]) -> Polynomial:
         """Return the polynomial with every atom replaced."""
-        whole = ZERO
-        for monomial, coefficient in self.terms.items():
-            part = constant(coefficient)
-            for atom in monomial:
-                part = part * replace(atom, self.opaque.get(atom))
-            whole = whole + part
-        return whole
+        return self.replaced(lambda atom: replace(atom, self.opaque.get(atom)))
 
     def substitute(self, known: Mapping[str, Polynomial]) -> Polynomial:
         """Return the polynomial with variables replaced."""
@@ -173,15 +127,6 @@ class Polynomial(_Spelled):
             return None
         rest = self - coefficient * variable(name)
         return None if name in rest.variables else rest * -coefficient
-
-
-def _made(
-    terms: Mapping[Monomial, int], one: Mapping[str, Opaque], two: Mapping[str, Opaque]
-) -> Polynomial:
-    opaque = one
-    if two:
-        opaque = {**one, **two} if one else two
-    return Polynomial(terms, opaque)
 
 
 def _text(terms: Mapping[Monomial, int]) -> str:
@@ -220,28 +165,6 @@ def atom(opaque: Opaque) -> Polynomial:
     return Polynomial({(opaque.text,): 1}, {opaque.text: opaque})
 
 
-def divided(whole: Polynomial, by: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Return q and r with whole = q * by + r, found by dividing monomials; `by` is one monomial."""
-    if len(by.terms) != 1:
-        return ZERO, whole
-    ((divisor, scale),) = by.terms.items()
-    quotient: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in whole.terms.items():
-        left = list(monomial)
-        fits = coefficient % scale == 0
-        for factor in divisor:
-            if factor in left:
-                left.remove(factor)
-            else:
-                fits = False
-        if fits:
-            quotient[tuple(left)] = coefficient // scale
-        else:
-            rest[monomial] = coefficient
-    return Polynomial(quotient, whole.opaque), Polynomial(rest, whole.opaque)
-
-
 def quotient(whole: Polynomial, by: Polynomial) -> Polynomial:
     """Return the floor of whole / by."""
     divisor, number = by.number, whole.number
@@ -250,7 +173,7 @@ def quotient(whole: Polynomial, by: Polynomial) -> Polynomial:
     if divisor and number is not None:
         return constant(number // divisor)
     if divisor is not None and divisor > 0:
-        q, r = divided(whole, by)
+        q, r = whole.divided(by)
         if r.number is not None:  # floor(q + r / divisor)
             return q + r.number // divisor
     return atom(Opaque("//", (whole, by)))
@@ -261,12 +184,12 @@ def remainder(whole: Polynomial, by: Polynomial) -> Polynomial:
     return whole - by * quotient(whole, by)
 
 
-def extreme(function: str, one: Polynomial, two: Polynomial) -> Polynomial:
+def extreme(function: str, left: Polynomial, right: Polynomial) -> Polynomial:
     """Return the minimum or the maximum."""
-    known = (one - two).number
+    known = (left - right).number
     if known is not None:
-        return one if (known >= 0) == (function == "max") else two
-    first, second = sorted((one, two), key=str)
+        return left if (known >= 0) == (function == "max") else right
+    first, second = sorted((left, right), key=str)
     return atom(Opaque(function, (first, second)))
 
 
@@ -302,7 +225,7 @@ def rebuilt(
             return atom(Opaque(opaque.function, arguments))
 
 
-class Constraint(_Spelled):
+class Constraint:
     """A condition on dimensions and indices; immutable.
 
     `kind` is ge, eq or ne for one polynomial compared with 0, else and, or.
@@ -319,6 +242,17 @@ class Constraint(_Spelled):
         else:
             self.text = f"{whole.text} {_SIGN[kind]} 0"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constraint) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
     @cached_property
     def variables(self) -> frozenset[str]:
         """Return the names of all variables."""
@@ -334,7 +268,7 @@ class Constraint(_Spelled):
         number = self.whole.number
         if number is not None:
             return {"ge": number >= 0, "eq": number == 0, "ne": number != 0}[self.kind]
-        if self.kind != "ge" and self.whole.terms.get((), 0) % _content(self.whole):
+        if self.kind != "ge" and self.whole.constant % self.whole.content:
             return self.kind == "ne"
         return None
 
@@ -376,16 +310,11 @@ class Constraint(_Spelled):
 _SIGN = {"ge": ">=", "eq": "=", "ne": "!="}
 
 
-def _content(whole: Polynomial) -> int:
-    """Return the greatest common divisor of the coefficients other than the constant one."""
-    return gcd(*(c for m, c in whole.terms.items() if m))
-
-
 def compared(kind: str, whole: Polynomial) -> Constraint:
     """Return p >= 0, p = 0 or p != 0, in lowest terms."""
     if whole.number is None:
-        scale = _content(whole)
-        lowest = whole.terms.get((), 0)
+        scale = whole.content
+        lowest = whole.constant
         if scale > 1 and (kind == "ge" or lowest % scale == 0):
             # for integers, scale * q + lowest >= 0 exactly where q + floor(lowest / scale) >= 0
             terms = {m: c // scale for m, c in whole.terms.items() if m}
@@ -401,17 +330,17 @@ def compared(kind: str, whole: Polynomial) -> Constraint:
 
 def joined(kind: str, parts: Iterable[Constraint]) -> Constraint:
     """Return a conjunction or a disjunction, flat and without what is known."""
-    found: dict[str, Constraint] = {}
+    parts_by_text: dict[str, Constraint] = {}
     for part in parts:
-        for one in part.parts if part.kind == kind else (part,):
-            known = one.known
+        for member in part.parts if part.kind == kind else (part,):
+            known = member.known
             if known is None:
-                if one.negation.text in found:
+                if member.negation.text in parts_by_text:
                     return FALSE if kind == "and" else TRUE
-                found[one.text] = one
+                parts_by_text[member.text] = member
             elif known != (kind == "and"):
-                return one
-    ordered = [found[text] for text in sorted(found)]
+                return member
+    ordered = [parts_by_text[text] for text in sorted(parts_by_text)]
     return ordered[0] if len(ordered) == 1 else Constraint(kind, ZERO, tuple(ordered))
 
 
@@ -449,30 +378,32 @@ def ordered(names: Iterable[str], constraints: Iterable[Constraint]) -> list[str
 
     It is that of the texts of the constraints that speak of them, blind to the names.
     """
-    own, whole = set(names), list(constraints)
+    indices, whole = set(names), list(constraints)
 
     def appearance(name: str) -> list[str]:
-        blind = {one: variable("!" if one == name else "?") for one in own}
+        blind = {index: variable("!" if index == name else "?") for index in indices}
         return sorted(part.substitute(blind).text for part in whole if name in part.variables)
 
-    return sorted(own, key=lambda name: (appearance(name), name))
+    return sorted(indices, key=lambda name: (appearance(name), name))
 
 
 def connected(
-    constraints: Iterable[Constraint], names: Iterable[str], apart: Collection[str]
+    constraints: Iterable[Constraint], names: Iterable[str], excluded: Collection[str]
 ) -> tuple[Constraint, ...]:
     """Return the constraints that speak of the names, or of others that such constraints speak of.
 
-    Speaking of one of the names in `apart` connects nothing.
+    Speaking of one of the names in `excluded` connects nothing.
     """
-    reached = set(names).difference(apart)
+    reached = set(names).difference(excluded)
     waiting = list(dict.fromkeys(constraints))
-    found: list[Constraint] = []
+    reached_constraints: list[Constraint] = []
     while True:
-        now = [one for one in waiting if not reached.isdisjoint(one.variables)]
-        if not now:
-            return tuple(sorted(found, key=lambda one: one.text))
-        waiting = [one for one in waiting if one not in now]
-        found += now
-        for one in now:
-            reached |= one.variables.difference(apart)
+        touched = [
+            constraint for constraint in waiting if not reached.isdisjoint(constraint.variables)
+        ]
+        if not touched:
+            return tuple(sorted(reached_constraints, key=lambda constraint: constraint.text))
+        waiting = [constraint for constraint in waiting if constraint not in touched]
+        reached_constraints += touched
+        for constraint in touched:
+            reached |= constraint.variables.difference(excluded)

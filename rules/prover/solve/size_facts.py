@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from .polynomials import Constraint, Monomial, Polynomial, compared, divided
+from .polynomials import Constraint, Monomial, Polynomial, compared
 from .smt import Solver
 
 
@@ -20,26 +20,26 @@ def least_values(assumptions: Sequence[Constraint], minimum: Mapping[str, int]) 
     constraint says that a product exceeds what is never negative, or equals a product that is at
     least 1, all of its factors are at least 1.
     """
-    found = dict(minimum)
+    least_by_name = dict(minimum)
     for _ in range(len(assumptions) + 2):
-        before = dict(found)
-        for one in assumptions:
-            for name, least in _steps(one, Solver((), found)):
-                found[name] = max(least, found.get(name, least))
-        if found == before:
+        before = dict(least_by_name)
+        for assumption in assumptions:
+            for name, least in _steps(assumption, Solver((), least_by_name)):
+                least_by_name[name] = max(least, least_by_name.get(name, least))
+        if least_by_name == before:
             break
-    return found
+    return least_by_name
 
 
-def _steps(one: Constraint, solver: Solver) -> list[tuple[str, int]]:
-    whole = one.whole
-    if one.kind == "ge":
-        return _from_inequality(one, solver)
-    if one.kind == "ne":
+def _steps(assumption: Constraint, solver: Solver) -> list[tuple[str, int]]:
+    whole = assumption.whole
+    if assumption.kind == "ge":
+        return _from_inequality(assumption, solver)
+    if assumption.kind == "ne":
         name = whole.variable
         if name is not None and solver.bound(whole) == 0:
             return [(name, 1)]
-    if one.kind == "eq":
+    if assumption.kind == "eq":
         # whole = 0, so that and its negative are both >= 0
         return [
             step
@@ -49,14 +49,14 @@ def _steps(one: Constraint, solver: Solver) -> list[tuple[str, int]]:
     return []
 
 
-def _from_inequality(one: Constraint, solver: Solver) -> list[tuple[str, int]]:
+def _from_inequality(inequality: Constraint, solver: Solver) -> list[tuple[str, int]]:
     """Use p - q >= 0 for one product p: it is at least the least value of q."""
-    whole = one.whole
+    whole = inequality.whole
     above = [(m, c) for m, c in whole.terms.items() if m and c > 0]
     if len(above) != 1:
         return []
     ((monomial, coefficient),) = above
-    rest = coefficient * _monomial(monomial, one) - whole
+    rest = coefficient * _monomial(monomial, inequality) - whole
     least = solver.bound(rest)
     if least == float("-inf"):
         return []
@@ -68,7 +68,7 @@ def _from_inequality(one: Constraint, solver: Solver) -> list[tuple[str, int]]:
     if inner is not None and inner.function == "//" and solver.bound(inner.arguments[1]) >= 1:
         # floor(p / q) >= 1, so p >= q >= 1
         return _from_inequality(Constraint("ge", inner.arguments[0] - 1), solver)
-    if any(solver.bound(_monomial((part,), one)) < 0 for part in monomial):
+    if any(solver.bound(_monomial((part,), inequality)) < 0 for part in monomial):
         return []
     return [(part, 1) for part in monomial if part not in whole.opaque]
 
@@ -84,28 +84,28 @@ def sizes_as_products(
 
     It follows from the assumptions where variables are at least what `minimum` says.
     """
-    found: dict[str, Polynomial] = {}
-    for one in assumptions:
-        if one.kind != "eq":
+    products: dict[str, Polynomial] = {}
+    for assumption in assumptions:
+        if assumption.kind != "eq":
             continue
-        step = _solved(one.substitute(found), minimum, sizes)
+        step = _solved(assumption.substitute(products), minimum, sizes)
         if step is not None:
             name, value = step
-            found = {old: whole.substitute({name: value}) for old, whole in found.items()}
-            found[name] = value
-    return found
+            products = {old: whole.substitute({name: value}) for old, whole in products.items()}
+            products[name] = value
+    return products
 
 
 def _solved(
-    one: Constraint, minimum: Mapping[str, int], sizes: Collection[str]
+    equation: Constraint, minimum: Mapping[str, int], sizes: Collection[str]
 ) -> tuple[str, Polynomial] | None:
     """Return a size and the product that an equation a * p = a * q says it is, for a > 0."""
-    whole = one.whole
-    if one.kind != "eq" or any(atom in whole.opaque for m in whole.terms for atom in m):
+    whole = equation.whole
+    if equation.kind != "eq" or any(atom in whole.opaque for m in whole.terms for atom in m):
         return None
     common = _common(list(whole.terms), minimum)
     if common:
-        whole = compared("eq", divided(whole, Polynomial({common: 1}, {}))[0]).whole
+        whole = compared("eq", whole.divided(Polynomial({common: 1}, {}))[0]).whole
     if len(whole.terms) > 2 or not all(abs(c) == 1 for m, c in whole.terms.items() if m):
         return None
     for name in sorted(whole.variables & set(sizes), reverse=True):

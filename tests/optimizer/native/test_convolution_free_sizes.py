@@ -22,7 +22,7 @@ from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
-from tensolog.optimizer.native.shapes.polynomials import Sizes
+from tensolog.optimizer.native.shapes.named_sizes import Sizes
 from tensolog.optimizer.native.shapes.windows import window_shape
 
 from tests.campaigns import examples

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
-from tensolog.optimizer.native.shapes.polynomials import Sizes
+from tensolog.optimizer.native.shapes.named_sizes import Sizes
 
 from benchmarks.zoo import ARCHITECTURES, build
 from tests.campaigns import examples

@@ -19,7 +19,6 @@ from tensolog.rules.prover.solve.polynomials import (
     choice,
     constant,
     differs,
-    divided,
     equals,
     extreme,
     joined,
@@ -171,7 +170,7 @@ def test_substitution_is_evaluation_at_another_place(
 @given(expressions, st.sampled_from(("a", "b", "n")), st.integers(1, 3), values)
 def test_division_with_rest(one: Expression, name: str, scale: int, at: Values) -> None:
     by = scale * variable(name)
-    whole, rest = divided(one.whole, by)
+    whole, rest = one.whole.divided(by)
     assert evaluated(whole * by + rest, at) == one.value(at)
 
 

@@ -10,71 +10,47 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ....catalog.operators.polynomials import Polynomial
 from ..loops.affine import Extent
-
-Monomial = tuple[str, ...]
-Polynomial = dict[Monomial, int]
 
 
 @dataclass
 class Sizes:
     """Arithmetic of sizes; a size that can't be told is None."""
 
-    _polynomials: dict[str, Polynomial] = field(default_factory=dict)
+    _polynomials: dict[str, Polynomial[str]] = field(default_factory=dict)
     _least: dict[str, tuple[int, str]] = field(default_factory=dict)
     _same: dict[str, Extent] = field(default_factory=dict)
 
     def add(self, first: Extent | None, other: Extent | None, factor: int = 1) -> Extent | None:
-        """Return one + factor * other."""
+        """Return first + factor * other."""
         if first is None or other is None:
             return None
-        total = dict(self._polynomial(first))
-        for monomial, count in self._polynomial(other).items():
-            total[monomial] = total.get(monomial, 0) + factor * count
-        return self._named(total)
+        return self._named(self._polynomial(first) + self._polynomial(other) * factor)
 
     def times(self, sizes: Iterable[Extent | None]) -> Extent | None:
         """Return the product of sizes, 1 of none."""
-        total: Polynomial = {(): 1}
+        product = _number(1)
         for size in sizes:
             if size is None:
                 return None
-            product: Polynomial = {}
-            for left, count in total.items():
-                for right, times in self._polynomial(size).items():
-                    monomial = tuple(sorted((*left, *right)))
-                    product[monomial] = product.get(monomial, 0) + count * times
-            total = product
-        return self._named(total)
+            product = product * self._polynomial(size)
+        return self._named(product)
 
     def divide(self, dividend: Extent | None, other: Extent | None) -> Extent | None:
         """Return the quotient of sizes where nothing is left over whatever the dimensions are."""
         if dividend is None or other is None:
             return None
-        divisor = self._polynomial(other)
-        if len(divisor) != 1:
-            return None
-        ((below, count),) = divisor.items()
-        quotient: Polynomial = {}
-        for monomial, times in self._polynomial(dividend).items():
-            factors = list(monomial)
-            for name in below:
-                if name not in factors:
-                    return None
-                factors.remove(name)
-            if times % count:
-                return None
-            quotient[tuple(factors)] = times // count
-        return self._named(quotient)
+        quotient, rest = self._polynomial(dividend).divided(self._polynomial(other))
+        return None if other == 0 or rest.terms else self._named(quotient)
 
     def steps(self, size: Extent | None, stride: int) -> Extent | None:
         """Return how often a stride goes into a size whole."""
         if size is None or isinstance(size, int):
             return None if size is None else size // stride
-        whole: Polynomial = {}
-        rest: Polynomial = {}
-        for monomial, count in self._polynomial(size).items():
-            whole[monomial], rest[monomial] = divmod(count, stride)
+        terms = self._polynomial(size).terms.items()
+        whole = Polynomial({m: count // stride for m, count in terms if count // stride})
+        rest = Polynomial({m: count % stride for m, count in terms if count % stride})
         dividend = self._named(rest)
         if isinstance(dividend, int):
             return self._named(whole)  # less than a stride is left
@@ -95,7 +71,7 @@ class Sizes:
 
     def is_size(self, size: Extent | None) -> bool:
         """Tell whether it is none that could be negative."""
-        return size is not None and all(count >= 0 for count in self._polynomial(size).values())
+        return size is not None and min(self._polynomial(size).terms.values(), default=0) >= 0
 
     def broadcast(self, sizes: Iterable[Extent | None]) -> Extent | None:
         """Return what sizes along one axis give together, where they fit at all.
@@ -134,23 +110,21 @@ class Sizes:
                 return whole
         return None
 
-    def _polynomial(self, size: Extent) -> Polynomial:
+    def _polynomial(self, size: Extent) -> Polynomial[str]:
         size = self.resolved(size)
         if isinstance(size, int):
-            return {(): size} if size else {}
-        return self._polynomials.get(size, {(size,): 1})
+            return _number(size)
+        return self._polynomials.get(size) or Polynomial({(size,): 1})
 
-    def _named(self, polynomial: Polynomial) -> Extent:
-        kept = {monomial: count for monomial, count in sorted(polynomial.items()) if count}
-        if not kept:
-            return 0
-        if list(kept) == [()]:
-            return kept[()]
-        texts = []
-        for monomial, count in sorted(kept.items(), key=lambda entry: (not entry[0], entry[0])):
-            factors = [*([str(count)] if count != 1 or not monomial else []), *monomial]
-            texts.append("*".join(factors))
-        name = " + ".join(texts)
-        if list(kept) != [(name,)]:
-            self._polynomials[name] = kept
+    def _named(self, polynomial: Polynomial[str]) -> Extent:
+        number = polynomial.number
+        if number is not None:
+            return number
+        name = str(polynomial)
+        if polynomial.unknown != name:
+            self._polynomials[name] = polynomial
         return name
+
+
+def _number(value: int) -> Polynomial[str]:
+    return Polynomial({(): value} if value else {})
