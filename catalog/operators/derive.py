@@ -9,7 +9,7 @@ from ..tensors import dtype_name
 from .expand import Expansion, Shape, expand
 from .functions import ShapeError
 from .syntax import Function, Operator
-from .terms import Apply, Read, Reduce, Select, Term, apply, product, total
+from .terms import Apply, Read, Reduce, Select, Term, apply, product, reads, total
 
 # Primitives that give 0 where their first operand is 0.
 _KEEP_ZERO = frozenset(
@@ -44,7 +44,7 @@ def operations(expansion: Expansion) -> Term:
 
 def _operations(term: Term) -> Term:
     match term:
-        case Apply(_, arguments) if _has_element(term):
+        case Apply(_, arguments) if reads(term):
             return total([1, *(_operations(argument) for argument in arguments)])
         case Select(condition, then, otherwise):
             one, other = _operations(then), _operations(otherwise)
@@ -54,18 +54,6 @@ def _operations(term: Term) -> Term:
             return apply("*", product(list(extents)), apply("+", _operations(body), 1))
         case _:
             return 0
-
-
-def _has_element(term: Term) -> bool:
-    match term:
-        case Read() | Reduce():
-            return True
-        case Apply(_, arguments):
-            return any(map(_has_element, arguments))
-        case Select(_, then, otherwise):
-            return _has_element(then) or _has_element(otherwise)
-        case _:
-            return False
 
 
 def bytes_moved(expansion: Expansion, element_bytes: int) -> Term:

@@ -6,21 +6,23 @@ or one of these divided, it is `tangled`; what depends on data is read as a whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...catalog.operators.expand import Definition, Expansion
-from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term, Variable
+from ...catalog.operators.polynomials import linear
+from ...catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Term,
+    Variable,
+    children,
+    subterms,
+    tensors_read,
+)
 
 Facts = dict[str, list[tuple[int | str, ...]]]
-
-
-@dataclass(frozen=True)
-class Linear:
-    """An integer that is a sum of multiples of indices and a constant."""
-
-    coefficients: Mapping[Variable, int]
-    constant: int
 
 
 def index_facts(expansion: Expansion, output: Definition) -> Facts:
@@ -28,45 +30,6 @@ def index_facts(expansion: Expansion, output: Definition) -> Facts:
     builder = _Builder(expansion, output)
     builder.build()
     return builder.facts
-
-
-def linear(term: Term) -> Linear | None:
-    """Return an index as a sum of multiples of indices; None where it is none."""
-    if isinstance(term, bool | float):
-        return None
-    if isinstance(term, int):
-        return Linear({}, term)
-    if isinstance(term, Variable):
-        return Linear({term: 1}, 0)
-    if not isinstance(term, Apply):
-        return None
-    parts = [linear(argument) for argument in term.arguments]
-    if any(part is None for part in parts):
-        return None
-    known = [part for part in parts if part is not None]
-    match term.function, known:
-        case "neg", [operand]:
-            return _scaled(operand, -1)
-        case "+", [left, right]:
-            return _added(left, right)
-        case "-", [left, right]:
-            return _added(left, _scaled(right, -1))
-        case "*", [left, right] if not left.coefficients:
-            return _scaled(right, left.constant)
-        case "*", [left, right] if not right.coefficients:
-            return _scaled(left, right.constant)
-    return None
-
-
-def _scaled(linear: Linear, factor: int) -> Linear:
-    return Linear({v: c * factor for v, c in linear.coefficients.items()}, linear.constant * factor)
-
-
-def _added(left: Linear, right: Linear) -> Linear:
-    coefficients = dict(left.coefficients)
-    for v, c in right.coefficients.items():
-        coefficients[v] = coefficients.get(v, 0) + c
-    return Linear({v: c for v, c in coefficients.items() if c}, left.constant + right.constant)
 
 
 @dataclass
@@ -118,11 +81,8 @@ class _Builder:
                 for clause in _conjuncts(condition):
                     if not _is_bound(clause, inside):
                         self.value(definition, clause)
-            case Apply(_, arguments):
-                for argument in arguments:
-                    self.value(definition, argument)
-            case Select(condition, then, otherwise):
-                for part in (condition, then, otherwise):
+            case _:
+                for part in children(term):
                     self.value(definition, part)
 
     def read(self, definition: str, tensor: str, indices: tuple[Term, ...]) -> None:
@@ -130,12 +90,12 @@ class _Builder:
         self.reads += 1
         self.add("read", number, definition, tensor)
         for axis, term in enumerate(indices):
-            if any(isinstance(part, Read) for part in _walk(term)):
+            if any(isinstance(part, Read) for part in subterms(term)):
                 # Where it reads depends on data: anywhere. The data is read itself.
                 for inner in _outer_reads(term):
                     self.value(definition, inner)
                 continue
-            for v in dict.fromkeys(part for part in _walk(term) if isinstance(part, Variable)):
+            for v in dict.fromkeys(part for part in subterms(term) if isinstance(part, Variable)):
                 self.place(number, axis, v, term)
 
     def place(self, number: int, axis: int, v: Variable, term: Term) -> None:
@@ -147,14 +107,15 @@ class _Builder:
                 inner = term.arguments[0]
                 divisor, modulus = (by, 0) if term.function == "//" else (1, by)
         sum_ = linear(inner)
-        if sum_ is None or v not in sum_.coefficients:
+        coefficients = {} if sum_ is None else sum_.coefficients or {}
+        if sum_ is None or v not in coefficients:
             self.add("tangled", number, str(v))
             return
-        stride = sum_.coefficients[v]
-        if len(sum_.coefficients) > 1:
+        stride = coefficients[v]
+        if len(coefficients) > 1:
             self.add("shifts", str(v))
         low = high = sum_.constant
-        for other, coefficient in sum_.coefficients.items():
+        for other, coefficient in coefficients.items():
             if other != v:
                 span = coefficient * (self.extents[other] - 1)
                 low, high = low + min(span, 0), high + max(span, 0)
@@ -191,9 +152,7 @@ class _Builder:
                 for sum_, beside in ((left, right), (right, left)):
                     if _reduces(sum_, "sum") and not _reduces(beside, "sum"):
                         self.outermost(sum_)
-                        for tensor in {
-                            read.tensor for read in _walk(beside) if isinstance(read, Read)
-                        }:
+                        for tensor in sorted(tensors_read(beside)):
                             for number, _, name in self.facts["read"]:
                                 if name == tensor:
                                     self.add("addend", number)
@@ -216,40 +175,18 @@ def _reduces(term: Term, kind: str) -> bool:
     return False
 
 
-def _walk(term: Term) -> Iterator[Term]:
-    yield term
-    match term:
-        case Apply(_, arguments):
-            parts: tuple[Term, ...] = arguments
-        case Read(_, indices):
-            parts = indices
-        case Select(condition, then, otherwise):
-            parts = (condition, then, otherwise)
-        case Reduce(_, _, extents, condition, body):
-            parts = (*extents, condition, body)
-        case _:
-            parts = ()
-    for part in parts:
-        yield from _walk(part)
-
-
 def _outer_reads(term: Term) -> Iterator[Read]:
     """Yield the reads in an index, without those in the indices of others."""
     if isinstance(term, Read):
         yield term
         return
-    match term:
-        case Apply(_, arguments):
-            for argument in arguments:
-                yield from _outer_reads(argument)
-        case Select(condition, then, otherwise):
-            for part in (condition, then, otherwise):
-                yield from _outer_reads(part)
+    for part in children(term):
+        yield from _outer_reads(part)
 
 
 def _indices(term: Term) -> Iterator[Term]:
     """Yield the index terms of all reads of a term."""
-    for part in _walk(term):
+    for part in subterms(term):
         if isinstance(part, Read):
             yield from part.indices
 

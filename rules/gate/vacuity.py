@@ -7,7 +7,16 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ...catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    map_children,
+)
 from ..language.syntax import Input, PatternNode, Rule
 
 if TYPE_CHECKING:
@@ -118,13 +127,6 @@ class _Needs:
         match term:
             case Variable():
                 return known.get(term, term)
-            case Apply(function, arguments):
-                return Apply(
-                    function, tuple(self._index(argument, known) for argument in arguments)
-                )
-            case Select(condition, then, otherwise):
-                parts = (self._index(part, known) for part in (condition, then, otherwise))
-                return Select(*parts)
             case Read(tensor, indices):
                 places = tuple(self._index(index, known) for index in indices)
                 if tensor in self.definitions:
@@ -137,4 +139,4 @@ class _Needs:
             case Reduce():
                 return self._unknown(term.kind, "real")
             case _:
-                return term
+                return map_children(lambda part: self._index(part, known), term)

@@ -20,7 +20,15 @@ import numpy.typing as npt
 from ...catalog.operators.derive import saturated
 from ...catalog.operators.expand import Definition, Expansion
 from ...catalog.operators.terms import Apply as Primitive
-from ...catalog.operators.terms import Read, Reduce, Select, Variable
+from ...catalog.operators.terms import (
+    Read,
+    Reduce,
+    Select,
+    Variable,
+    looks_up,
+    map_children,
+    subterms,
+)
 from ...catalog.operators.terms import Term as Element
 from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
@@ -159,17 +167,9 @@ def _numbered(definition: Definition) -> Definition:
 
 def _of_term(element: Element) -> Element:
     """The same element of term number `_TERM`."""
-    match element:
-        case Primitive(function, arguments):
-            return Primitive(function, tuple(map(_of_term, arguments)))
-        case Select(condition, then, otherwise):
-            return Select(_of_term(condition), _of_term(then), _of_term(otherwise))
-        case Read(tensor, indices):
-            return Read(tensor, (_TERM, *map(_of_term, indices)))
-        case Reduce(kind, variables, extents, condition, body):
-            return Reduce(kind, variables, extents, _of_term(condition), _of_term(body))
-        case _:
-            return element
+    if isinstance(element, Read):
+        return Read(element.tensor, (_TERM, *map(_of_term, element.indices)))
+    return map_children(_of_term, element)
 
 
 def _product(sizes: Sequence[Element]) -> float:
@@ -191,48 +191,19 @@ def _volume(element: Element) -> float:
 
 def arithmetic_of(expansions: Iterable[Expansion]) -> OrderedField:
     """The arithmetic for what operators compute: exp and log are random functions without need."""
-    is_exponential = any(
-        EXPONENTIAL & _functions(definition.value)
+    functions = {
+        part.function
         for expansion in expansions
         for definition in (*expansion.locals, *expansion.outputs)
-    )
-    return ExponentialRing() if is_exponential else OrderedField()
-
-
-def _functions(element: Element) -> set[str]:
-    """The primitives of an element."""
-    match element:
-        case Primitive(function, arguments):
-            return {function}.union(*map(_functions, arguments))
-        case Select(condition, then, otherwise):
-            return set().union(*map(_functions, (condition, then, otherwise)))
-        case Read(_, indices):
-            return set().union(*map(_functions, indices))
-        case Reduce(_, _, _, condition, body):
-            return _functions(condition) | _functions(body)
-        case _:
-            return set()
+        for part in subterms(definition.value)
+        if isinstance(part, Primitive)
+    }
+    return ExponentialRing() if EXPONENTIAL & functions else OrderedField()
 
 
 def reads_by_element(expansion: Expansion) -> bool:
     """Whether elements of an operand say where another one is read."""
-
-    def within(element: Element, inside: bool) -> bool:
-        match element:
-            case Read(_, indices):
-                return inside or any(within(index, True) for index in indices)
-            case Primitive(_, arguments):
-                return any(within(argument, inside) for argument in arguments)
-            case Select(condition, then, otherwise):
-                return any(within(part, inside) for part in (condition, then, otherwise))
-            case Reduce(_, _, _, condition, body):
-                return within(condition, inside) or within(body, inside)
-            case _:
-                return False
-
-    return any(
-        within(definition.value, False) for definition in (*expansion.locals, *expansion.outputs)
-    )
+    return any(looks_up(one.value) for one in (*expansion.locals, *expansion.outputs))
 
 
 def input_vectors(

@@ -30,7 +30,17 @@ from itertools import count
 import z3
 
 from ...catalog.operators.expand import Definition
-from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
+from ...catalog.operators.terms import (
+    Apply,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    substitute,
+    subterms,
+    symbols,
+)
 from .assumptions import alternatives
 from .lowering.lowering import Lowering
 from .lowering.term_kinds import Signs
@@ -411,13 +421,7 @@ _NEGATED: Mapping[str, str] = {
 
 def about_real(term: Term) -> bool:
     """Whether a condition speaks of a real symbol."""
-    match term:
-        case Symbol(_, kind):
-            return kind == "real"
-        case Apply(_, arguments):
-            return any(map(about_real, arguments))
-        case _:
-            return False
+    return any(symbol.kind == "real" for symbol in symbols(term))
 
 
 def _calls(term: Term, functions: Sequence[str]) -> bool:
@@ -434,15 +438,7 @@ def _calls(term: Term, functions: Sequence[str]) -> bool:
 
 def _windowed(term: Term) -> bool:
     """Whether anything is reduced over chosen indices."""
-    match term:
-        case Reduce(_, _, _, condition, body):
-            return condition is not True or _windowed(body)
-        case Apply(_, arguments):
-            return any(map(_windowed, arguments))
-        case Select(_, then, otherwise):
-            return _windowed(then) or _windowed(otherwise)
-        case _:
-            return False
+    return any(isinstance(part, Reduce) and part.condition is not True for part in subterms(term))
 
 
 def _assume_real(term: Term, setting: Lowering) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ....catalog.operators import Specification
 from ....catalog.operators.expand import Definition, Expansion
-from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable
+from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable, map_children
 from .affine import Extent
 
 
@@ -61,9 +61,7 @@ def _behind(term: Term, free: tuple[Variable, ...]) -> Term:
     match term:
         case Read(tensor, indices):
             return Read(tensor, (*free, *indices))
-        case Apply(function, arguments):
-            return Apply(function, tuple(_behind(argument, free) for argument in arguments))
-        case Select(condition, then, other):
-            return Select(_behind(condition, free), _behind(then, free), _behind(other, free))
+        case Apply() | Select():
+            return map_children(lambda part: _behind(part, free), term)
         case _:
             return term

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....catalog.operators.terms import looks_up
 from ...prover.statement import Statement
-from ...prover.terms import reads
 from ..evaluation.arithmetic import Arithmetic, Assignment, NoValueError, Number, TooLargeError
 from ..evaluation.exact import Exact
 from ..evaluation.field import Field
@@ -155,21 +154,6 @@ def certain(
     if difference is not None and difference.kind in ("undefined", "defined") and difference.output:
         # An index out of range is a mistake even where, for want of elements, nothing is read.
         empty = any(value == 0 for value in assignment.symbols.values())
-        if empty and any(_looks_up(d.value) for d in statement.definitions):
+        if empty and any(looks_up(d.value) for d in statement.definitions):
             return None
     return difference
-
-
-def _looks_up(term: Term) -> bool:
-    """Whether elements of a tensor are read as indices."""
-    match term:
-        case Read(_, indices):
-            return any(reads(index) for index in indices)
-        case Apply(_, arguments):
-            return any(map(_looks_up, arguments))
-        case Select(condition, then, otherwise):
-            return any(map(_looks_up, (condition, then, otherwise)))
-        case Reduce(_, _, _, condition, body):
-            return _looks_up(condition) or _looks_up(body)
-        case _:
-            return False

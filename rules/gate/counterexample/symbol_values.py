@@ -16,9 +16,8 @@ from typing import Any
 import z3
 
 from ....catalog.interruption import endable
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
+from ....catalog.operators.terms import Apply, Select, Symbol, Term, reads, subterms
 from ...prover.statement import Statement
-from ...prover.terms import reads
 from ...prover.work_clock import limit
 from ..evaluation.arithmetic import NoValueError, Number, number
 
@@ -256,15 +255,9 @@ def _divides_by_positive(divisor: Term) -> bool:
 
 def _divisions(term: Term) -> Iterator[Term]:
     """The divisors of a term."""
-    match term:
-        case Apply(function, arguments):
-            if function in ("//", "%", "mod", "/"):
-                yield arguments[1]
-            for argument in arguments:
-                yield from _divisions(argument)
-        case Select(condition, then, otherwise):
-            for part in (condition, then, otherwise):
-                yield from _divisions(part)
+    for part in subterms(term):
+        if isinstance(part, Apply) and part.function in ("//", "%", "mod", "/"):
+            yield part.arguments[1]
 
 
 # ------------------------------------------------------------------------------- terms in Z3
@@ -357,33 +350,16 @@ def _applied(function: str, values: list[Any]) -> Any:
 
 def _divisors(term: Term) -> Iterator[str]:
     """The symbols that something else is to be a multiple of: they are chosen first."""
-    match term:
-        case Apply(function, arguments):
-            if function == "%" and isinstance(arguments[1], Symbol):
-                yield arguments[1].name
-            for argument in arguments:
-                yield from _divisors(argument)
-        case Select(condition, then, otherwise):
-            for part in (condition, then, otherwise):
-                yield from _divisors(part)
+    for part in subterms(term):
+        match part:
+            case Apply("%", (_, Symbol(name))):
+                yield name
 
 
 def integers_in(statement: Statement) -> set[int]:
     """Return the integers that a statement mentions: where its cases meet, something changes."""
-    integers: set[int] = set()
-    waiting: list[Term] = list(statement.assumptions)
+    terms: list[Term] = list(statement.assumptions)
     for definition in statement.definitions:
-        waiting += [*definition.shape, definition.value]
-    while waiting:
-        match waiting.pop():
-            case bool():
-                continue
-            case int() as value:
-                integers.add(abs(value))
-            case Apply(_, arguments) | Read(_, arguments):
-                waiting += arguments
-            case Select(condition, then, otherwise):
-                waiting += [condition, then, otherwise]
-            case Reduce(_, _, extents, condition, body):
-                waiting += [*extents, condition, body]
-    return integers
+        terms += [*definition.shape, definition.value]
+    parts = (part for term in terms for part in subterms(term))
+    return {abs(part) for part in parts if isinstance(part, int) and not isinstance(part, bool)}

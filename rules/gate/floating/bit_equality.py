@@ -19,7 +19,15 @@ import z3
 
 from ....catalog.operators import classifications
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Select,
+    Term,
+    elements,
+    is_constant,
+    map_children,
+)
 from ...language.syntax import (
     Binary,
     Call,
@@ -32,7 +40,6 @@ from ...language.syntax import (
     Unary,
 )
 from ...prover.statement import Equation, Statement
-from ...prover.terms import elements
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from ..onnx_models import allows
@@ -247,31 +254,19 @@ def _of_kernel(rule: Rule, definition: Definition) -> Term:
     nodes = rule.rewrite if name != definition.name else rule.match
     operators = [n.op_type for n in nodes if any(o.value == name for o in n.outputs)]
     kernel = operators[0] if operators and operators[0] in _STEADY else definition.name
-    if isinstance(definition.value, Apply) and not _has_unknowns(definition.value):
+    if isinstance(definition.value, Apply) and is_constant(definition.value):
         return _constant(definition.value)
 
     def marked(term: Term) -> Term:
         match term:
             case Apply("max" | "min" as function, arguments) if not is_of_indices(term):
                 return Apply(f"{function}:{kernel}", tuple(map(marked, arguments)))
-            case Apply(function, arguments):
-                return Apply(function, tuple(map(marked, arguments)))
-            case Select(condition, then, otherwise):
-                return Select(marked(condition), marked(then), marked(otherwise))
-            case Reduce():
-                return term
+            case Apply() | Select():
+                return map_children(marked, term)
             case _:
                 return term
 
     return marked(definition.value)
-
-
-def _has_unknowns(term: Term) -> bool:
-    match term:
-        case Apply(_, arguments):
-            return any(map(_has_unknowns, arguments))
-        case _:
-            return not isinstance(term, int | float)
 
 
 def _constant(term: Term) -> float:

@@ -36,7 +36,10 @@ from ....catalog.operators.terms import (
     Symbol,
     Term,
     Variable,
+    elements,
+    is_constant,
     is_integer,
+    map_children,
 )
 from ...language.schemas import EARLIEST_OPSET
 from ...language.syntax import PatternNode, Rule
@@ -46,7 +49,6 @@ from ...prover.cases.rule_analysis import types_said
 from ...prover.lowering.term_kinds import INTEGERS
 from ...prover.prove import prove
 from ...prover.statement import Algebra, Operand, Statement
-from ...prover.terms import elements
 from .bit_equality import bit_equality
 
 # Functions of real numbers that hand their operand on, or one of them, unrounded.
@@ -454,15 +456,7 @@ class _Sides:
         def put(term: Term) -> Term:
             if term in jumping:
                 return self._wrapped(term, tensor)
-            match term:
-                case Apply(function, arguments):
-                    return Apply(function, tuple(map(put, arguments)))
-                case Select(condition, then, otherwise):
-                    return Select(put(condition), put(then), put(otherwise))
-                case Reduce(kind, variables, extents, condition, body):
-                    return Reduce(kind, variables, extents, put(condition), put(body))
-                case _:
-                    return term
+            return term if isinstance(term, Read) else map_children(put, term)
 
         return put(term)
 
@@ -484,8 +478,7 @@ class _Sides:
 
     def _real(self, term: Term, tensor: str) -> Term:
         """A real number; one that not every type has stands for the nearest that one has."""
-        constant = not isinstance(term, Select | Reduce) and not _unknowns(term)
-        if constant and not _is_short(term):
+        if is_constant(term) and not _is_short(term):
             return Apply(self._rounding(tensor), (term,))
         return self._wrapped(term, tensor)
 
@@ -662,12 +655,6 @@ def _at(term: Term, known: Mapping[Variable, Term]) -> Term:
     match term:
         case Variable():
             return known.get(term, term)
-        case Read(tensor, indices):
-            return Read(tensor, tuple(_at(index, known) for index in indices))
-        case Apply(function, arguments):
-            return Apply(function, tuple(_at(argument, known) for argument in arguments))
-        case Select(condition, then, otherwise):
-            return Select(*(_at(part, known) for part in (condition, then, otherwise)))
         case Reduce(kind, variables, extents, condition, body):
             # what a reduction counts is another variable in each place
             fresh = {variable: Variable(f"{variable}'", variable.number) for variable in variables}
@@ -676,18 +663,7 @@ def _at(term: Term, known: Mapping[Variable, Term]) -> Term:
             inside = (_at(part, inner) for part in (condition, body))
             return Reduce(kind, tuple(fresh.values()), counts, *inside)
         case _:
-            return term
-
-
-def _unknowns(term: Term) -> bool:
-    """Whether a term is made of anything but numbers."""
-    match term:
-        case Apply(_, arguments):
-            return any(map(_unknowns, arguments))
-        case bool() | int() | float():
-            return False
-        case _:
-            return True
+            return map_children(lambda part: _at(part, known), term)
 
 
 def _is_short(term: Term) -> bool:

@@ -14,7 +14,17 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
-from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable, is_integer
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    is_integer,
+    reads,
+    symbols,
+)
 
 Array = NDArray[Any]
 Formula = Any  # the solver's expressions are not typed
@@ -167,15 +177,7 @@ _RELATIONS: Mapping[str, Callable[[Formula, Formula], Formula]] = {
 
 def is_of_elements(term: Term) -> bool:
     """Tell whether a term reads an element or a scalar of the rule."""
-    match term:
-        case Read() | Symbol(_, "real"):
-            return True
-        case Apply(_, arguments):
-            return any(map(is_of_elements, arguments))
-        case Select(condition, then, otherwise):
-            return any(map(is_of_elements, (condition, then, otherwise)))
-        case _:
-            return False
+    return reads(term) or any(symbol.kind == "real" for symbol in symbols(term))
 
 
 def index_formula(term: Term) -> Formula:

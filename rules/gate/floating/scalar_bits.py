@@ -12,7 +12,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
-from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term
+from ....catalog.operators.terms import Apply, Read, Select, Term, map_children, symbols
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from .ieee754 import CHOICES, Formulas, NotFloatingError, Numbers
@@ -90,7 +90,8 @@ class Problem:
             numeric: Kind = "zero" if name in self.zeros else "number"
             unknowns[name] = "truth" if read.tensor in self.truths else numeric
         for term in (self.source, self.target, *self.assumptions):
-            unknowns.update(dict.fromkeys(_scalars(term), "number"))
+            scalars = (symbol.name for symbol in symbols(term) if symbol.kind == "real")
+            unknowns.update(dict.fromkeys(scalars, "number"))
         return unknowns
 
 
@@ -210,13 +211,11 @@ def _atoms(condition: Term) -> Iterator[Term]:
 
 def _decided(problem: Problem, term: Term, known: Mapping[str, bool]) -> Term:
     match term:
-        case Apply(function, arguments):
-            return Apply(
-                function, tuple(_decided(problem, argument, known) for argument in arguments)
-            )
         case Select(condition, then, otherwise):
             chosen = then if _holds(problem, condition, known) else otherwise
             return _decided(problem, chosen, known)
+        case Apply():
+            return map_children(lambda part: _decided(problem, part, known), term)
         case _:
             return term
 
@@ -282,18 +281,6 @@ def _same(array: Array, other: Array) -> Array:
 def _chooses(problem: Problem) -> bool:
     spelled = f"{problem.canonical(problem.source)} {problem.canonical(problem.target)}"
     return "max:" in spelled or "min:" in spelled
-
-
-def _scalars(term: Term) -> set[str]:
-    match term:
-        case Symbol(name, "real"):
-            return {name}
-        case Apply(_, arguments):
-            return set().union(*map(_scalars, arguments))
-        case Select(condition, then, otherwise):
-            return _scalars(condition) | _scalars(then) | _scalars(otherwise)
-        case _:
-            return set()
 
 
 def _operands(problem: Problem, dtype: str, finite: bool) -> dict[str, Array]:

@@ -24,7 +24,10 @@ from ....catalog.operators.terms import (
     apply,
     is_integer,
     never_negative,
+    reads,
     substitute,
+    symbol_names,
+    symbols,
 )
 from ...language.repetition import repeated_lists, repeats, unrolled
 from ...language.schemas import EARLIEST_OPSET
@@ -32,7 +35,6 @@ from ...language.syntax import Rule
 from ..assumptions import conjuncts
 from ..ranks.data_movement import moves_alike
 from ..statement import Equation, Extent, Obligation, Origin, Statement
-from ..terms import reads, symbol_names, symbols
 from .axis_notation import NotationMattersError
 from .composition import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem

@@ -23,6 +23,7 @@ from ....catalog.operators.terms import (
     Variable,
     apply,
     is_integer,
+    map_children,
     never_negative,
     product,
     select,
@@ -336,23 +337,10 @@ def renamed(term: Term, names: Mapping[str, str]) -> Term:
     match term:
         case float():
             return read_literal(term)
-        case Apply(function, arguments):
-            return Apply(function, tuple(renamed(argument, names) for argument in arguments))
-        case Select(condition, then, otherwise):
-            parts = (renamed(part, names) for part in (condition, then, otherwise))
-            return Select(*parts)
         case Read(tensor, indices):
             return Read(names[tensor], tuple(renamed(index, names) for index in indices))
-        case Reduce(kind, variables, extents, condition, body):
-            return Reduce(
-                kind,
-                variables,
-                tuple(renamed(extent, names) for extent in extents),
-                renamed(condition, names),
-                renamed(body, names),
-            )
         case _:
-            return term
+            return map_children(lambda part: renamed(part, names), term)
 
 
 def _wanted(operator: str, attributes: Mapping[str, object]) -> list[tuple[Term, str]]:

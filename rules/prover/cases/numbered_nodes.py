@@ -25,10 +25,11 @@ from ....catalog.operators.terms import (
     Term,
     Variable,
     apply,
+    elements,
     substitute,
+    symbol_names,
 )
 from ..statement import Obligation
-from ..terms import elements, symbol_names
 from .composition import Composition
 
 

@@ -7,7 +7,7 @@ with terms put for symbols is seen by putting them there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ....catalog.operators.expand import Definition
@@ -15,65 +15,53 @@ from ....catalog.operators.terms import (
     Apply,
     Read,
     Reduce,
-    Select,
     Symbol,
     Term,
     Variable,
+    children,
     is_integer,
     never_negative,
     substitute,
+    subterms,
 )
 from ..assumptions import conjuncts
 from ..statement import Statement
-from ..terms import parts
 
 
 def is_instance(special: Statement, general: Statement) -> bool:
     """Whether a statement is another one with terms put for symbols that it doesn't have."""
-    own = {one.name for one in special.symbols}
-    free = {one.name: one for one in general.symbols if one.name not in own}
+    special_names = {one.name for one in special.symbols}
+    free = {one.name: one for one in general.symbols if one.name not in special_names}
     if any(one.kind != "integer" for one in free.values()):
         return False
     if len(special.definitions) != len(general.definitions):
         return False
-    found: dict[str, Term] = dict.fromkeys(free, 0)
+    replacements: dict[str, Term] = dict.fromkeys(free, 0)
     for one, other in zip(general.definitions, special.definitions, strict=True):
         for pair in zip((*one.shape, one.value), (*other.shape, other.value), strict=False):
-            found |= _match(*pair, free)
-    return _says_all(general, special, found)
+            replacements |= _match(*pair, free)
+    return _says_all(general, special, replacements)
 
 
-def _match(one: Term, other: Term, free: Mapping[str, Symbol]) -> dict[str, Term]:
+def _match(general: Term, special: Term, free: Mapping[str, Symbol]) -> dict[str, Term]:
     """What stands in one term where the other has symbols, as far as they are alike."""
-    found: dict[str, Term] = {}
-    waiting = [(one, other)]
+    replacements: dict[str, Term] = {}
+    waiting = [(general, special)]
     while waiting:
-        one, other = waiting.pop()
-        if isinstance(one, Symbol) and one.name in free:
-            if is_integer(other) and _is_known(other):
-                found.setdefault(one.name, other)
-        elif type(one) is type(other):
-            here, there = list(_inner(one)), list(_inner(other))
+        general, special = waiting.pop()
+        if isinstance(general, Symbol) and general.name in free:
+            if is_integer(special) and _is_known(special):
+                replacements.setdefault(general.name, special)
+        elif type(general) is type(special):
+            here, there = children(general), children(special)
             if len(here) == len(there):
                 waiting += zip(here, there, strict=True)
-    return found
+    return replacements
 
 
 def _is_known(term: Term) -> bool:
     """Whether a term is the same number everywhere: it depends on no index and no element."""
-    return not any(isinstance(part, Variable | Read | Reduce) for part in parts(term))
-
-
-def _inner(term: Term) -> Iterator[Term]:
-    match term:
-        case Apply(_, arguments):
-            yield from arguments
-        case Select(condition, then, otherwise):
-            yield from (condition, then, otherwise)
-        case Read(_, indices):
-            yield from indices
-        case Reduce(_, _, extents, condition, body):
-            yield from (*extents, condition, body)
+    return not any(isinstance(part, Variable | Read | Reduce) for part in subterms(term))
 
 
 def _says_all(general: Statement, special: Statement, known: Mapping[str, Term]) -> bool:

@@ -8,10 +8,20 @@ from functools import reduce
 from itertools import permutations
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, apply
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Symbol,
+    Term,
+    Variable,
+    apply,
+    map_children,
+    subterms,
+    symbol_names,
+)
 from ..statement import Statement
-from ..terms import parts, symbol_names, without
-from .slicing import Program, canonical
+from .slicing import Program, canonical, without
 
 
 def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
@@ -166,7 +176,7 @@ class _Join:
         is the one that makes of the case another case.
         """
         rank = len(one.shape)
-        for part in parts(one.value):
+        for part in subterms(one.value):
             if not isinstance(part, Read):
                 continue
             place = self._gone(part.tensor)
@@ -211,10 +221,6 @@ class _Join:
                     raise _NotTogetherError
                 factors.remove(self.gone)
                 return _product(one if one == self.kept else inner(one) for one in factors)
-            case Apply(function, arguments):
-                return Apply(function, tuple(map(inner, arguments)))
-            case Select(condition, then, otherwise):
-                return Select(inner(condition), inner(then), inner(otherwise))
             case Reduce(kind, variables, extents, condition, body):
                 sizes = [extents.count(size) for size in (self.kept, self.gone)]
                 if sizes == [1, 1]:
@@ -227,7 +233,7 @@ class _Join:
                 guard = self._term(condition, pairs, single)
                 return Reduce(kind, variables, left, guard, self._term(body, pairs, single))
             case _:
-                return term
+                return map_children(inner, term)
 
     def _indices(
         self,

@@ -34,7 +34,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    children,
+    elements,
+    symbol_names,
+    tensors_read,
+)
 from ...language.repetition import ANY_SIZE, item_name, repeated_lists
 from ...language.syntax import (
     Call,
@@ -49,8 +60,8 @@ from ...language.syntax import (
     Unary,
 )
 from ..statement import Statement
-from ..terms import elements, inside, parts, symbol_names, without
 from .operand_lists import alike_everywhere, joins_in_any_order
+from .slicing import without
 
 Nodes = tuple[PatternNode, ...]
 
@@ -250,7 +261,7 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
     for one in needed:
         if one.name in alike and size.name in symbol_names(one.value):
             return False
-    read = {part.tensor for one in needed for part in parts(one.value) if isinstance(part, Read)}
+    read = {name for one in needed for name in tensors_read(one.value)}
     for name in read - places.keys():
         if any(size.name in symbol_names(other) for other in shapes[name]):
             return False
@@ -267,7 +278,7 @@ def _alike_for_all(
     touched = set(places)
     found = []
     for one in definitions:
-        if touched.isdisjoint(part.tensor for part in parts(one.value) if isinstance(part, Read)):
+        if touched.isdisjoint(tensors_read(one.value)):
             found.append(one)
         else:
             touched.add(one.name)
@@ -303,7 +314,7 @@ def _needed(definitions: Sequence[Definition], wanted: set[str]) -> list[Definit
     found: list[Definition] = []
     for one in reversed(definitions):
         if one.name in wanted:
-            wanted = wanted | {part.tensor for part in parts(one.value) if isinstance(part, Read)}
+            wanted = wanted | tensors_read(one.value)
             found.append(one)
     return found[::-1]
 
@@ -323,4 +334,4 @@ def _stays_in_place(
         return term.indices[at] in own and all(
             _stays_in_place(one, index, size, places) for one in others
         )
-    return all(_stays_in_place(one, index, size, places) for one in inside(term))
+    return all(_stays_in_place(one, index, size, places) for one in children(term))

@@ -26,9 +26,21 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, select
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    map_children,
+    reads,
+    select,
+    subterms,
+    symbol_names,
+)
 from ..statement import Outcome, Statement
-from ..terms import parts, reads, symbol_names
 from .slicing import Program, canonical
 
 
@@ -124,7 +136,7 @@ def counts_nothing(term: Term) -> bool:
         case Select(condition, then, otherwise):
             return all(map(counts_nothing, (condition, then, otherwise)))
         case _:
-            return not any(isinstance(part, Variable) for part in parts(term))
+            return not any(isinstance(part, Variable) for part in subterms(term))
 
 
 __all__ = ["axes_needed", "counts_nothing"]
@@ -288,7 +300,7 @@ def _is_count(term: Term) -> bool:
     """Whether a number is made of sizes and indices alone, such as how many elements there are."""
     return not any(
         isinstance(part, Read) or (isinstance(part, Reduce) and part.kind != "sum")
-        for part in parts(term)
+        for part in subterms(term)
     )
 
 
@@ -336,7 +348,7 @@ def _by_elements(condition: Term) -> bool:
 
 
 def _members(own: str, term: Term) -> Iterator[object]:
-    for part in parts(term):
+    for part in subterms(term):
         if isinstance(part, Variable):
             yield (own, part)
         elif isinstance(part, Symbol):
@@ -406,7 +418,8 @@ class _AxisRemoval:
 
     def _definition(self, one: Definition) -> Definition:
         value = self._term(one.name, one.value)
-        if any(isinstance(part, Variable) and self._goes(one.name, part) for part in parts(value)):
+        indices = (part for part in subterms(value) if isinstance(part, Variable))
+        if any(self._goes(one.name, index) for index in indices):
             raise _DependsError
         return Definition(
             one.name, self._kept(one.name, one.shape), self._kept(one.name, one.indices), value
@@ -427,7 +440,7 @@ class _AxisRemoval:
         return any(
             (isinstance(part, Variable) and self._goes(own, part))
             or any(self.partition.symbols.get(name) == self.axis for name in symbol_names(part))
-            for part in parts(term)
+            for part in subterms(term)
         )
 
     def _guard(self, own: str, term: Term) -> Term:
@@ -445,12 +458,10 @@ class _AxisRemoval:
             case Select(condition, then, otherwise):
                 guard = self._guard(own, condition)
                 return select(guard, self._term(own, then), self._term(own, otherwise))
-            case Apply(function, arguments):
-                return Apply(function, tuple(self._term(own, one) for one in arguments))
             case Reduce():
                 raise _DependsError  # how often an element is taken may depend on the axis
             case _:
-                return term
+                return map_children(lambda part: self._term(own, part), term)
 
 
 def _conjunction(conditions: list[Term]) -> Term:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ....catalog.operators.expand import Definition
 from ....catalog.operators.terms import (
@@ -15,10 +16,16 @@ from ....catalog.operators.terms import (
     Term,
     Variable,
     apply,
+    children,
+    map_children,
     select,
+    subterms,
+    symbol_names,
+    tensors_read,
 )
 from ..statement import Operand, Statement
-from ..terms import parts, parts_outside_reads, symbol_names, without
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Program:
         wanted = {name for one in statement.equations for name in (one.source, one.target)}
         for one in reversed(statement.definitions):
             if one.name in wanted:
-                wanted |= {part.tensor for part in parts(one.value) if isinstance(part, Read)}
+                wanted |= tensors_read(one.value)
         return Program(
             tuple(one for one in statement.operands if one.name in wanted),
             tuple(
@@ -55,10 +62,10 @@ class Program:
         return found | {one.name: one.shape for one in self.definitions}
 
 
-def _without_range_checks(one: Definition) -> Definition:
+def _without_range_checks(definition: Definition) -> Definition:
     """A definition without what is so wherever it is looked at: each index is within its range."""
-    ranges = dict(zip(one.indices, one.shape, strict=True))
-    return replace(one, value=_within(one.value, ranges))
+    ranges = dict(zip(definition.indices, definition.shape, strict=True))
+    return replace(definition, value=_within(definition.value, ranges))
 
 
 def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
@@ -72,18 +79,14 @@ def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
             return True
         case Apply("and" | "or" as function, arguments):
             return apply(function, *(_within(one, ranges) for one in arguments))
-        case Apply(function, arguments):
-            return Apply(function, tuple(_within(one, ranges) for one in arguments))
         case Select(condition, then, otherwise):
             return select(*(_within(one, ranges) for one in (condition, then, otherwise)))
-        case Read(tensor, indices):
-            return Read(tensor, tuple(_within(one, ranges) for one in indices))
         case Reduce(kind, variables, extents, condition, body):
             inner = {**ranges, **dict(zip(variables, extents, strict=True))}
             guard, whole = (_within(one, inner) for one in (condition, body))
             return Reduce(kind, variables, extents, guard, whole)
         case _:
-            return term
+            return map_children(lambda part: _within(part, ranges), term)
 
 
 def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
@@ -120,13 +123,13 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         for one in program.definitions:
             if one.name in found:
                 index = one.indices[found[one.name]]
-                for part in parts(one.value):
+                for part in subterms(one.value):
                     if not isinstance(part, Read):
                         continue
                     at = [
                         place
                         for place, i in enumerate(part.indices)
-                        if index in set(parts_outside_reads(i))  # the others are places of theirs
+                        if index in set(_outside_reads(i))  # the others are places of theirs
                     ]
                     if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
                         return None
@@ -140,8 +143,11 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
     for one in program.definitions:
         place = places.get(one.name)
         here = None if place is None else one.indices[place]
-        value = _sliced(one.value, here, places, ones)
-        if value is None or own & symbol_names(value) or here in set(parts(value)):
+        try:
+            value = _sliced(one.value, here, places, ones)
+        except _ReadElsewhereError:
+            return None
+        if own & symbol_names(value) or here in set(subterms(value)):
             return None
         definitions.append(
             Definition(one.name, without(one.shape, place), without(one.indices, place), value)
@@ -162,57 +168,60 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
     return Program(operands, tuple(definitions), program.equations, tuple(assumptions), ())
 
 
+def _outside_reads(term: Term) -> Iterator[Term]:
+    """Yield a term and the terms inside of it, but not those at which an element of it is read."""
+    yield term
+    if not isinstance(term, Read):
+        for part in children(term):
+            yield from _outside_reads(part)
+
+
 def _unit(
-    one: Definition, found: Mapping[str, int], shapes: Mapping[str, tuple[Term, ...]]
+    definition: Definition, places: Mapping[str, int], shapes: Mapping[str, tuple[Term, ...]]
 ) -> int | None:
     """The axis of a result, of size 1, that stands over an axis of size 1 that is taken away.
 
     Only a constant of one element has such an axis: nothing else tells that the result has it from
     there. At worst it is another axis of size 1, and what is left was not proved.
     """
-    for part in parts(one.value):
-        if isinstance(part, Read) and part.tensor in found:
+    for part in subterms(definition.value):
+        if isinstance(part, Read) and part.tensor in places:
             shape = shapes[part.tensor]
-            place = found[part.tensor] - len(shape) + len(one.shape)
-            if shape[found[part.tensor]] == 1 and place >= 0 and one.shape[place] == 1:
+            place = places[part.tensor] - len(shape) + len(definition.shape)
+            if shape[places[part.tensor]] == 1 and place >= 0 and definition.shape[place] == 1:
                 return place
     return None
 
 
+class _ReadElsewhereError(Exception):
+    """A tensor is read elsewhere than at its own index along the axis."""
+
+
 def _sliced(
     term: Term, index: Variable | None, places: Mapping[str, int], ones: Collection[str]
-) -> Term | None:
-    """A value with the axis left out of all reads; None where it is read elsewhere than there.
+) -> Term:
+    """A value with the axis left out of all reads; raises _ReadElsewhereError.
 
     `ones` are the tensors of which the axis has the size 1.
     """
     match term:
         case Read(tensor, indices):
-            kept: list[Term] = []
-            for at, one in enumerate(indices):
-                if at == places.get(tensor):
-                    if not (_stays(one, index) or (one == 0 and tensor in ones)):
-                        return None
-                    continue
-                inner = _sliced(one, index, places, ones)
-                if inner is None:
-                    return None
-                kept.append(inner)
-            return Read(tensor, tuple(kept))
-        case Apply(function, arguments):
-            parts = [_sliced(one, index, places, ones) for one in arguments]
-            return None if None in parts else Apply(function, tuple(parts))  # type: ignore[arg-type]
-        case Select(condition, then, otherwise):
-            parts = [_sliced(one, index, places, ones) for one in (condition, then, otherwise)]
-            return None if None in parts else Select(*parts)  # type: ignore[arg-type]
-        case Reduce(kind, variables, extents, condition, body):
-            parts = [_sliced(one, index, places, ones) for one in (*extents, condition, body)]
-            if None in parts:
-                return None
-            *sizes, guard, inner = parts
-            return Reduce(kind, variables, tuple(sizes), guard, inner)  # type: ignore[arg-type]
+            place = places.get(tensor)
+            if place is not None and not (
+                _stays(indices[place], index) or (indices[place] == 0 and tensor in ones)
+            ):
+                raise _ReadElsewhereError
+            kept = without(indices, place)
+            return Read(
+                tensor, tuple(_sliced(kept_index, index, places, ones) for kept_index in kept)
+            )
         case _:
-            return term
+            return map_children(lambda part: _sliced(part, index, places, ones), term)
+
+
+def without(items: tuple[T, ...], place: int | None) -> tuple[T, ...]:
+    """A tuple without the item at a place; None: all of it."""
+    return items if place is None else (*items[:place], *items[place + 1 :])
 
 
 def _stays(place: Term, index: Variable | None) -> bool:
@@ -236,7 +245,7 @@ def _single(program: Program) -> set[tuple[str, int]]:
     }
     outputs = {name for pair in program.equations for name in pair}
     for definition in program.definitions:
-        for part in parts(definition.value):
+        for part in subterms(definition.value):
             if isinstance(part, Read):
                 found -= {(part.tensor, at) for at, one in enumerate(part.indices) if one != 0}
     return {(tensor, at) for tensor, at in found if tensor not in outputs}
@@ -283,6 +292,6 @@ def canonical(program: Program) -> str:
     lines += [f"{source} = {target}" for source, target in program.equations]
     known = {symbol for symbol in names if isinstance(symbol, Symbol)}
     for condition in program.assumptions:
-        if {part for part in parts(condition) if isinstance(part, Symbol)} <= known:
+        if {part for part in subterms(condition) if isinstance(part, Symbol)} <= known:
             lines.append(spell(condition))
     return "\n".join(lines)
