@@ -85,18 +85,18 @@ def put_in_place(new: Path, target: Path) -> None:
 def replace_together(moves: list[tuple[Path, Path]]) -> None:
     """Move each first path to the second one; on failure the old files are back in place."""
     saved: list[tuple[Path, Path]] = []
-    made: list[Path] = []
+    replaced: list[Path] = []
     try:
         for new, target in moves[:-1]:  # the last move decides: it needs no way back
             if target.exists():
                 backup = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
                 target.rename(backup)
                 saved.append((backup, target))
-            made.append(target)
+            replaced.append(target)
             new.replace(target)
         moves[-1][0].replace(moves[-1][1])
     except BaseException:
-        for target in made:
+        for target in replaced:
             target.unlink(missing_ok=True)
         for backup, target in saved:
             backup.replace(target)

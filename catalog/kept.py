@@ -57,15 +57,15 @@ def kept(entry: Path, make: Callable[[], T]) -> T:
         value: T = load_data(_checked(entry.read_bytes()))
         return value
     except Exception:  # absent, damaged, or of somebody else
-        made = make()
+        new = make()
     with contextlib.suppress(OSError):
         make_private(entry.parent)
         if not writable_by_others(entry.parent):
-            pickled = pickle.dumps(made)
+            pickled = pickle.dumps(new)
             with replacing(entry) as file:
                 Path(file.name).chmod(0o600)
                 file.write(hashlib.sha256(pickled).digest() + pickled)
-    return made
+    return new
 
 
 def load_data(pickled: bytes) -> Any:

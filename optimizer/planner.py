@@ -216,8 +216,8 @@ class Planner:
             if laid is not None and search_file is not None:
                 write_search(result, search_file, laid.account())
         first, second = (
-            None if made is None else Plan(each, made.graph, steps=[*start.steps, *made.steps])
-            for each, made in ((name, laid), (f"{name} for kernels", further))
+            None if plan is None else Plan(each, plan.graph, steps=[*start.steps, *plan.steps])
+            for each, plan in ((name, laid), (f"{name} for kernels", further))
         )
         return first, second
 
@@ -249,8 +249,8 @@ class Planner:
         """Derive a plan by merging lookups in several tables; equal to `start` without such."""
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
-            found = merge_lookups(plan.graph, (*self.always, *self.of_passes))
-            plan.steps = [*start.steps, *found]
+            merged = merge_lookups(plan.graph, (*self.always, *self.of_passes))
+            plan.steps = [*start.steps, *merged]
         return plan
 
     def merge_products(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:

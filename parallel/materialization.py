@@ -50,9 +50,9 @@ class Divided:
 
 def materialize(problem: Problem, plan: Plan) -> Materialized:
     """Write a plan as a model. Raises PlanError for an operator set older than 13."""
-    made = divide(problem, plan)
-    names = {made.graph.node_name(node): devices for node, devices in made.devices.items()}
-    return Materialized(to_model(made.graph), names)
+    divided = divide(problem, plan)
+    names = {divided.graph.node_name(node): devices for node, devices in divided.devices.items()}
+    return Materialized(to_model(divided.graph), names)
 
 
 def divide(problem: Problem, plan: Plan) -> Divided:
@@ -70,7 +70,7 @@ class _Writer:
     graph: Graph = field(init=False)
     # The cells that a value lies in, each with the value of the new graph that it is.
     cells: dict[int, list[tuple[Box, int]]] = field(default_factory=dict)
-    made: dict[tuple[int, Box], int] = field(default_factory=dict)
+    box_values: dict[tuple[int, Box], int] = field(default_factory=dict)
 
     def write(self) -> None:
         self.graph = self.problem.workload.graph.copy()
@@ -173,13 +173,13 @@ class _Writer:
 
     def box(self, value: int, box: Box) -> int:
         """Return the value of the new graph that is a box of a value of the old one."""
-        if (value, box) not in self.made:
+        if (value, box) not in self.box_values:
             full = full_box(self.problem.workload.values[value].shape)
             if value in self.cells:
-                self.made[value, box] = self.joined(value, box)
+                self.box_values[value, box] = self.joined(value, box)
             else:
-                self.made[value, box] = self.sliced(value, full, box)
-        return self.made[value, box]
+                self.box_values[value, box] = self.sliced(value, full, box)
+        return self.box_values[value, box]
 
     def joined(self, value: int, box: Box) -> int:
         pieces = []
@@ -216,7 +216,7 @@ class _Writer:
         if not axes:
             return name
         key = (-1 - name, box)
-        if key not in self.made:
+        if key not in self.box_values:
             bounds = [
                 [box[axis][0] - whole[axis][0] for axis in axes],
                 [box[axis][1] - whole[axis][0] for axis in axes],
@@ -231,8 +231,8 @@ class _Writer:
             shape = tuple(high - low for low, high in box)
             result = self.graph.new_value(f"{stem}/slice", TensorType(dtype, shape))
             self.add("Slice", (name, *given), result, "")
-            self.made[key] = result
-        return self.made[key]
+            self.box_values[key] = result
+        return self.box_values[key]
 
     def whole(self, value: int) -> None:
         """Give a divided value its old name."""

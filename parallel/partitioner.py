@@ -174,7 +174,7 @@ class _Parter:
             if copy not in seen:
                 seen.add(copy)
                 todo += [(read, copy[1]) for read in self.graph.nodes[copy[0]].reads]
-        place = {number: at for at, number in enumerate(self.order)}
+        place = {number: position for position, number in enumerate(self.order)}
         return sorted(seen, key=lambda copy: (place[copy[0]], copy[1]))
 
     def _before(self, copy: Copy) -> Iterator[tuple[int, Copy]]:

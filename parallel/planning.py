@@ -264,8 +264,8 @@ class _Planner:
         for tight in (goal == "memory", True):
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
-            made = candidates(space, goal, is_best, tight=tight)
-            for candidate_, simulation in itertools.chain(made, given):
+            generated = candidates(space, goal, is_best, tight=tight)
+            for candidate_, simulation in itertools.chain(generated, given):
                 self.say(candidate_.name)
                 if (
                     candidate_ in starts

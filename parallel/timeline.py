@@ -110,7 +110,9 @@ def timeline_svg(timeline: Timeline, title: str) -> str:
 
 def _bar(span: Span, scale: float, unit: Unit) -> Iterator[str]:
     top = _TOP + _LANE * span.lane + (_LANE - _BAR) / 2
-    left, middle, right = (_LEFT + scale * at for at in (span.begin_s, span.free_s, span.end_s))
+    left, middle, right = (
+        _LEFT + scale * time_s for time_s in (span.begin_s, span.free_s, span.end_s)
+    )
     name, times = unit
     when = f"{span.begin_s * times:.4g} to {span.end_s * times:.4g} {name}"
     about = html.escape(f"{span.what}: {when}", quote=False)
@@ -137,10 +139,10 @@ def _axis(total: float, unit: Unit, height: int) -> Iterator[str]:
     bottom = height - 40
     name, times = unit
     for tick in range(6):
-        at = _LEFT + _WIDTH * tick / 5
-        yield f'<path class="grid" d="M{at:.1f} {_TOP}V{bottom}"/>'
+        x = _LEFT + _WIDTH * tick / 5
+        yield f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>'
         yield (
-            f'<text class="faint" x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">'
+            f'<text class="faint" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">'
             f"{total * tick / 5 * times:.3g} {name}</text>"
         )
 

@@ -34,12 +34,12 @@ def scatter(points: Sequence[tuple[str, float, float, bool]], factor: float, tit
         "</clipPath>",
     ]
     for power in range(low, high + 1):
-        at, name = place(10.0**power), html.escape(format_time(10.0**power))
-        up = whole - at
+        x, name = place(10.0**power), html.escape(format_time(10.0**power))
+        up = whole - x
         lines += [
-            f'<path d="M{at:.1f} {MARGIN}V{MARGIN + SIDE}M{MARGIN} {up:.1f}H{MARGIN + SIDE}" '
+            f'<path d="M{x:.1f} {MARGIN}V{MARGIN + SIDE}M{MARGIN} {up:.1f}H{MARGIN + SIDE}" '
             'stroke="#ddd"/>',
-            f'<text x="{at:.1f}" y="{MARGIN + SIDE + 18}" text-anchor="middle">{name}</text>',
+            f'<text x="{x:.1f}" y="{MARGIN + SIDE + 18}" text-anchor="middle">{name}</text>',
             f'<text x="{MARGIN - 6}" y="{up + 4:.1f}" text-anchor="end">{name}</text>',
         ]
     wide = SIDE * math.log10(max(factor, 1.0)) / (high - low)

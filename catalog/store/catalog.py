@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import duckdb
@@ -88,8 +87,10 @@ class Catalog:
             self.connection = connect_memory(allow_files=allow_files)
         else:
             file = Path(self.path)
-            made = None if read_only or file.exists() else self._make(Path(os.path.realpath(file)))
-            self.connection, opening = made or open_file(
+            new_catalog = (
+                None if read_only or file.exists() else self._make(Path(os.path.realpath(file)))
+            )
+            self.connection, opening = new_catalog or open_file(
                 file, read_only=read_only, allow_files=allow_files, patience_s=patience_s
             )
             self._release = weakref.finalize(self, release, self.path, opening)
@@ -224,12 +225,7 @@ class Catalog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -273,11 +269,11 @@ def _create(path: Path) -> None:
         ) from error
     try:
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
-            made = Path(folder) / "catalog.duckdb"
-            with _NewCatalog(made):
+            new_file = Path(folder) / "catalog.duckdb"
+            with _NewCatalog(new_file):
                 pass
             with suppress(FileExistsError):  # who came first has made the same
-                _move_to_new(made, path)
+                _move_to_new(new_file, path)
     except OSError as error:
         raise CatalogError(
             f"can't make the catalog {path} ({error.strerror or error}): "
@@ -285,16 +281,16 @@ def _create(path: Path) -> None:
         ) from error
 
 
-def _move_to_new(made: Path, path: Path) -> None:
+def _move_to_new(new_file: Path, path: Path) -> None:
     """Give a file its name, unless there is one of this name. Raises OSError."""
     if os.name == "nt":
-        made.rename(path)  # refuses there what os.replace does
+        new_file.rename(path)  # refuses there what os.replace does
         return
     try:
-        path.hardlink_to(made)
+        path.hardlink_to(new_file)
     except FileExistsError:
         raise
     except OSError:  # a file system without links
         if path.exists():
             raise FileExistsError(path) from None
-        made.rename(path)
+        new_file.rename(path)

@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import duckdb
 import pyarrow as pa
@@ -157,14 +156,9 @@ class Stage(StageFile):
         _remove(Path(self.path))
         return keys
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Hand over what was found, also by a run that failed or was interrupted."""
-        fails = kind is not None or sys.exc_info()[0] is not None  # the latter in a `finally`
+        fails = raised[0] is not None or sys.exc_info()[0] is not None  # the latter in a `finally`
         self.merge(patience_s=_FAILED_PATIENCE_S if fails else None)
         self.close()
 

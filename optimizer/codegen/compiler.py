@@ -61,13 +61,13 @@ def _compiled(entry: Path, command: Sequence[str]) -> bool:
         contextlib.suppress(OSError, subprocess.SubprocessError),
         tempfile.TemporaryDirectory(dir=entry.parent, ignore_cleanup_errors=True) as work,
     ):
-        made = Path(work) / "entry"
-        made.mkdir()
-        (made / _HEADER).write_text(TEXT, encoding="ascii")
-        whole = [*command, "-x", "c-header", str(made / _HEADER), "-o", str(made / _COMPILED)]
+        folder = Path(work) / "entry"
+        folder.mkdir()
+        (folder / _HEADER).write_text(TEXT, encoding="ascii")
+        whole = [*command, "-x", "c-header", str(folder / _HEADER), "-o", str(folder / _COMPILED)]
         done = subprocess.run(whole, capture_output=True, timeout=_HEADER_TIMEOUT_S)
         if done.returncode == 0:
-            made.rename(entry)
+            folder.rename(entry)
     return (entry / _COMPILED).exists()
 
 
@@ -265,9 +265,9 @@ def _made(folder: Path) -> Path:
 
 def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -> None:
     with tempfile.TemporaryDirectory(dir=entry.parent, ignore_cleanup_errors=True) as work:
-        made = Path(work) / "entry"
-        made.mkdir(mode=0o700)
-        unit, target = Path(work) / "kernels.c", made / _LIBRARY
+        folder = Path(work) / "entry"
+        folder.mkdir(mode=0o700)
+        unit, target = Path(work) / "kernels.c", folder / _LIBRARY
         unit.write_text(source, encoding="utf-8")
         command = [*compiler.command, *flags]
         begin = () if compiler.is_clang else _header(compiler, flags, entry.parent)
@@ -282,9 +282,9 @@ def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -
             )
         target.chmod(0o700)
         checksum = hashlib.sha256(target.read_bytes()).hexdigest()
-        (made / _CHECKSUM).write_text(checksum, encoding="ascii")
+        (folder / _CHECKSUM).write_text(checksum, encoding="ascii")
         try:
-            made.rename(entry)
+            folder.rename(entry)
         except OSError:
             if not _intact(entry):  # else another process was faster
                 raise

@@ -58,13 +58,13 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
             lines = [_given(line, mark.argument, f"{name}{place}") for line in lines]
             mark = _first(lines)
             assert mark is not None
-        name, made = arguments[key], f"each_y{len(before)}"
+        name, results = arguments[key], f"each_y{len(before)}"
         before += [
-            f"{kind} {made}[{MOST}] __attribute__((aligned(64)));",
-            f"each_{mark.function}_{mark.bits}({name}, {made}, ({end}) - ({first}));",
+            f"{kind} {results}[{MOST}] __attribute__((aligned(64)));",
+            f"each_{mark.function}_{mark.bits}({name}, {results}, ({end}) - ({first}));",
         ]
         line = lines[mark.at]
-        lines[mark.at] = line[: mark.start] + made + place + line[mark.end :]
+        lines[mark.at] = line[: mark.start] + results + place + line[mark.end :]
         mark = _first(lines)
     return before, lines
 
@@ -78,22 +78,22 @@ def _given(line: str, argument: str, element: str) -> str:
 
 
 def _first(lines: Sequence[str]) -> _Call | None:
-    for at, line in enumerate(lines):
+    for number, line in enumerate(lines):
         for call in _CALL.finditer(line):
             end = _closed(line, call.end())
             argument = line[call.end() : end - 1]
             if not _CALL.search(argument):
-                return _Call(at, call.start(), end, call[1], call[2], argument)
+                return _Call(number, call.start(), end, call[1], call[2], argument)
     return None
 
 
-def _closed(line: str, at: int) -> int:
-    """Return the place behind the parenthesis that was opened before `at`."""
+def _closed(line: str, position: int) -> int:
+    """Return the place behind the parenthesis that was opened before `position`."""
     depth = 1
     while depth:
-        depth += {"(": 1, ")": -1}.get(line[at], 0)
-        at += 1
-    return at
+        depth += {"(": 1, ")": -1}.get(line[position], 0)
+        position += 1
+    return position
 
 
 # The value of a reduction over nothing.

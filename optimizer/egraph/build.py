@@ -115,8 +115,8 @@ class _Builder:
             return
         op = egraph.vocabulary.operators[columns.operator(node)]
         protos = egraph.vocabulary.attributes[attributes].protos
-        made = egraph.made_by.get(node)
-        rule, name = made.rule if made else "", self.named.get(node, "")
+        application = egraph.made_by.get(node)
+        rule, name = application.rule if application else "", self.named.get(node, "")
         new = Node(op.op_type, op.domain, inputs, outputs, protos, name=name, rule=rule)
         self.graph.add_node(new)
 
@@ -131,13 +131,13 @@ class _Builder:
         if not (is_chosen or is_constant) or class_ in self.value_of:
             return self.graph.new_value("unused", type_)
         names = self.names.get(class_, [])
-        made = self.egraph.made_by.get(node)
+        application = self.egraph.made_by.get(node)
         if names:
             value = names[0]
             if type_ is not None:
                 self.graph.types[value] = type_
         else:
-            value = self.graph.new_value(f"{made.rule if made else 'made'}/y", type_)
+            value = self.graph.new_value(f"{application.rule if application else 'made'}/y", type_)
         self.value_of[class_] = value
         return value
 

@@ -207,8 +207,8 @@ class Spelling:
                 axes = tuple(int(axis) for axis in array.ravel())
                 counted_axes = self._counted(form, row, parameter, ranks, axes)
                 if counted_axes != axes and parameter.position is not None:
-                    made = np.array(counted_axes, array.dtype).reshape(array.shape)
-                    lists[parameter.position] = made
+                    counted = np.array(counted_axes, array.dtype).reshape(array.shape)
+                    lists[parameter.position] = counted
         return number, lists
 
     def _default(

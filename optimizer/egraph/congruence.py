@@ -228,19 +228,21 @@ class Columns:
         if not exact or not _are_equal(rows.take(first[is_present]), self.rows(nodes[is_present])):
             self._reseed()
             return self.intern(rows, widths)
-        made = ~is_present
-        count = int(made.sum())
+        is_created = ~is_present
+        count = int(is_created.sum())
         if count:
-            asked = np.flatnonzero(made)[np.argsort(first[made])]  # numbered as asked for
+            asked = np.flatnonzero(is_created)[
+                np.argsort(first[is_created])
+            ]  # numbered as asked for
             output_counts = widths[first[asked]]
             fresh = self.new_classes(int(output_counts.sum()))
             nodes[asked] = self.append(rows.take(first[asked]), output_counts, fresh)
             self._index = (
-                np.insert(index_keys, places[made], wanted[made]),
-                np.insert(index_nodes, places[made], nodes[made]),
+                np.insert(index_keys, places[is_created], wanted[is_created]),
+                np.insert(index_nodes, places[is_created], nodes[is_created]),
             )
         is_new = np.zeros(len(rows), bool)
-        is_new[first] = made
+        is_new[first] = is_created
         return nodes[inverse], is_new
 
     def intern_row(self, row: Row, width: int) -> tuple[int, bool]:

@@ -87,5 +87,5 @@ def name_of(egraph: EGraph, node: int) -> str:
     if node in egraph.origin:
         return egraph.graph.node_name(egraph.origin[node])
     op = egraph.vocabulary.operators[egraph.columns.operator(node)].name
-    made = egraph.made_by.get(node)
-    return f"{op} made by {made.rule}" if made else op
+    application = egraph.made_by.get(node)
+    return f"{op} made by {application.rule}" if application else op

@@ -92,6 +92,6 @@ def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:
 
 def _behind(graph: onnx.GraphProto, name: str) -> str:
     """What an output that is an Identity copies."""
-    made = {node.output[0]: node for node in graph.node}
-    node = made.get(name)
+    producer = {node.output[0]: node for node in graph.node}
+    node = producer.get(name)
     return node.input[0] if node is not None and node.op_type == "Identity" else name

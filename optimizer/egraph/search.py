@@ -125,15 +125,15 @@ def search(
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
         programs.append((extraction.selection, extraction.cost, left_out))
-    made = {node for application in derived for node in application.target_nodes}
-    made |= {
+    derived_nodes = {node for application in derived for node in application.target_nodes}
+    derived_nodes |= {
         node
         for application in growth.applications
         if any(_replaces_many(egraph, node) for node in application.target_nodes)
         for node in application.target_nodes
     }
-    if made and contributed:
-        favoured = _favouring(egraph, costs, made, steps, progress)
+    if derived_nodes and contributed:
+        favoured = _favouring(egraph, costs, derived_nodes, steps, progress)
         if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in programs):
             programs.insert(1, (favoured, cost_of(favoured, favoured), ()))
             count = max(count, 2)
@@ -163,7 +163,7 @@ def search(
 def _favouring(
     egraph: EGraph,
     costs: Costs,
-    made: Collection[int],
+    favoured: Collection[int],
     steps: int,
     progress: Report | None,
 ) -> Selection:
@@ -172,10 +172,10 @@ def _favouring(
     One kernel in the place of ten saves what no kernel shows, and alone takes about as long as they
     do: a race has to decide.
     """
-    costs.measure(sorted(made), _measuring(progress))
+    costs.measure(sorted(favoured), _measuring(progress))
     problem = problem_of(egraph, costs)
     choices = {
-        class_: tuple(replace(c, cost=0.0) if c.node in made else c for c in offered)
+        class_: tuple(replace(c, cost=0.0) if c.node in favoured else c for c in offered)
         for class_, offered in problem.choices.items()
     }
     free = replace(problem, choices=choices)
@@ -276,8 +276,8 @@ def _others(
     """The next best plans, their kernels measured as far as the budget goes."""
 
     def rule_of(node: int) -> str:
-        made = egraph.made_by.get(node)
-        return made.rule if made else ""
+        application = egraph.made_by.get(node)
+        return application.rule if application else ""
 
     additional: list[Alternative] = []
     for _ in range(2):

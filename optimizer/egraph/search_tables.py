@@ -98,7 +98,7 @@ def _tables(
     for node in columns.living().tolist():
         operator = egraph.vocabulary.operators[columns.operator(node)]
         values = egraph.vocabulary.attributes[columns.attribute(node)].values
-        made = egraph.made_by.get(node)
+        origin = egraph.made_by.get(node)
         for place, class_ in enumerate(columns.outputs(node)):
             if class_ == NONE:
                 continue
@@ -123,7 +123,7 @@ def _tables(
                     "attributes": ", ".join(f"{k}={v}" for k, v in sorted(values.items())),
                     "operands": list(columns.operands(node)),
                     "name": name_of(egraph, node),
-                    "rule": made.rule if made else "",
+                    "rule": origin.rule if origin else "",
                     "cost_ns": 0.0 if operator.is_virtual else float(price(node)),
                 }
             )

@@ -97,8 +97,8 @@ def regions_of(graph: Graph) -> Question:
     graph = seen_by_kernels(graph)
     facts: dict[str, Sequence[Fact]] = {**_names(graph), **region_facts(Meanings(graph))}
     facts["sink"] = facts["stem"] = [(number,) for number in graph.nodes]
-    files = [one for one in resources.files(regions).iterdir() if one.name.endswith(".dl")]
-    texts = {one.name: one.read_text(encoding="utf-8") for one in files}
+    files = [file for file in resources.files(regions).iterdir() if file.name.endswith(".dl")]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
     return Question("regions", texts.pop("regions.dl"), facts, texts)
 
 

@@ -36,11 +36,11 @@ def options_in_layouts(
     asker = Asker(egraph, growth.applications, costs, space.price, space.first)
     made_by = egraph.made_by
     laid = {
-        made
+        node
         for application in space.blocking.values.applications
-        for made in application.target_nodes
+        for node in application.target_nodes
     }
-    converted = [made_by[made].nodes for made in sorted(asker.taken & laid)]
+    converted = [made_by[node].nodes for node in sorted(asker.taken & laid)]
     asker.taken |= {node for nodes in converted for node in nodes}
     node, names = asker.named(number)
     layout_options = []

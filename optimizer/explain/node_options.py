@@ -100,8 +100,8 @@ class Asker:
         places: dict[str, list[Application]] = {}
         used: set[str] = set()
         for application in self.applications:
-            made = {now[node] for node in application.target_nodes}
-            if made & taken:
+            target_nodes = {now[node] for node in application.target_nodes}
+            if target_nodes & taken:
                 used.add(application.rule)
             elif application.target_nodes and not application.refusal:
                 places.setdefault(application.rule, []).append(application)
@@ -159,13 +159,13 @@ class Asker:
         chosen = self.best.selection.get(class_)
         is_chosen = chosen is not None and chosen.node == node
         more, note = (0.0, "") if is_chosen else self._more(class_, node, choice)
-        made = self.egraph.made_by.get(node)
+        application = self.egraph.made_by.get(node)
         kernel = self.costs.kernel(node)
         cost = None if kernel is None else self.costs.prices.model.cost(kernel)
         return NodeOption(
             name,
             self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].name,
-            made.rule if made else "",
+            application.rule if application else "",
             None if cost is None else self._cost(node, cost.ns),
             "" if cost is None else cost.source,
             more,
@@ -248,23 +248,29 @@ class Asker:
             if node not in nodes:
                 continue
             names = tuple(name_of(self.egraph, n) for n in nodes)
-            made = {now[n] for n in application.target_nodes}
+            target_nodes = {now[n] for n in application.target_nodes}
             key = (application.rule, names)
             if key not in reasons or reasons[key].outcome != IN_PLAN:
-                judged = self._judged(application, names, made, self.taken)
+                judged = self._judged(application, names, target_nodes, self.taken)
                 told = correction_text(application, lambda node: self.price(now[node]))
                 reasons[key] = replace(judged, correction=told)
         return list(reasons.values())
 
     def _judged(
-        self, application: Application, names: tuple[str, ...], made: set[int], taken: set[int]
+        self,
+        application: Application,
+        names: tuple[str, ...],
+        target_nodes: set[int],
+        taken: set[int],
     ) -> Reason:
         rule = application.rule
         if application.refusal:
             return Reason(rule, names, REFUSED, application.refusal.removeprefix(f"{rule}: "))
-        if not made:
+        if not target_nodes:
             return Reason(rule, names, IN_PLAN, "its result is a value that is there already")
-        roots = [(self.egraph.find(old), self._giver(old, made)) for old, _ in application.united]
+        roots = [
+            (self.egraph.find(old), self._giver(old, target_nodes)) for old, _ in application.united
+        ]
         known = [(class_, node) for class_, node in roots if node is not None]
         if any(node in taken for _, node in known):
             return Reason(rule, names, IN_PLAN, "", 0.0)
@@ -279,9 +285,10 @@ class Asker:
     def _choices(self, class_: int) -> Mapping[int, Choice]:
         return {choice.node: choice for choice in self.problem.choices.get(class_, ())}
 
-    def _giver(self, value: int, made: set[int]) -> int | None:
+    def _giver(self, value: int, target_nodes: set[int]) -> int | None:
         """The e-node among those made that gives a class."""
         class_ = self.egraph.find(value)
         return next(
-            (node for node in sorted(made) if class_ in self.egraph.columns.outputs(node)), None
+            (node for node in sorted(target_nodes) if class_ in self.egraph.columns.outputs(node)),
+            None,
         )

@@ -155,7 +155,7 @@ def region_reason(graph: Graph, first: int, second: int) -> RegionReason:
 
     Whether it does is decided by cost, and by whether it compiles.
     """
-    position = {number: at for at, number in enumerate(graph.order())}
+    position = {number: place for place, number in enumerate(graph.order())}
     first, second = sorted((first, second), key=position.__getitem__)
     below = {second, *_reading(graph, second)} & {first, *_reading(graph, first)}
     return RegionQuestions(graph, below).reason(first, second)
@@ -181,9 +181,9 @@ class RegionQuestions:
     def reason(self, first: int, second: int) -> RegionReason:
         """Say whether one kernel may compute two nodes, the first of which comes first."""
         nodes = (self._named.node(first), self._named.node(second))
-        both = [one for one in self._regions() if {first, second} <= one.nodes]
+        both = [region for region in self._regions() if {first, second} <= region.nodes]
         if both:
-            largest = max(both, key=lambda one: len(one.nodes))
+            largest = max(both, key=lambda region: len(region.nodes))
             summary = (
                 f"{largest.description.format(self._named.node(largest.of))}, of "
                 f"{len(largest.nodes)} nodes; whether it becomes a kernel is for its time to say"
@@ -223,7 +223,7 @@ class RegionQuestions:
         for (sort, of, description), nodes in inside.items():
             yield _Region(sort, of, description, nodes)
 
-    def apart(self, first: int, second: int, sort: str) -> Why | None:
+    def missing_row(self, first: int, second: int, sort: str) -> Why | None:
         """Return the row that would bring two nodes together in a region of a sort.
 
         The second reads the first. None where there is no such row.
@@ -235,7 +235,7 @@ class RegionQuestions:
 
     def decisive(self, why: Why) -> tuple[str, str]:
         """Return the literal that keeps two nodes apart in the end, and its clause."""
-        last = [one for one in _chain(why) if one.literal] or [why]
+        last = [reason for reason in _chain(why) if reason.literal] or [why]
         return last[-1].literal, last[-1].clause
 
     def _question(self, first: int, second: int) -> tuple[Any, ...]:

@@ -27,15 +27,15 @@ def from_the_front(graph: Graph) -> Graph:
     is the model's own runs as it did, and its kernels are still known to be the original's.
     """
     is_fused = any(node.domain.startswith(DOMAIN) for node in graph.nodes.values())
-    made: Graph | None = None
+    changed: Graph | None = None
     for number, node in graph.nodes.items():
         if not (is_fused or node.rule) or node.domain or not _reduces(node):
             continue
         counted = _counted(graph, number)
         if counted is not None:
-            made = made or graph.copy()
-            _put(made, number, counted)
-    return made or graph
+            changed = changed or graph.copy()
+            _put(changed, number, counted)
+    return changed or graph
 
 
 def _reduces(node: Node) -> bool:

@@ -39,8 +39,8 @@ def inline_branches(graph: Graph) -> int:
         if (load := _loader(graph, [body])) is None:
             continue
         graph.remove_node(number)
-        made = _paste(graph, body, _captured(graph, node), load)
-        for output, value in zip(node.outputs, made, strict=True):
+        values = _paste(graph, body, _captured(graph, node), load)
+        for output, value in zip(node.outputs, values, strict=True):
             _pass_on(graph, value, output)
         done += 1
     return done
@@ -255,9 +255,9 @@ def _unroll(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader
             going.name: graph.add_constant(np.full(_sizes(going), True), going.name),
             **{state.name: value for state, value in zip(states, carried, strict=True)},
         }
-        made = _paste(graph, body, bound, load)[1:]
-        carried = made[: len(carried)]
-        for row, value in zip(rows, made[len(carried) :], strict=True):
+        values = _paste(graph, body, bound, load)[1:]
+        carried = values[: len(carried)]
+        for row, value in zip(rows, values[len(carried) :], strict=True):
             row.append(value)
     for value, output in zip(carried, node.outputs, strict=False):
         _pass_on(graph, value, output)
@@ -281,9 +281,9 @@ def _unroll_scan(graph: Graph, node: Node, body: GraphProto, trips: int, load: L
         ]
         given = [entry.name for entry in body.input]
         bound = {**outer, **dict(zip(given, [*carried, *elements], strict=True))}
-        made = _paste(graph, body, bound, load)
-        carried = made[:first]
-        for row, value in zip(rows, made[first:], strict=False):
+        values = _paste(graph, body, bound, load)
+        carried = values[:first]
+        for row, value in zip(rows, values[first:], strict=False):
             row.append(value)
     for value, output in zip(carried, node.outputs, strict=False):
         _pass_on(graph, value, output)

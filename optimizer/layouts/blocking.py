@@ -84,5 +84,5 @@ class Blocking:
 
     def unconverted(self) -> dict[int, str]:
         """E-node -> why it is computed in no layout of blocks."""
-        converted = {node for made in self.values.applications for node in made.nodes}
+        converted = {node for application in self.values.applications for node in application.nodes}
         return {node: why for node, why in self.refusals.items() if node not in converted}

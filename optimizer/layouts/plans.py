@@ -189,9 +189,9 @@ def _names(space: Space, selection: Selection) -> dict[int, str]:
     names: dict[int, str] = {}
     often: Counter[str] = Counter()
     for node in sorted({choice.node for choice in selection.values()}):
-        made = egraph.made_by.get(node)
-        if made is not None and made.rule in summaries() and made.nodes:
-            name = f"{_origin(egraph, made.nodes[0])}{IN_BLOCKS}"
+        application = egraph.made_by.get(node)
+        if application is not None and application.rule in summaries() and application.nodes:
+            name = f"{_origin(egraph, application.nodes[0])}{IN_BLOCKS}"
             often[name] += 1
             names[node] = name if often[name] == 1 else f"{name} {often[name]}"
     return names
@@ -200,10 +200,10 @@ def _names(space: Space, selection: Selection) -> dict[int, str]:
 def _origin(egraph: EGraph, node: int) -> str:
     """The name of the first of the model's own nodes that an e-node came of."""
     while node not in egraph.origin:
-        made = egraph.made_by.get(node)
-        if made is None or not made.nodes or made.nodes[0] >= node:
+        application = egraph.made_by.get(node)
+        if application is None or not application.nodes or application.nodes[0] >= node:
             break
-        node = made.nodes[0]
+        node = application.nodes[0]
     return name_of(egraph, node)
 
 

@@ -188,12 +188,12 @@ class BlockedValues:
 
     def types(self, class_: int, width: int) -> Types:
         """The types of a class with another number of channels."""
-        found = []
+        types = []
         for numbers in (self.egraph.types, self.egraph.sized):
             type_ = self.egraph.vocabulary.types[numbers[class_]]
             assert type_.shape is not None
-            found.append(replace(type_, shape=(type_.shape[0], width, *type_.shape[2:])))
-        return found[0], found[1]
+            types.append(replace(type_, shape=(type_.shape[0], width, *type_.shape[2:])))
+        return types[0], types[1]
 
     def give(
         self,
@@ -270,26 +270,30 @@ class BlockedValues:
         self._require(LEAVE_LAST if last else LEAVE)
         attributes = {"channels": layout.channels, **({"channels_last": 1} if last else {})}
         node = self.node(NCHWC, "ReorderOutput", attributes, (output,), types)
-        (left,) = self.egraph.columns.outputs(node)
-        self._pairs.append((class_, left))
-        self.note(LEAVE_LAST if last else LEAVE, (), [node], [(class_, left)])
+        (value,) = self.egraph.columns.outputs(node)
+        self._pairs.append((class_, value))
+        self.note(LEAVE_LAST if last else LEAVE, (), [node], [(class_, value)])
         return node
 
     def note(
-        self, rule: str, sources: tuple[int, ...], made: list[int], united: list[tuple[int, int]]
+        self,
+        rule: str,
+        sources: tuple[int, ...],
+        target_nodes: list[int],
+        united: list[tuple[int, int]],
     ) -> None:
         """Record what was made, and that it is what something else is."""
         application = Application(
             rule,
             sources,
-            target_nodes=made,
+            target_nodes=target_nodes,
             united=united,
             equal="rounding",
             summary=summaries().get(rule, ""),
             always=True,
         )
         self.applications.append(application)
-        for node in made:
+        for node in target_nodes:
             if node not in self.egraph.origin:
                 self.egraph.made_by.setdefault(node, application)
 
@@ -305,9 +309,9 @@ class BlockedValues:
         find = self.egraph.find
         merged: dict[int, dict[Layout, int]] = {}
         for class_, layouts in self.blocked.items():
-            own = merged.setdefault(find(class_), {})
+            united = merged.setdefault(find(class_), {})
             for layout, value in layouts.items():
-                own.setdefault(layout, find(value))
+                united.setdefault(layout, find(value))
         self.blocked = merged
         self.entering = {find(c): node for c, node in self.entering.items()}
         self.leave_nodes = {find(c): node for c, node in self.leave_nodes.items()}

@@ -27,7 +27,7 @@ from .loops.affine import Affine, loop
 from .loops.elements import C_TYPES
 from .loops.kernel_region import Meanings, Region, read_by
 from .loops.loops import Groups
-from .loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
 from .quantized.whole import whole
 
 GIVEN = frozenset({"int8", "uint8"})
@@ -58,7 +58,7 @@ def lookups(
     """
     graph = meanings.graph
     order = graph.order()
-    position = {number: at for at, number in enumerate(order)}
+    position = {number: place for place, number in enumerate(order)}
     tables: list[RegionKernel] = []
     taken: set[int] = set()
     starts = dict.fromkeys(
@@ -149,8 +149,8 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     if not axes or len(axes) > MOST_LOOPS or len(shape) > MOST_AXES:
         raise LoweringError("no loops, or too many")
     (output,) = graph.nodes[nodes[-1]].outputs
-    given, made = graph.dtype(value) or "", graph.dtype(output) or ""
-    table = Table(_results(graph, value, nodes, output), made)
+    given, result_dtype = graph.dtype(value) or "", graph.dtype(output) or ""
+    table = Table(_results(graph, value, nodes, output), result_dtype)
     numbers = (v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
     source = next(numbers, None)
     if source is None:
@@ -158,23 +158,23 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     key = (source, table)
     if key not in meanings.packed:
         name = f"{graph.names[output]}.table"
-        meanings.packed[key] = graph.new_value(name, TensorType(made, (NUMBERS,)))
+        meanings.packed[key] = graph.new_value(name, TensorType(result_dtype, (NUMBERS,)))
     laid = meanings.packed[key]
     place = iter(range(len(axes)))
     extents = tuple(shape[axis] for axis in axes)
-    shapes = Shapes(
-        ((given, shape), (made, (NUMBERS,))),
-        (),
+    written = tuple(Affine() if size == 1 else loop(next(place)) for size in shape)
+    shapes = shapes_of(
+        meanings,
+        (value, laid),
         extents,
-        Groups((0,) * len(axes)),
-        ((shape, tuple(Affine() if size == 1 else loop(next(place)) for size in shape)),),
-        (made,),
+        ((shape, written),),
+        groups=Groups((0,) * len(axes)),
+        made=(result_dtype,),
     )
-    check(shapes)
     kernel = Kernel(
         "",
         label([graph.nodes[number].op_type for number in nodes]),
-        _text(given, made),
+        _text(given, result_dtype),
         shapes,
         (value, laid),
         (output,),
@@ -188,16 +188,16 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     return RegionKernel(region, named(kernel))
 
 
-def _text(given: str, made: str) -> str:
-    low = (integer_range(given) or (0, 0))[0]
+def _text(given: str, result_dtype: str) -> str:
+    low, result = (integer_range(given) or (0, 0))[0], C_TYPES[result_dtype]
     return "\n".join(
         [
             "static void NAME(i64 *given) {",
             "  const task *own = (const task *)given;",
             "  const call *c = own->whole;",
             f"  const {C_TYPES[given]} *restrict x = (const {C_TYPES[given]} *)c->in[0];",
-            f"  const {C_TYPES[made]} *restrict table = (const {C_TYPES[made]} *)c->in[1];",
-            f"  {C_TYPES[made]} *restrict y = ({C_TYPES[made]} *)c->out[0];",
+            f"  const {result} *restrict table = (const {result} *)c->in[1];",
+            f"  {result} *restrict y = ({result} *)c->out[0];",
             f"  const i64 end = LEAST(own->end * {BLOCK}, c->inner);",
             f"  for (i64 j = own->first * {BLOCK}; j < end; j++) y[j] = table[x[j] - ({low})];",
             "}",

@@ -90,17 +90,17 @@ def reconfigured(
     meanings: Meanings, region_kernels: Sequence[RegionKernel], chosen: Sequence[Kind]
 ) -> list[RegionKernel]:
     """Return kernels of another graph in the configurations that were chosen for equal ones."""
-    made: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     for kind in chosen:
         configuration = kind.regions[0].kernel.configuration
         for region in region_kernels if configuration is not None else ():
             if isinstance(configuration, Chosen):
-                made += configured(
+                kernels += configured(
                     meanings, region, [configuration.configuration], configuration.level
                 )
             elif isinstance(configuration, OtherChoice) and _suits(configuration, region):
-                made.append(in_configuration(meanings, region, configuration))
-    return made
+                kernels.append(in_configuration(meanings, region, configuration))
+    return kernels
 
 
 def in_configuration(meanings: Meanings, region: RegionKernel, chosen: OtherChoice) -> RegionKernel:
@@ -134,7 +134,7 @@ def other_sizes(region: RegionKernel, extents: Sequence[int], threads: int) -> O
     if kernel.arrange or kernel.form or kernel.packed or kernel.is_exact:
         return None  # of these nothing may be chosen, or elsewhere
     groups, loops = kernel.shapes.groups, kernel.shapes.groups.count - kernel.shapes.picked
-    sizes = [math.prod(extents[at] for at in groups.loops(g)) for g in range(loops)]
+    sizes = [math.prod(extents[number] for number in groups.loops(g)) for g in range(loops)]
     length = sizes[-1]
     if not region.region.reduced:
         return CellSizes(kernel.digest, math.prod(sizes[:-1]), length, threads)
@@ -167,10 +167,10 @@ def _nearest_first(configurations: Sequence[Loops]) -> list[Loops]:
     """Return configurations but the default, the first, those first that differ in one thing."""
     default, *others = configurations
 
-    def apart(loops: Loops) -> int:
+    def differences(loops: Loops) -> int:
         return sum(a != b for a, b in zip(astuple(loops), astuple(default), strict=True))
 
-    return sorted(others, key=apart)
+    return sorted(others, key=differences)
 
 
 # Those that gain most come first: rows 1.21, columns 1.03, attentions 1.02, single cells 1.01 on
@@ -225,7 +225,7 @@ class ConfiguredKinds:
                 -len(group_[1]) * group_[0].rows * group_[0].depth * group_[0].columns
             )
         )
-        made: list[Kind] = []
+        reconfigured_kinds: list[Kind] = []
         for number, (sizes, group) in enumerate(groups):
             best = self.products.best(sizes)
             # A catalog may come from a stranger: what is not legal is no configuration.
@@ -239,8 +239,8 @@ class ConfiguredKinds:
                     configured(meanings, each, [configuration], self.here.level)[0]
                     for each in group
                 ]
-                made.append(Kind(again, {sort}))
-        return made
+                reconfigured_kinds.append(Kind(again, {sort}))
+        return reconfigured_kinds
 
     def others(
         self,
@@ -266,9 +266,9 @@ class ConfiguredKinds:
             best, others = self._others_of(sizes)
             known += _in_configurations(meanings, kind, best)
             compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else LOOPS_S
-            made = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
+            untried = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
             rank = list(OTHERS).index(type(sizes))
-            fresh += [(round_, rank, compiling_s, kind_) for round_, kind_ in enumerate(made)]
+            fresh += [(round_, rank, compiling_s, kind_) for round_, kind_ in enumerate(untried)]
         # What is most promising of each kind comes before what is less so of any.
         left_s = budget_s * OTHERS_SHARE
         for _, _, compiling_s, kind in sorted(fresh, key=lambda entry: entry[:2]):
@@ -320,18 +320,18 @@ class ConfiguredKinds:
         others_of: Callable[[Sizes], Sequence[Configuration]],
         budget_s: float,
     ) -> Callable[[Sizes], Sequence[Configuration]]:
-        left = max(0, int((budget_s - SPARED_S) * COMPILING_SHARE / CONVOLUTION_S))
+        remaining = max(0, int((budget_s - SPARED_S) * COMPILING_SHARE / CONVOLUTION_S))
         chosen: dict[Sizes, list[Configuration]] = {}
 
         def choose(told: Sizes) -> Sequence[Configuration]:
-            nonlocal left
+            nonlocal remaining
             sizes = replace(told, threads=self.threads)
             if sizes not in chosen:
                 best, known, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
-                fresh = [other for other in others if other not in known][:left]
+                fresh = [other for other in others if other not in known][:remaining]
                 known_best = [best] if best is not None and best in others else []
                 chosen[sizes] = [*known_best, *fresh]
-                left -= len(fresh)
+                remaining -= len(fresh)
             return chosen[sizes]
 
         return choose
@@ -419,12 +419,12 @@ def _work(sizes: OtherSizes) -> int:
 
 def _in_configurations(meanings: Meanings, kind: Kind, chosen: Sequence[OtherChoice]) -> list[Kind]:
     """Return a kind in configurations, without those that make no difference."""
-    made = {kind.name: kind}
+    kinds = {kind.name: kind}
     for choice in chosen:
         again = [in_configuration(meanings, each, choice) for each in kind.regions]
-        made.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
-    del made[kind.name]
-    return list(made.values())
+        kinds.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
+    del kinds[kind.name]
+    return list(kinds.values())
 
 
 def in_order_of_trial(

@@ -70,7 +70,9 @@ def regions(
         free -= _covered(quantized)
         quantized += matrix_products(meanings, free, region_kernels)
         free -= _covered(quantized)
-        functions = [one for one in region_kernels if free.issuperset(one.region.nodes)]
+        functions = [
+            candidate for candidate in region_kernels if free.issuperset(candidate.region.nodes)
+        ]
         quantized += quantized_pairs(meanings, free - _covered(functions))
         free -= _covered(quantized)
         quantized += dynamic_products(meanings, free, outside(groups, computable))

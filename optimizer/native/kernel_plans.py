@@ -106,8 +106,8 @@ class KernelPlans:
         if in_blocks is not None:
             fusing = self._fused(in_blocks, budget_s * 0.5)
             if fusing.gains:
-                for made in fusing.plans(_until(end) * 0.5 * SCREENING_SHARE):
-                    for plan in _verified(fusing, made):
+                for fused_plan in fusing.plans(_until(end) * 0.5 * SCREENING_SHARE):
+                    for plan in _verified(fusing, fused_plan):
                         fused_plans.append(plan)
                         yield plan
                 if fusing.convolves and any(not plan.refusal for plan in fused_plans):
@@ -119,13 +119,13 @@ class KernelPlans:
             fusing = first
         else:
             fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
-            for made in fusing.plans(_until(end) * SCREENING_SHARE):
-                yield from _verified(fusing, made)
+            for fused_plan in fusing.plans(_until(end) * SCREENING_SHARE):
+                yield from _verified(fusing, fused_plan)
         leaner = fusing.leaner(outside, LEAST_SAVED)
         if fusing is first and leaner is not None and _until(end) > self._first_s:
             fusing = self._fused(leaner, _until(end), f" on {leaner.name}")
-            for made in fusing.plans(_until(end) * SCREENING_SHARE):
-                yield from _verified(fusing, made)
+            for fused_plan in fusing.plans(_until(end) * SCREENING_SHARE):
+                yield from _verified(fusing, fused_plan)
             return
         further = fusing.carried(outside if fused_plans else sound, LEAST_PROMISE)
         if further is not None:
@@ -170,10 +170,10 @@ class KernelPlans:
     def _without_refused(self, plan: Plan) -> Plan:
         assert plan.base is not None
         fusing = Fusing(plan.base, self.contest, self.candidate_files, self.phases, self._alone)
-        made = fusing.rebuilt(plan)
-        if made is None:
+        rebuilt = fusing.rebuilt(plan)
+        if rebuilt is None:
             raise CompilerError("the compiler refuses its kernels for other processors")
-        return made
+        return rebuilt
 
 
 def _until(end: float) -> float:

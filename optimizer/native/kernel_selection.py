@@ -271,16 +271,16 @@ class Fusing:
         """Tell whether what a kind computes comes from some operators, or goes to them."""
         graph = self.graph
         read = {value for region in kind.regions for value in region.region.inputs}
-        made = {value for region in kind.regions for value in region.region.outputs}
+        results = {value for region in kind.regions for value in region.region.outputs}
         beside = {graph.producer[value] for value in read if value in graph.producer}
-        beside |= {user for value in made for user in graph.users.get(value, ())}
+        beside |= {user for value in results for user in graph.users.get(value, ())}
         return any(graph.nodes[number].operator in operators for number in beside - kind.nodes)
 
     def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
         if not kinds:
             return
         count = self.contest.affordable(budget_s, LEAST_ROUNDS)
-        plans = [self._plan(f"kind {at}", [k]) for at, k in enumerate(kinds[:count])]
+        plans = [self._plan(f"kind {number}", [k]) for number, k in enumerate(kinds[:count])]
         placed = [plan for plan in plans if plan is not None]
         if not placed:
             return
@@ -289,8 +289,8 @@ class Fusing:
         laps = self.contest.time_runnable(
             [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
         )
-        for at, kind in enumerate(kinds):
-            kind.whole = laps.get(f"kind {at}")
+        for number, kind in enumerate(kinds):
+            kind.whole = laps.get(f"kind {number}")
 
     # --------------------------------------------------------------------------------- plans
 
@@ -306,10 +306,12 @@ class Fusing:
                 outcome = (PLAN_LOST, f"{kind.times}, but no plan with it was the fastest")
             else:
                 outcome = kind.outcome(chosen)
-            for one in kind.regions:
-                step = self._step(kind, one)
+            for region_kernel in kind.regions:
+                step = self._step(kind, region_kernel)
                 costs = (step.cost_before_ns, step.cost_after_ns)
-                yield RegionOutcome(one.region, one.kernel, step.nodes, *outcome, *costs)
+                yield RegionOutcome(
+                    region_kernel.region, region_kernel.kernel, step.nodes, *outcome, *costs
+                )
 
     def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
         """Return the base with the regions of some kinds fused; None where none can be.

@@ -101,8 +101,8 @@ def _ways(contest: Contest, plan: Plan) -> Iterator[Plan]:
     """Yield the ways to open a plan that change what the runtime runs."""
     with suppress(Exception):  # a plan that does not run under its profiler races as it is
         run = contest.operators_run(plan)
-        made = run - Counter(node.op_type for node in plan.graph.nodes.values())
-        often = (name for name, _ in made.most_common() if name in FUSIONS)
+        inserted = run - Counter(node.op_type for node in plan.graph.nodes.values())
+        often = (name for name, _ in inserted.most_common() if name in FUSIONS)
         left_out = dict.fromkeys(FUSIONS[name] for name in often)
         yield with_execution(plan, Execution(PLAIN_LEVEL))
         for transformers in left_out:

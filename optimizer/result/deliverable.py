@@ -86,34 +86,34 @@ class Deliverable:
     def _write_file(self, catalog: Catalog, target: Path, external: bool | None) -> list[Path]:
         if not target.is_dir():
             return write_model(catalog, self.model_id, target, external_data=external)
-        made = _temporary(target)
+        temporary = _temporary(target)
         try:
-            write_model(catalog, self.model_id, made, external_data=external)
-            put_in_place(made, target)
+            write_model(catalog, self.model_id, temporary, external_data=external)
+            put_in_place(temporary, target)
         finally:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         return [target]
 
     def _write_folder(self, catalog: Catalog, target: Path, external: bool | None) -> list[Path]:
-        made = _temporary(target)
-        made.mkdir()
+        temporary = _temporary(target)
+        temporary.mkdir()
         try:
             outside = None if self.is_portable else self.outside_bytes
             written = write_model(
                 catalog,
                 self.model_id,
-                made / MODEL,
+                temporary / MODEL,
                 external_data=external,
                 outside_bytes=outside,
             )
             for name, data in (self.libraries or {}).items():
-                written.append(made / name)
+                written.append(temporary / name)
                 written[-1].write_bytes(data)
-            written.append(made / NOTE)
+            written.append(temporary / NOTE)
             written[-1].write_text(self._note(written, target.name), encoding="utf-8")
-            put_in_place(made, target)
+            put_in_place(temporary, target)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
         return [target / file.name for file in written]
 
     def _note(self, files: Collection[Path], name: str) -> str:

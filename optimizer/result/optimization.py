@@ -137,7 +137,7 @@ class Optimization:
         written, and where that would replace anything else or the model that was read.
         """
         source = self.details.get("model", {}).get("path")
-        made = Deliverable(
+        deliverable = Deliverable(
             self.result_model_id,
             self.execution,
             self.libraries,
@@ -148,7 +148,7 @@ class Optimization:
             self.details["tensolog"],
         )
         with self._open() as catalog:
-            return made.write(catalog, path)
+            return deliverable.write(catalog, path)
 
     def session(
         self, options: onnxruntime.SessionOptions | None = None

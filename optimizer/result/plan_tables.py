@@ -92,10 +92,10 @@ def record_plan(
     for table, rows in (
         ("plan_candidate", [asdict(candidate) for candidate in candidates]),
         ("plan_deviation", [_deviation_row(item) for item in deviations]),
-        ("plan_region", [_region_row(at, item) for at, item in enumerate(regions)]),
+        ("plan_region", [_region_row(number, item) for number, item in enumerate(regions)]),
         (
             "plan_region_bound",
-            [row for at, item in enumerate(regions) for row in _bounds(at, item)],
+            [row for number, item in enumerate(regions) for row in _bounds(number, item)],
         ),
     ):
         if rows:

@@ -48,7 +48,12 @@ class RegionRow:
 
 def region_rows(fused: Iterable[Fusing], winner: Plan) -> list[RegionRow]:
     """Return a row for each region of the plans that kernels were looked for in."""
-    return [row for one in fused for fusing in (one, *one.in_others) for row in _of(fusing, winner)]
+    return [
+        row
+        for fusion in fused
+        for fusing in (fusion, *fusion.in_others)
+        for row in _of(fusing, winner)
+    ]
 
 
 def _of(fusing: Fusing, winner: Plan) -> Iterator[RegionRow]:
@@ -56,7 +61,9 @@ def _of(fusing: Fusing, winner: Plan) -> Iterator[RegionRow]:
     first: dict[str, RegionOutcome] = {}
     for outcome in outcomes:
         first.setdefault(outcome.kernel.name, outcome)
-    asked = [one.region for one in first.values() if one.region.sort in SORTS][:MOST_KERNELS]
+    asked = [outcome.region for outcome in first.values() if outcome.region.sort in SORTS][
+        :MOST_KERNELS
+    ]
     bounds = _bounds(fusing.graph, asked) if asked else {}
     for outcome in outcomes:
         region, kernel = outcome.region, outcome.kernel
@@ -83,8 +90,8 @@ def statements(graph: Graph, nodes: Sequence[int]) -> str:
         attributes = graph.attributes(number)
         told = ", ".join(f"{name}={value!r}" for name, value in sorted(attributes.items()))
         read = ", ".join(graph.value_name(value) or "_" for value in node.inputs)
-        made = ", ".join(graph.value_name(value) for value in node.outputs if value != ABSENT)
-        lines.append(f"{made} = {node.operator}{f'<{told}>' if told else ''}({read})")
+        outputs = ", ".join(graph.value_name(value) for value in node.outputs if value != ABSENT)
+        lines.append(f"{outputs} = {node.operator}{f'<{told}>' if told else ''}({read})")
     text = "; ".join(lines)
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]} …"
 
@@ -96,18 +103,18 @@ def _bounds(
     beside = {region.nodes: list(_beside(graph, region)) for region in regions}
     sinks = {n for pairs in beside.values() for pair in pairs for n in pair}
     questions = RegionQuestions(graph, sinks)
-    found = {}
+    bounds_of = {}
     for region in regions:
         bounds: dict[int, RegionBound] = {}
         for first, second in beside[region.nodes]:
             other = second if first in region.nodes else first
-            why = questions.apart(first, second, region.sort)
+            why = questions.missing_row(first, second, region.sort)
             if why is not None and not why.holds and other not in bounds:
                 bounds[other] = RegionBound(
                     graph.node_name(other), *questions.decisive(why), questions.sentence(why)
                 )
-        found[region.nodes] = tuple(bounds.values())
-    return found
+        bounds_of[region.nodes] = tuple(bounds.values())
+    return bounds_of
 
 
 def _beside(graph: Graph, region: Region) -> Iterator[tuple[int, int]]:

@@ -81,17 +81,17 @@ def in_float32(graph: Graph) -> Graph | None:
         attributes = {name: _widened(proto) for name, proto in node.attributes.items()}
         _put(wide, number, replace(node, attributes=attributes, proto=None))
     for value in halves & set(wide.graph_inputs):
-        made = _new(wide, value)
-        wide.replace_uses(value, made)
-        wide.add_node(_cast(value, made, TensorProto.FLOAT))
+        new_value = _new(wide, value)
+        wide.replace_uses(value, new_value)
+        wide.add_node(_cast(value, new_value, TensorProto.FLOAT))
     for value in halves & set(wide.graph_outputs) & wide.producer.keys():
-        made = _new(wide, value)
+        new_value = _new(wide, value)
         number = wide.producer[value]
         node = wide.nodes[number]
-        wide.replace_uses(value, made)
-        outputs = tuple(made if name == value else name for name in node.outputs)
+        wide.replace_uses(value, new_value)
+        outputs = tuple(new_value if name == value else name for name in node.outputs)
         _put(wide, number, replace(wide.nodes[number], outputs=outputs))
-        wide.add_node(_cast(made, value, TensorProto.FLOAT16))
+        wide.add_node(_cast(new_value, value, TensorProto.FLOAT16))
     wide.types = {value: type_ for value, type_ in wide.types.items() if type_.dtype != HALF}
     wide.types = {**infer_types(wide), **wide.types}
     return wide
@@ -137,6 +137,6 @@ def _new(graph: Graph, value: int) -> int:
     return graph.new_value(f"{graph.names[value]}/{SINGLE}", TensorType(SINGLE, type_.shape))
 
 
-def _cast(given: int, made: int, to: int) -> Node:
+def _cast(given: int, result: int, to: int) -> Node:
     attributes = {"to": helper.make_attribute("to", to)}
-    return Node("Cast", "", (given,), (made,), attributes, rule=NAME)
+    return Node("Cast", "", (given,), (result,), attributes, rule=NAME)

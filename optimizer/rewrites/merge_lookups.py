@@ -99,17 +99,17 @@ def merge_lookups(graph: Graph, rules: Sequence[Rule]) -> list[Step]:
     """
     if graph.opset() < _FIRST_OPSET:
         return []
-    found: dict[int, list[Group]] = {}
+    groups_of: dict[int, list[Group]] = {}
     for number, node in graph.nodes.items():
         if node.operator == "Concat" and graph.attribute(number, "axis") in (1, -1):
             # another run of the same Concat is for another day
             groups = next(filter(None, (_groups(graph, run) for run in _runs(graph, node))), None)
             if groups:
-                found[number] = groups
-    if not found:
+                groups_of[number] = groups
+    if not groups_of:
         return []
     merging = _Merging(graph, rules)
-    merging.merge(found)
+    merging.merge(groups_of)
     remove_dead(graph)
     remove_dead_constants(graph)
     return merging.steps
@@ -117,8 +117,8 @@ def merge_lookups(graph: Graph, rules: Sequence[Rule]) -> list[Step]:
 
 def _runs(graph: Graph, node: Node) -> Iterator[list[tuple[int, Lookup]]]:
     """Yield lookups of one kind that are side by side, with their places."""
-    found = [_lookup(graph, value) for value in node.inputs]
-    for kind, run in groupby(enumerate(found), key=lambda each: each[1] and each[1].kind):
+    lookups = [_lookup(graph, value) for value in node.inputs]
+    for kind, run in groupby(enumerate(lookups), key=lambda each: each[1] and each[1].kind):
         if kind is not None:
             yield [(place, lookup) for place, lookup in run if lookup is not None]
 
@@ -183,25 +183,27 @@ class _Merging:
         self.steps: list[Step] = []
         self.added: set[int] = set()
 
-    def merge(self, found: Mapping[int, Sequence[Group]]) -> None:
+    def merge(self, groups_of: Mapping[int, Sequence[Group]]) -> None:
         """Make the lookups of each group one, in the rows of all their tables.
 
-        `found` are the groups in each Concat.
+        `groups_of` are the groups in each Concat.
         """
         if JOIN not in self.rules:
             return
-        groups = [group.lookups for of in found.values() for group in of]
-        for concat, of in found.items():
+        groups = [group.lookups for of in groups_of.values() for group in of]
+        for concat, of in groups_of.items():
             self._put_apart(concat, of)
-        group_of = {one.gather: at for at, group in enumerate(groups) for one in group}
-        short = {one for one in group_of if self._index_type(one) == "int32"}
+        group_of = {
+            lookup.gather: number for number, group in enumerate(groups) for lookup in group
+        }
+        short = {gather for gather in group_of if self._index_type(gather) == "int32"}
         group_of = self._moved(group_of, self._each(OF_64_BITS, short))
-        apart = self._each(APART, group_of)
-        if len(apart) < len(group_of):
+        separate = self._each(APART, group_of)
+        if len(separate) < len(group_of):
             return
-        group_of = self._moved(group_of, apart)
-        for at in range(len(groups)):
-            self._cut([gather for gather, group in group_of.items() if group == at])
+        group_of = self._moved(group_of, separate)
+        for number in range(len(groups)):
+            self._cut([gather for gather, group in group_of.items() if group == number])
         group_of = self._moved(group_of, self._each(WHOLE, group_of))
         remove_dead(self.graph)
         fold_constants(self.graph, _FOLD_LIMIT)
@@ -217,20 +219,20 @@ class _Merging:
 
     def _each(self, names: Sequence[str], targets: Collection[int]) -> dict[int, list[int]]:
         """Apply rules wherever they match at one of some nodes; what was added in its place."""
-        made: dict[int, list[int]] = {}
+        new_gathers: dict[int, list[int]] = {}
         applied: dict[str, list[str]] = {}
         before = len(self.graph.nodes)
         for match in self._matches(names):
-            at = [node for node in match.nodes.values() if node in targets]
-            if at and at[0] not in made:
-                name = self.graph.node_name(at[0])
+            gathers = [node for node in match.nodes.values() if node in targets]
+            if gathers and gathers[0] not in new_gathers:
+                name = self.graph.node_name(gathers[0])
                 added = self._apply(match)
                 if added is not None:
-                    made[at[0]] = added
+                    new_gathers[gathers[0]] = added
                     applied.setdefault(match.rule.name, []).append(name)
         for rule, nodes in applied.items():
             self._note(self.rules[rule], nodes, before)
-        return made
+        return new_gathers
 
     def _together(
         self, names: Sequence[str], order: Callable[[Match], tuple[int, ...] | None]
@@ -308,49 +310,51 @@ class _Merging:
         return self.graph.dtype(self.graph.nodes[gather].inputs[1])
 
     def _moved(
-        self, group_of: Mapping[int, int], made: Mapping[int, Sequence[int]]
+        self, group_of: Mapping[int, int], new_gathers: Mapping[int, Sequence[int]]
     ) -> dict[int, int]:
         """The groups of the Gathers that have taken the place of others, in the same order."""
         nodes = self.graph.nodes
-        found = {}
+        moved = {}
         for gather, group in group_of.items():
-            heirs = [one for one in made.get(gather, ()) if nodes[one].operator == "Gather"]
-            found[heirs[0] if heirs else gather] = group
-        return found
+            heirs = [
+                node for node in new_gathers.get(gather, ()) if nodes[node].operator == "Gather"
+            ]
+            moved[heirs[0] if heirs else gather] = group
+        return moved
 
     def _put_apart(self, concat: int, groups: Sequence[Group]) -> None:
         """Join what groups find by itself first: JoinConcats says that it makes no difference."""
         graph, rule = self.graph, self.rules[JOIN]
-        node, made = graph.nodes[concat], Maker(graph, JOIN)
+        node, maker = graph.nodes[concat], Maker(graph, JOIN)
         inputs = list(node.inputs)
         for group in reversed(groups):
             place = slice(group.place, group.place + len(group.lookups))
-            inputs[place] = [self._pairwise(made, inputs[place])]
+            inputs[place] = [self._pairwise(maker, inputs[place])]
         graph.remove_node(concat)
         graph.put_node(concat, replace(node, inputs=tuple(inputs)))
         names, kept = (graph.node_name(concat),), promise(rule)
         reason = "the other way round"
-        self.steps.append(Step(rule.name, names, 0, made.count, True, reason, kept, rule.summary))
+        self.steps.append(Step(rule.name, names, 0, maker.count, True, reason, kept, rule.summary))
 
     def _take_pairwise(self, number: int, node: Node) -> None:
-        made = Maker(self.graph, JOIN)
+        maker = Maker(self.graph, JOIN)
         *values, last = node.inputs
         if len(values) > 1:
             self.graph.remove_node(number)
-            first = self._pairwise(made, values)
+            first = self._pairwise(maker, values)
             self.graph.put_node(number, replace(node, inputs=(first, last)))
 
-    def _pairwise(self, made: Maker, values: Sequence[int]) -> int:
+    def _pairwise(self, maker: Maker, values: Sequence[int]) -> int:
         """Join values along the second axis, two at a time."""
         whole, *rest = values
         for value in rest:
-            whole = made.node("Concat", (whole, value), axis=1)
+            whole = maker.node("Concat", (whole, value), axis=1)
         return whole
 
     def _cut(self, gathers: Sequence[int]) -> None:
         """Cut the tables of some Gathers from one constant with the rows of all."""
-        graph, made = self.graph, Maker(self.graph, "join constants")
-        tables = list(dict.fromkeys(graph.nodes[one].inputs[0] for one in gathers))
+        graph, maker = self.graph, Maker(self.graph, "join constants")
+        tables = list(dict.fromkeys(graph.nodes[gather].inputs[0] for gather in gathers))
         arrays = [graph.constants[table].array() for table in tables]
         ends = dict(zip(tables, accumulate(map(len, arrays)), strict=True))
         rows = tables[0]
@@ -360,15 +364,15 @@ class _Merging:
             node = graph.nodes[gather]
             table, end = node.inputs[0], ends[node.inputs[0]]
             bounds = (end - len(graph.constants[table].array()), end, 0)
-            cut = made.node("Slice", (rows, *(made.constant(np.array([n])) for n in bounds)))
+            cut = maker.node("Slice", (rows, *(maker.constant(np.array([n])) for n in bounds)))
             graph.remove_node(gather)
             graph.put_node(gather, replace(node, inputs=(cut, *node.inputs[1:])))
         reason = f"{len(tables)} tables are rows of one"
-        self.steps.append(Step("join constants", (), 0, made.count, True, reason))
+        self.steps.append(Step("join constants", (), 0, maker.count, True, reason))
 
     def _order(self, group_of: Mapping[int, int], match: Match) -> tuple[int, ...] | None:
         """The group of a lookup and its place there."""
-        gather = next((one for one in match.nodes.values() if one in group_of), None)
+        gather = next((node for node in match.nodes.values() if node in group_of), None)
         return None if gather is None else (group_of[gather], list(group_of).index(gather))
 
     def _place(self, split: int, match: Match) -> tuple[int, ...] | None:

@@ -126,16 +126,16 @@ class Deployment:
         An older deployment there is replaced. Raises DeploymentError, ModelError.
         """
         target = check_target(target)
-        made = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
-        remove = partial(shutil.rmtree, made, ignore_errors=True)
+        temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+        remove = partial(shutil.rmtree, temporary, ignore_errors=True)
         atexit.register(remove)  # a second interrupt ends the process before the block ends
         try:
-            copy_model(source, made / MODEL_FOLDER)
+            copy_model(source, temporary / MODEL_FOLDER)
             if parted is not None:
-                parted.write(made / MODEL_FOLDER)
+                parted.write(temporary / MODEL_FOLDER)
             text = json.dumps(self.to_json(), indent=2)
-            (made / PLAN).write_text(text + "\n", encoding="utf-8")
-            put_in_place(made, target)
+            (temporary / PLAN).write_text(text + "\n", encoding="utf-8")
+            put_in_place(temporary, target)
         except OSError as error:
             raise DeploymentError(f"can't write {target}: {error.strerror or error}") from error
         finally:

@@ -429,7 +429,9 @@ class _Question:
         )
         if is_whole or not all(part.partition.is_like(first) for part in parted):
             return False
-        known = [division.parted for at, division in self.divisions.items() if at.plan]
+        known = [
+            division.parted for candidate, division in self.divisions.items() if candidate.plan
+        ]
         if any(first.stages == other.partition.stages for other in known):
             return False
         setting = replace(setting, threads=first.threads[0])

@@ -169,15 +169,15 @@ class WorkerSite:
         for digest in self.missing:
             size = int(receive_message(caller)["size"])
             # Named by the group too: another one may receive the same model here meanwhile.
-            made = self._store / f".{digest}-{self._folder.name}.tmp"
+            temporary = self._store / f".{digest}-{self._folder.name}.tmp"
             try:
-                receive_file(caller, size, made)
-                with made.open("rb") as file:
+                receive_file(caller, size, temporary)
+                with temporary.open("rb") as file:
                     if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                         raise TensologError("a model came damaged: it changed as it was sent")
-                made.replace(self._store / digest)
+                temporary.replace(self._store / digest)
             finally:
-                made.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
         for name, digest in self._files.items():
             place = self._folder / name
             if not place.resolve().is_relative_to(self._folder.resolve()):

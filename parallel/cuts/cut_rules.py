@@ -260,8 +260,8 @@ class _Statement:
         left = [*self.joins, f"{', '.join(outputs)} = {call(self.attributes, calls[0])}"]
         right = list(getattr(self, "first", ()))
         for part in (0, 1):
-            made = ", ".join(f"{name}p{part + 1}" for name in outputs)
-            right.append(f"{made} = {call(self.parts[part], calls[part + 1])}")
+            results = ", ".join(f"{name}p{part + 1}" for name in outputs)
+            right.append(f"{results} = {call(self.parts[part], calls[part + 1])}")
         for number, name in enumerate(outputs):
             if cut.combine == "concat":
                 right.append(f"{name} = Concat<axis={cut.axes[number]}>({name}p1, {name}p2)")

@@ -86,12 +86,12 @@ class _Extraction:
 
     def _variable(self, variable: int, numbers: Sequence[int], *, optional: bool) -> None:
         """Number what a variable chooses from: where it may choose nothing, that comes first."""
-        at = int(optional)
+        begin = int(optional)
         self.begins[variable] = {}
         for number in numbers:
-            self.begins[variable][number] = at
-            at += len(self.configs[number])
-        self.sizes[variable] = at
+            self.begins[variable][number] = begin
+            begin += len(self.configs[number])
+        self.sizes[variable] = begin
 
     def best(self) -> DividedProgram:
         assignment = eliminate(self._factors(), self.sizes)
@@ -105,9 +105,9 @@ class _Extraction:
         factors: list[Factor] = []
         for variable, begins in self.begins.items():
             table = np.zeros(self.sizes[variable])
-            for number, at in begins.items():
+            for number, begin in begins.items():
                 if variable < 0 or number not in self.several:
-                    table[at : at + len(self.configs[number])] = self.unary[number]
+                    table[begin : begin + len(self.configs[number])] = self.unary[number]
             factors.append(((variable,), table))
             for number in begins.keys() & self.several if variable >= 0 else ():
                 factors.append(((variable, ~number), self._same(variable, number)))
@@ -118,18 +118,18 @@ class _Extraction:
         """Let a class have an operator's value in the division that the operator has."""
         count = len(self.configs[number])
         table = np.zeros((self.sizes[class_], self.sizes[~number]))
-        at = self.begins[class_][number]
-        table[at : at + count] = math.inf
-        table[np.arange(at, at + count), 1 + np.arange(count)] = 0.0
+        begin = self.begins[class_][number]
+        table[begin : begin + count] = math.inf
+        table[np.arange(begin, begin + count), 1 + np.arange(count)] = 0.0
         return table
 
     def _needed(self, variable: int) -> list[Factor]:
         """Say what it costs that a value is where operators read it; infinite without it."""
         tables: dict[int, Costs] = {}
-        for number, at in self.begins[variable].items():
+        for number, first in self.begins[variable].items():
             if variable >= 0 and number in self.several:
                 continue
-            rows = slice(at, at + len(self.configs[number]))
+            rows = slice(first, first + len(self.configs[number]))
             for need in self.programs.needs(number):
                 if need not in tables:
                     tables[need] = np.zeros((self.sizes[variable], self.sizes[need]))
@@ -168,14 +168,14 @@ class _Extraction:
             if class_ in selected:
                 continue
             value = values[class_]
-            for number, at in self.begins[class_].items():
-                if at <= value < at + len(self.configs[number]):
+            for number, begin in self.begins[class_].items():
+                if begin <= value < begin + len(self.configs[number]):
                     break
             else:
-                number, at = self._otherwise(class_), 0
+                number, begin = self._otherwise(class_), 0
                 value = int(self.unary[number].argmin())
             selected[class_] = number
-            places.setdefault(number, value - at)
+            places.setdefault(number, value - begin)
             queue += programs.needs(number)
         return selected, places
 

@@ -142,13 +142,13 @@ def programs_of(
     egraph = EGraph(workload.graph, fold_limit=_ANY_SIZE)
     growth = _grown(egraph, rules, budget)
     known = {operator.node: operator for operator in workload.operators}
-    made: dict[int, Operator] = {}
+    operator_of: dict[int, Operator] = {}
     names = _Names()
 
     def usable(node: int) -> float:
         operator = _operator(egraph, node, known.get(egraph.origin.get(node, -1)), names)
         if operator is not None:
-            made[node] = operator
+            operator_of[node] = operator
         return UNUSABLE if operator is None else 0.0
 
     choices = problem_of(egraph, usable)
@@ -177,8 +177,8 @@ def programs_of(
                 continue
             if node not in numbers:
                 numbers[node] = len(operators)
-                operators.append(made[node])
-            givers[class_].append((numbers[node], made[node].outputs.index(class_)))
+                operators.append(operator_of[node])
+            givers[class_].append((numbers[node], operator_of[node].outputs.index(class_)))
     for operator in operators:
         for named in (*operator.inputs, *operator.captures, *operator.outputs):
             if named is not None and named not in values:
@@ -209,13 +209,13 @@ def _grown(egraph: EGraph, rules: Sequence[Rule], budget: Budget | None) -> Grow
     for _ in range(_PAIRINGS if pairing else 0):
         egraph.columns.now += 1
         matches = matches_in(egraph, Patterns(egraph, pairing), nodes)
-        made = [
+        derived = [
             application
             for application in apply_matches(egraph, matches[:_PAIRS])
             if not application.refusal
         ]
-        applications += made
-        nodes |= {node for application in made for node in application.target_nodes}
+        applications += derived
+        nodes |= {node for application in derived for node in application.target_nodes}
     if applications:
         growth.applications += applications
         growth.applications += saturate(egraph, single, budget).applications
@@ -269,8 +269,8 @@ class _Names:
         if origin is not None:
             return egraph.graph.node_name(origin)
         op = egraph.vocabulary.operators[egraph.columns.operator(node)].op_type
-        made = egraph.made_by.get(node)
-        return f"{made.rule if made else 'computed'}/{op}{next(self._numbers)}"
+        application = egraph.made_by.get(node)
+        return f"{application.rule if application else 'computed'}/{op}{next(self._numbers)}"
 
 
 def _operator(

@@ -122,5 +122,5 @@ def _spread(factor: Factor, whole: tuple[int, ...]) -> Costs:
     order = sorted(range(len(scope)), key=lambda place: whole.index(scope[place]))
     inside = {whole.index(v) for v in scope}
     shape = iter(table.transpose(order).shape)
-    shaped = [next(shape) if at in inside else 1 for at in range(len(whole))]
+    shaped = [next(shape) if axis in inside else 1 for axis in range(len(whole))]
     return table.transpose(order).reshape(shaped)

@@ -130,14 +130,14 @@ class _Search:
                         )
                         busy[task.resource] = busy.get(task.resource, 0.0) + work(task)
             for task in operator_tasks(problem, plan, number):
-                at = max((end[key] for key in task.after), default=0.0)
-                end[task.key] = at + task.seconds + task.delay
+                begin = max((end[key] for key in task.after), default=0.0)
+                end[task.key] = begin + task.seconds + task.delay
                 busy[task.resource] = busy.get(task.resource, 0.0) + work(task)
                 last[number] = max(last[number], end[task.key])
         most = max(busy.values(), default=0.0)
         if self.goal == "throughput":
             return most
-        path = max((at + self.rest[n] for n, at in enumerate(last)), default=0.0)
+        path = max((end_s + self.rest[n] for n, end_s in enumerate(last)), default=0.0)
         return max(most, path)
 
     def _first_reader(self, value: int) -> int:

@@ -67,23 +67,23 @@ def _run(schedule: Schedule, free: dict[int, float]) -> Schedule:
         if key in end:
             continue
         open_ = 0
-        at = 0.0
+        ready_s = 0.0
         for key_before in task.after:
             if key_before in end:
-                at = max(at, end[key_before])
+                ready_s = max(ready_s, end[key_before])
             else:
                 open_ += 1
                 then.setdefault(key_before, []).append(key)
-        ready[key] = at
+        ready[key] = ready_s
         if open_:
             waiting[key] = open_
         else:
-            heap.append((at, key))
+            heap.append((ready_s, key))
     heapq.heapify(heap)
     while heap:
-        at, key = heapq.heappop(heap)
+        ready_s, key = heapq.heappop(heap)
         task = tasks[key]
-        start = max(at, free.get(task.resource, 0.0))
+        start = max(ready_s, free.get(task.resource, 0.0))
         done = start + task.seconds
         free[task.resource] = done
         done += task.delay
@@ -238,11 +238,11 @@ class Simulation:
         for changes_of_device in events.values():
             changes_of_device.sort()
             running: set[int] = set()
-            for (at, change, device), (then, *_) in itertools.pairwise(changes_of_device):
+            for (moment, change, device), (then, *_) in itertools.pairwise(changes_of_device):
                 (running.add if change > 0 else running.discard)(device)
                 for device_ in running:
-                    computes[device_] += then - at
-                    beside[device_] += (then - at) * (len(running) > 1)
+                    computes[device_] += then - moment
+                    beside[device_] += (then - moment) * (len(running) > 1)
         return {
             n: share / whole if whole else 0.0
             for n, (share, whole) in enumerate(zip(beside, computes, strict=True))
@@ -331,11 +331,11 @@ def _within(tasks: dict[Key, Task], stages: Stages, run: Schedule) -> Schedule:
         members = stages.members.get(unit, [unit])
         # What a stage takes beside its tasks comes first.
         whole = stages.units[unit].seconds
-        at = run.begin[unit] + whole - sum(tasks[key].seconds for key in members)
+        begin = run.begin[unit] + whole - sum(tasks[key].seconds for key in members)
         for key in members:
-            schedule.ready[key], schedule.begin[key] = run.ready[unit], at
-            at += tasks[key].seconds
-            schedule.end[key] = at + tasks[key].delay
+            schedule.ready[key], schedule.begin[key] = run.ready[unit], begin
+            begin += tasks[key].seconds
+            schedule.end[key] = begin + tasks[key].delay
         schedule.order += members
     return schedule
 
@@ -408,10 +408,10 @@ def memory(problem: Problem, plan: Plan, times: Schedule) -> dict[int, int]:
             if (key_before, device) in last:
                 last[key_before, device] = max(last[key_before, device], times.end[key])
     for value in problem.workload.outputs:
-        made = problem.producer.get(value)
-        if made is not None:
+        producer = problem.producer.get(value)
+        if producer is not None:
             for key_, device in list(last):
-                if key_[0] == made[0] and key_[1] in (COMPUTE, ADD):
+                if key_[0] == producer[0] and key_[1] in (COMPUTE, ADD):
                     last[key_, device] = max(last[key_, device], times.seconds)
     events: dict[int, list[tuple[float, int]]] = {}
     for place_held, bytes_ in size.items():

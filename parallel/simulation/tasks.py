@@ -218,8 +218,8 @@ class Problem:
         return frozenset(self.moving)
 
     def _fixed(self, value: int) -> bool:
-        made = self.producer.get(value)
-        return made is not None and self.workload.operators[made[0]].kernel.is_constant
+        producer = self.producer.get(value)
+        return producer is not None and self.workload.operators[producer[0]].kernel.is_constant
 
     @cached_property
     def most_bytes(self) -> int:
@@ -332,13 +332,13 @@ def _sums(problem: Problem, config: Config, number: int, output: int, value: int
             after: list[Key] = []
             for part in cell.parts:
                 source = config.holders(part)[replica]
-                made: Key = (number, COMPUTE, part, source)
+                summed: Key = (number, COMPUTE, part, source)
                 if source != device:
                     wire, seconds, delay = problem.transfer(source, device, size)
                     key = (number, PARTIAL, output, place, part, device)
-                    yield Task(key, wire, seconds, (made,), size, delay)
-                    made = key
-                after.append(made)
+                    yield Task(key, wire, seconds, (summed,), size, delay)
+                    summed = key
+                after.append(summed)
             seconds = problem.times.moved_bytes(size * (len(cell.parts) + 1), device)
             yield Task((number, ADD, output, place, device), device, seconds, tuple(after))
 
@@ -350,18 +350,18 @@ def sources(
 
     `config` is the division of the operator that gives the value; None for an input of the model.
     """
-    made = problem.producer.get(value)
+    producer = problem.producer.get(value)
     if value not in problem.sent:
         return []
     item = problem.workload.values[value].item_bytes
-    if made is None:
+    if producer is None:
         if problem.entry is None or problem.entry == device:
             return []
         size = elements(box) * item
         wire, seconds, delay = problem.transfer(problem.entry, device, size)
         key = (-1, MOVE, value, 0, device, *(end for pair in box for end in pair))
         return [(key, Task(key, wire, seconds, (), size, delay))]
-    number, output = made
+    number, output = producer
     assert config is not None
     cells = problem.cells(number, config, output)
     sources: list[tuple[Key, Task | None]] = []
@@ -403,8 +403,8 @@ def value_tasks(
                 wanted += [(box, device) for device in config.holders(place)]
     if problem.entry is not None and decided is None and value in problem.workload.outputs:
         wanted.append((full_box(problem.workload.values[value].shape), problem.entry))
-    made = problem.producer.get(value)
-    divided = None if made is None else plan[made[0]]
+    producer = problem.producer.get(value)
+    divided = None if producer is None else plan[producer[0]]
     for box, device in dict.fromkeys(wanted):
         for key, task in sources(problem, divided, value, box, device):
             if task is not None and key not in seen:

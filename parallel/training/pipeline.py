@@ -39,8 +39,8 @@ class Stage:
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The devices of each group."""
-        at = range(0, len(self.devices), self.tensor)
-        return tuple(self.devices[n : n + self.tensor] for n in at)
+        firsts = range(0, len(self.devices), self.tensor)
+        return tuple(self.devices[n : n + self.tensor] for n in firsts)
 
 
 @dataclass(frozen=True)

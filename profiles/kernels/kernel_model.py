@@ -90,9 +90,9 @@ def build_model(
                 feeds[name] = given[name] = kernel_input(kernel, position, spec, rng)
         if reason := fatal_input(kernel.op_type, [given.get(name) for name in names]):
             raise KernelError(f"{kernel.label()}: {reason}")
-        made = [f"y{position}_{copy}" for position in range(max(1, kernel.outputs))]
-        nodes.append(_node(kernel, names, made))
-        outputs += [onnx.ValueInfoProto(name=name) for name in made]
+        output_names = [f"y{position}_{copy}" for position in range(max(1, kernel.outputs))]
+        nodes.append(_node(kernel, names, output_names))
+        outputs += [onnx.ValueInfoProto(name=name) for name in output_names]
     graph = helper.make_graph(nodes, "kernel", inputs, outputs, constants)
     return _model(kernel, graph).SerializeToString(), feeds
 
@@ -115,14 +115,16 @@ def output_shapes(kernel: Kernel) -> tuple[tuple[str, tuple[int, ...]] | None, .
                 inputs.append(
                     helper.make_tensor_value_info(names[-1], element_type(spec.dtype), spec.shape)
                 )
-        made = [f"y{position}" for position in range(max(1, kernel.outputs))]
-        graph = helper.make_graph([_node(kernel, names, made)], "kernel", inputs, [], constants)
+        output_names = [f"y{position}" for position in range(max(1, kernel.outputs))]
+        graph = helper.make_graph(
+            [_node(kernel, names, output_names)], "kernel", inputs, [], constants
+        )
         inferred = onnx.shape_inference.infer_shapes(_model(kernel, graph), data_prop=True)
     except Exception:
         return unknown
     types = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
     shapes: list[tuple[str, tuple[int, ...]] | None] = []
-    for name in made:
+    for name in output_names:
         tensor = types.get(name)
         if tensor is None or not tensor.elem_type or not tensor.HasField("shape"):
             shapes.append(None)
@@ -188,9 +190,9 @@ def _refuse(kernel: Kernel) -> None:
             raise KernelError(f"{kernel.op_type}: attribute {name} is a {value.kind}")
     if kernel.is_constant:
         raise KernelError(f"{kernel.op_type}: all inputs are constant, the runtime folds it")
-    made = [numpy_dtype(shape[0]).itemsize * int(np.prod(shape[1], dtype=np.int64))
+    output_bytes = [numpy_dtype(shape[0]).itemsize * int(np.prod(shape[1], dtype=np.int64))
             for shape in output_shapes(kernel) if shape is not None]  # fmt: skip
-    if kernel.input_bytes + sum(made) > SIZE_LIMIT:
+    if kernel.input_bytes + sum(output_bytes) > SIZE_LIMIT:
         raise KernelError(f"{kernel.label()}: its tensors take more than {SIZE_LIMIT >> 20} MiB")
     for spec in kernel.inputs:
         if spec is not None and spec.dtype == "string":
@@ -223,8 +225,8 @@ def _places(kernel: Kernel, position: int) -> int | None:
     return None
 
 
-def _node(kernel: Kernel, names: list[str], made: list[str]) -> onnx.NodeProto:
-    node = helper.make_node(kernel.op_type, names, made, domain=kernel.domain or None)
+def _node(kernel: Kernel, names: list[str], output_names: list[str]) -> onnx.NodeProto:
+    node = helper.make_node(kernel.op_type, names, output_names, domain=kernel.domain or None)
     for name, value in kernel.attributes:
         if isinstance(value, Opaque):
             raise KernelError(f"{kernel.op_type}: attribute {name} is a {value.kind}")

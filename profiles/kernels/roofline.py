@@ -108,13 +108,13 @@ def _flops(kernel: Kernel) -> float:
     if kernel.op_type in {"QLinearMatMul", "QLinearConv"}:
         right = _spec(kernel, 3) or right
     output = output_shapes(kernel)[0]
-    made = 0 if output is None else math.prod(output[1])
+    results = 0 if output is None else math.prod(output[1])
     if kernel.op_type in {"MatMul", "MatMulInteger", "QLinearMatMul"} and left.shape:
-        return 2.0 * made * left.shape[-1]
+        return 2.0 * results * left.shape[-1]
     if kernel.op_type == "Gemm" and len(left.shape) == 2:
-        return 2.0 * made * left.shape[0 if kernel.attribute("transA", 0) else 1]
+        return 2.0 * results * left.shape[0 if kernel.attribute("transA", 0) else 1]
     if kernel.op_type in {"Conv", "ConvInteger", "QLinearConv"}:
-        return 2.0 * made * math.prod(right.shape[1:])
+        return 2.0 * results * math.prod(right.shape[1:])
     if kernel.op_type == "ConvTranspose":
         return 2.0 * left.size * math.prod(right.shape[1:])
     return 0.0

@@ -123,14 +123,14 @@ def _types_run(
     types: Types = {name: (array.dtype.name, array.shape) for name, array in given.items()}
     for tensor in model.graph.initializer:
         types[tensor.name] = (dtype_name(tensor.data_type), tuple(tensor.dims))
-    made = {
+    output_types = {
         event["name"].removesuffix("_kernel_time"): event["args"].get("output_type_shape", [])
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
     }
     for node in model.graph.node:
         outputs = [name for name in node.output if name]
-        for name, entry in zip(outputs, made.get(node.name, []), strict=False):
+        for name, entry in zip(outputs, output_types.get(node.name, []), strict=False):
             ((element, shape),) = entry.items()
             types[name] = (_PROFILED.get(element, element), tuple(shape))
     return types

@@ -133,10 +133,10 @@ class CostPredictor:
         """Return log(time in ns) by each member of the ensemble: (members, c)."""
         count = len(example.prior)
         order = np.random.default_rng(_SEED).permutation(count)
-        made = np.empty((self._members, count))
+        logs = np.empty((self._members, count))
         for part in np.array_split(order, max(1, -(-count // _TOGETHER))):
-            made[:, part] = self._run(example, part)
-        return made
+            logs[:, part] = self._run(example, part)
+        return logs
 
     def _run(self, example: Example, chosen: Array) -> Array:
         sums = np.zeros((self._members, 1, len(chosen), self._width), np.float32)

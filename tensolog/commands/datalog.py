@@ -122,12 +122,12 @@ def run(
         raise click.UsageError("--limit-s and --limit-rows are for the embedded engine.")
     growth_s = DEFAULT_LIMITS.growth_s if limit_s is None else None
     limits = Limits(limit_s or None, growth_s, limit_rows)
-    made = not out.exists()
+    is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
         report = run_files(program, facts, out, engine=engine, define=define, limits=limits)
     except BaseException:
-        if made:
+        if is_new:
             with suppress(OSError):
                 out.rmdir()
         raise

@@ -73,9 +73,13 @@ class Prepared:
         self, evaluator: Evaluator, given: Mapping[str, Iterable[Row]], changing: Collection[str]
     ) -> None:
         """`changing` are inputs whose rows each call gives; `given` has those of all others."""
-        self._numbers = {one.name: number for number, one in enumerate(evaluator.relations)}
+        self._numbers = {
+            relation.name: number for number, relation in enumerate(evaluator.relations)
+        }
         self._strata = evaluator.strata
-        self._derived_in = {n: at for at, one in enumerate(self._strata) for n in one.members}
+        self._derived_in = {
+            n: number for number, stratum in enumerate(self._strata) for n in stratum.members
+        }
         affected = {self._numbers[name] for name in changing}
         for stratum in self._strata:
             if not affected.isdisjoint(stratum.reads):
@@ -115,16 +119,18 @@ class Prepared:
     def _later(self, asked: int) -> list[_Stratum]:
         """Return what a relation depends on that depends on inputs that change, in order."""
         if asked not in self._later_of:
-            strata = (self._strata[at] for at in self._needed(asked))
+            strata = (self._strata[stratum] for stratum in self._needed(asked))
             self._later_of[asked] = [s for s in strata if not self._affected.isdisjoint(s.members)]
         return self._later_of[asked]
 
     def _derive_fixed(self, asked: int) -> None:
         """Derive what a relation depends on, as far as no input that changes is among that."""
-        for at in self._needed(asked):
-            if at not in self._done and self._affected.isdisjoint(self._strata[at].members):
-                self._strata[at].derive(self._tables)
-                self._done.add(at)
+        for stratum in self._needed(asked):
+            if stratum not in self._done and self._affected.isdisjoint(
+                self._strata[stratum].members
+            ):
+                self._strata[stratum].derive(self._tables)
+                self._done.add(stratum)
 
     def _needed(self, asked: int) -> list[int]:
         """Return the strata that a relation depends on, its own included, in order."""
@@ -132,10 +138,10 @@ class Prepared:
             needed: set[int] = set()
             waiting = [asked]
             while waiting:
-                at = self._derived_in.get(waiting.pop())
-                if at is not None and at not in needed:
-                    needed.add(at)
-                    waiting += self._strata[at].reads
+                stratum = self._derived_in.get(waiting.pop())
+                if stratum is not None and stratum not in needed:
+                    needed.add(stratum)
+                    waiting += self._strata[stratum].reads
             self._needed_by[asked] = sorted(needed)
         return self._needed_by[asked]
 
@@ -257,7 +263,7 @@ class _Stratum:
         self.limits = [
             (n, member.limit) for n, member in members.items() if member.limit is not None
         ]
-        self.equivalences = [number for number, one in members.items() if one.is_equivalence]
+        self.equivalences = [number for number, member in members.items() if member.is_equivalence]
         self.is_plain = not (self.facts or self.rounds or self.choices or self.equivalences)
 
     def derive(self, tables: _Tables) -> None:
@@ -366,12 +372,12 @@ _Ready = Callable[[Bindings, _Tables], Bindings | Iterator[Row]]
 def _solutions(bindings: Bindings, steps: Sequence[_Ready], tables: _Tables) -> Iterable[Row]:
     """Return what steps make of bindings: all at once, or batch by batch where they become many."""
     for number, step in enumerate(steps, 1):
-        made = step(bindings, tables)
-        if not isinstance(made, list) or len(made) > _BATCH:
-            return _by_batches(iter(made), steps[number:], tables)
-        if not made:
+        results = step(bindings, tables)
+        if not isinstance(results, list) or len(results) > _BATCH:
+            return _by_batches(iter(results), steps[number:], tables)
+        if not results:
             return ()
-        bindings = made
+        bindings = results
     return bindings
 
 
@@ -411,8 +417,8 @@ def _scan(step: Scan) -> _Ready:
 
     def scan(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.latest[relation] if step.latest else tables.rows[relation]
-        made = (b + columns(row) for b in bindings for row in rows)
-        return _gathered(made, len(bindings) * len(rows))
+        products = (b + columns(row) for b in bindings for row in rows)
+        return _gathered(products, len(bindings) * len(rows))
 
     if not step.tested:
         return scan
@@ -420,14 +426,14 @@ def _scan(step: Scan) -> _Ready:
 
     def select(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.latest[relation] if step.latest else tables.rows[relation]
-        made = (
+        selected = (
             b + columns(row)
             for b in bindings
             for value in (wanted(b),)
             for row in rows
             if tested(row) == value
         )
-        return _gathered(made, len(bindings) * len(rows))
+        return _gathered(selected, len(bindings) * len(rows))
 
     return select
 
@@ -437,8 +443,8 @@ def _probe(step: Probe, index: Index) -> _Ready:
 
     def probe(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         values = tables.indexes[number].get
-        made = (b + row for b in bindings for row in values(key(b), ()))
-        return _gathered(made, len(bindings) * len(tables.rows[relation]))
+        joined = (b + row for b in bindings for row in values(key(b), ()))
+        return _gathered(joined, len(bindings) * len(tables.rows[relation]))
 
     def product(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.indexes[number]

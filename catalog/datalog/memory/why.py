@@ -75,7 +75,7 @@ class Reasons:
         self.rows = {name: dict.fromkeys(rows.get(name, ())) for name in program.relations}
         names = [*program.relations, _GIVEN, _ANSWER]
         self._numbers = {name: number for number, name in enumerate(names)}
-        plans = [_plan(name, len(one.kinds)) for name, one in program.relations.items()]
+        plans = [_plan(name, len(relation.kinds)) for name, relation in program.relations.items()]
         self._lookup = Lookup(plans, list(self.rows.values()))
 
     def why(self, relation: str, row: Row) -> Why:
@@ -160,8 +160,8 @@ class Reasons:
         whole = rule.clause.head.arguments
         asked = len(whole) if computed is None else computed
         arguments = (
-            value if at < asked or _is_plain(value) else Wildcard(_HERE)
-            for at, value in enumerate(whole)
+            value if position < asked or _is_plain(value) else Wildcard(_HERE)
+            for position, value in enumerate(whole)
         )
         head = Atom(_GIVEN, tuple(arguments), _HERE)
         literals = (head, *body)

@@ -55,12 +55,12 @@ def registered(
     ours: Mapping[str, Function] = OURS,
 ) -> Iterator[None]:
     """Let queries call what a program calls; raises DatalogError for a functor that isn't given."""
-    made: list[str] = []
+    created: list[str] = []
     try:
         for name, position in called.items():
             if name in ours and name not in types:
                 _register(connection, name, *ours[name])
-                made.append(name)
+                created.append(name)
                 continue
             if name not in functors:
                 raise DatalogError.at(
@@ -72,10 +72,10 @@ def registered(
             parameters = [sql_type(kind) for kind in kinds.parameters]
             function = functor_function(name)
             _register(connection, function, functors[name], parameters, sql_type(kinds.result))
-            made.append(function)
+            created.append(function)
         yield
     finally:
-        for function in made:
+        for function in created:
             connection.remove_function(function)
 
 

@@ -62,9 +62,9 @@ def fuse_attention(derivation: Derivation) -> None:
             scores = next(_scores(derivation, softmax.operands[0]), None)
             if scores is not None:
                 nodes = (*scores.nodes, softmax.node, product.node)
-                made = _made(derivation, shape, scores, product.operands[1])
-                if made:
-                    _state(derivation, class_, shape, made, nodes, moved)
+                new_nodes = _made(derivation, shape, scores, product.operands[1])
+                if new_nodes:
+                    _state(derivation, class_, shape, new_nodes, nodes, moved)
     derivation.unite_pairs()
 
 
@@ -169,9 +169,9 @@ def _made(derivation: Derivation, shape: Shape, scores: _Scores, values: int) ->
     keys = derivation.shape(scores.keys.class_)
     if keys != ((b, t, h, e) if scores.keys.is_apart else (b, h, t, e)):
         return []
-    made: list[int] = []
+    new_nodes: list[int] = []
     query = _side_by_side(derivation, _Heads(scores.queries)) or _joined(
-        derivation, scores.queries, queries, made
+        derivation, scores.queries, queries, new_nodes
     )
     key, value = (_side_by_side(derivation, heads) for heads in (scores.keys, _Heads(values)))
     if key is None or value is None:
@@ -182,17 +182,17 @@ def _made(derivation: Derivation, shape: Shape, scores: _Scores, values: int) ->
             turned = derivation.make("Transpose", [key], {"perm": list(HEADS)}, (b, h, t, e))
             if turned is None:
                 return []
-            made.append(turned)
+            new_nodes.append(turned)
             key = derivation.output(turned)
     reads = [query, key, value]
     if scores.mask != NONE:
-        mask = _mask(derivation, scores.mask, (b, h, s, t), query, made)
+        mask = _mask(derivation, scores.mask, (b, h, s, t), query, new_nodes)
         if mask is None:
             return []
         reads += [NONE, NONE, mask]
     attributes = {"num_heads": int(h), "scale": float(scores.factor)}
     kernel = derivation.make(KERNEL, reads, attributes, (b, s, int(h) * int(f)))
-    return [] if kernel is None else [*made, kernel]
+    return [] if kernel is None else [*new_nodes, kernel]
 
 
 def _side_by_side(derivation: Derivation, heads: _Heads) -> int | None:
@@ -214,7 +214,7 @@ def _side_by_side(derivation: Derivation, heads: _Heads) -> int | None:
     return None
 
 
-def _joined(derivation: Derivation, class_: int, shape: Shape, made: list[int]) -> int:
+def _joined(derivation: Derivation, class_: int, shape: Shape, new_nodes: list[int]) -> int:
     """Heads put side by side by a Transpose and a Reshape, which are added to those made."""
     b, h, s, e = shape
     moved = derivation.make("Transpose", [class_], {"perm": list(HEADS)}, (b, s, h, e))
@@ -223,12 +223,12 @@ def _joined(derivation: Derivation, class_: int, shape: Shape, made: list[int]) 
     reads = [derivation.output(moved), derivation.integers([0, 0, width])]
     joined = derivation.make("Reshape", reads, {}, (b, s, width))
     assert joined is not None
-    made += [moved, joined]
+    new_nodes += [moved, joined]
     return derivation.output(joined)
 
 
 def _mask(
-    derivation: Derivation, mask: int, whole: Shape, query: int, made: list[int]
+    derivation: Derivation, mask: int, whole: Shape, query: int, new_nodes: list[int]
 ) -> int | None:
     """A mask as the kernel takes it: of all rows and columns, for each head and sequence or all.
 
@@ -243,16 +243,16 @@ def _mask(
     target = (*given[:2], *whole[2:])
     if shape == target:
         return mask
-    sizes = _sizes(derivation, mask, target, given, query, made)
+    sizes = _sizes(derivation, mask, target, given, query, new_nodes)
     node = None if sizes is None else derivation.make("Expand", [mask, sizes], {}, target)
     if node is None:
         return None
-    made.append(node)
+    new_nodes.append(node)
     return derivation.output(node)
 
 
 def _sizes(
-    derivation: Derivation, mask: int, target: Shape, given: Shape, query: int, made: list[int]
+    derivation: Derivation, mask: int, target: Shape, given: Shape, query: int, new_nodes: list[int]
 ) -> int | None:
     """What to expand a mask to; where sizes are free, 1 in the place of those that it has."""
     if all(isinstance(size, int) for size in target):
@@ -270,7 +270,7 @@ def _sizes(
     sizes = derivation.make("Concat", parts, {"axis": 0})
     if sizes is None:
         return None
-    made += [rows, sizes]
+    new_nodes += [rows, sizes]
     return derivation.output(sizes)
 
 
@@ -278,13 +278,13 @@ def _state(
     derivation: Derivation,
     class_: int,
     shape: Shape,
-    made: list[int],
+    new_nodes: list[int],
     nodes: tuple[int, ...],
     moved: dict[int, list[tuple[int, Giver]]],
 ) -> None:
     """State the kernel for what puts heads side by side; for the heads where nothing does."""
     b, h, s, f = shape
-    flat = derivation.output(made[-1])
+    flat = derivation.output(new_nodes[-1])
     sizes = derivation.integers([0, 0, int(h), int(f)])
     split = derivation.make("Reshape", [flat, sizes], {}, (b, s, h, f))
     if split is None:
@@ -294,13 +294,13 @@ def _state(
         if giver.attributes.get("perm") != HEADS:
             continue
         is_stated = True
-        derivation.state(RULE, SUMMARY, (*nodes, giver.node), [*made, split], turned)
+        derivation.state(RULE, SUMMARY, (*nodes, giver.node), [*new_nodes, split], turned)
         for joined, last in moved.get(turned, ()):
             if derivation.shape(joined) == (b, s, int(h) * int(f)):
-                derivation.state(RULE, SUMMARY, (*nodes, giver.node, last.node), made, joined)
+                derivation.state(RULE, SUMMARY, (*nodes, giver.node, last.node), new_nodes, joined)
     if not is_stated:
         back = derivation.make(
             "Transpose", [derivation.output(split)], {"perm": list(HEADS)}, shape
         )
         if back is not None:
-            derivation.state(RULE, SUMMARY, nodes, [*made, split, back], class_)
+            derivation.state(RULE, SUMMARY, nodes, [*new_nodes, split, back], class_)

@@ -144,24 +144,24 @@ class Derivation:
         rule: str,
         summary: str,
         sources: Sequence[int],
-        made: Sequence[int],
+        target_nodes: Sequence[int],
         old: int,
         equal: str = "rounding",
     ) -> None:
         """State that the last e-node made gives a class; unless its type would change."""
-        new = self.output(made[-1])
+        new = self.output(target_nodes[-1])
         if not self.egraph.are_compatible(old, new):
             return
         application = Application(
             rule,
             tuple(sources),
-            target_nodes=list(made),
+            target_nodes=list(target_nodes),
             united=[(old, new)],
             equal=equal,
             summary=summary,
         )
         self.applications.append(application)
-        for node in made:
+        for node in target_nodes:
             if node not in self.egraph.origin:
                 self.egraph.made_by.setdefault(node, application)
         self._pairs.append((old, new))

@@ -32,7 +32,7 @@ def join_twins(derivation: Derivation) -> None:
             continue
         half = constant_of(np.ascontiguousarray(first))
         twin = derivation.egraph.leaf(half, ("half", class_))
-        made = derivation.make("Concat", [twin, twin], {"axis": len(shape) - 1}, shape)
-        if made is not None:
-            derivation.state(NAME, SUMMARY, (), [made], class_, equal="exact")
+        joined = derivation.make("Concat", [twin, twin], {"axis": len(shape) - 1}, shape)
+        if joined is not None:
+            derivation.state(NAME, SUMMARY, (), [joined], class_, equal="exact")
     derivation.unite_pairs()

@@ -55,7 +55,7 @@ def name_kernels(
     egraph.columns.now += 1
     selection = canonical(egraph, costs, start)
     applications = _applied(egraph, rules, costs, selection, progress)
-    made = [
+    kernels = [
         n
         for application in applications
         for n in application.target_nodes
@@ -64,7 +64,7 @@ def name_kernels(
     selection = canonical(egraph, costs, selection)
     choices: dict[int, tuple[Choice, ...]] = {c: (choice,) for c, choice in selection.items()}
     free = free_classes(egraph)
-    for node in made:
+    for node in kernels:
         choice = choice_of(egraph, costs, node, free)
         for class_ in egraph.columns.outputs(node) if choice.cost < UNUSABLE else ():
             if class_ in choices:
@@ -72,7 +72,7 @@ def name_kernels(
     roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
     problem = Problem(choices, tuple(root for root in roots if root in choices))
     extraction = extract(problem, selection, steps)
-    return NamedPlan(extraction.selection, extraction.cost, applications, made)
+    return NamedPlan(extraction.selection, extraction.cost, applications, kernels)
 
 
 def _applied(

@@ -80,8 +80,8 @@ class Costs:
         if cost.source != "measured" and self.prices.model.failure(kernel) is not None:
             return UNUSABLE
         if cost.source == "bound" and self.measuring_is_over:
-            made = self.egraph.made_by.get(node)
-            if made is None or not made.always:
+            application = self.egraph.made_by.get(node)
+            if application is None or not application.always:
                 return UNUSABLE
         return cost.ns + cost.spread_ns
 
@@ -176,7 +176,7 @@ def problem_of(egraph: EGraph, cost: Callable[[int], float]) -> Problem:
     roots = [egraph.find(value) for value in egraph.graph.graph_outputs]
     roots = [value for value in dict.fromkeys(roots) if value not in free]
     choices: dict[int, tuple[Choice, ...]] = {}
-    made: dict[int, Choice] = {}
+    choice_of: dict[int, Choice] = {}
     queue = list(roots)
     while queue:
         class_ = queue.pop()
@@ -184,14 +184,14 @@ def problem_of(egraph: EGraph, cost: Callable[[int], float]) -> Problem:
             continue
         offered = []
         for node in givers.get(class_, ()):
-            if node not in made:
+            if node not in choice_of:
                 needs = dict.fromkeys(
                     v for v in columns.operands(node) if v != NONE and v not in free
                 )
-                made[node] = Choice(node, cost(node), tuple(needs))
-            if made[node].cost < UNUSABLE:
-                offered.append(made[node])
-                queue += made[node].needs
+                choice_of[node] = Choice(node, cost(node), tuple(needs))
+            if choice_of[node].cost < UNUSABLE:
+                offered.append(choice_of[node])
+                queue += choice_of[node].needs
         choices[class_] = tuple(offered)
     return Problem(choices, tuple(roots))
 

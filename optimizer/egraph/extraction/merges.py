@@ -118,7 +118,11 @@ def merge_everywhere(
     if not chosen:
         return []
     matches = matches_in(egraph, Patterns(egraph, chosen), _selected(egraph, costs, selection))
-    return [made for made in apply_matches(egraph, matches[:POPS]) if not made.refusal]
+    return [
+        application
+        for application in apply_matches(egraph, matches[:POPS])
+        if not application.refusal
+    ]
 
 
 def matches_in(
@@ -257,13 +261,13 @@ class _Search:
             return None
         self.applications += applied
         selection = canonical(self.egraph, self.costs, parent.selection)
-        made = _current(
+        new_nodes = _current(
             self.egraph, [node for application in applied for node in application.target_nodes]
         )
-        self.costs.measure(made)
+        self.costs.measure(new_nodes)
         ends = {self.egraph.find(old) for a in applied for old, _ in a.united}
         free = free_classes(self.egraph)
-        for node in made:
+        for node in new_nodes:
             choice = choice_of(self.egraph, self.costs, node, free)
             for class_ in self.egraph.columns.outputs(node):
                 if class_ != NONE and (class_ in ends or class_ not in selection):

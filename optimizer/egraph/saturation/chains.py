@@ -100,13 +100,13 @@ class Chains:
 
     def update(self, egraph: EGraph) -> list[Application]:
         """Unite trees of one chain, and add the regroupings that may pay."""
-        made: list[Application] = []
+        applications: list[Application] = []
         for operation in OPERATIONS:
             if not self._has_news(egraph, operation):
                 continue
             chains = self._recognize(egraph, operation)
-            made += self._regroup(egraph, operation, chains)
-        return made
+            applications += self._regroup(egraph, operation, chains)
+        return applications
 
     def _has_news(self, egraph: EGraph, operation: Operation) -> bool:
         """Whether a tree was made or has changed since they were looked at; notes that they are."""

@@ -187,15 +187,15 @@ def reachable(rules: Sequence[Rule], operators: Collection[str]) -> tuple[Rule, 
     present = set(operators)
     while True:
         chosen = tuple(r for r in rules if all(present & set(n.operators) for n in r.match))
-        made = {
+        produced = {
             op
             for rule in chosen
             for node in (*rule.rewrite, *rule.correct)
             for op in node.operators
         }
-        if made <= present:
+        if produced <= present:
             return chosen
-        present |= made
+        present |= produced
 
 
 def operators_in(egraph: EGraph) -> set[str]:

@@ -21,7 +21,7 @@ from ..tracing.expressions import (
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import Trace, UnsupportedError
 from . import arrangements, compositions, products, reductions, views
-from .operands import made, number, operand
+from .operands import lazy_array, number, operand
 from .ufuncs import apply as apply_ufunc
 
 Handler = Callable[..., Any]
@@ -51,7 +51,7 @@ def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mappin
             return handler(trace, *arguments, **options)
         assert build is not None
         expression = _built(trace, function, build, arguments, options)
-        return made(trace, expression, not expression.shape and function not in _ARRAYS)
+        return lazy_array(trace, expression, not expression.shape and function not in _ARRAYS)
     except UnsupportedError as refusal:
         return eager.call(trace, function, arguments, options, str(refusal))
     except (TypeError, OverflowError):
@@ -242,7 +242,7 @@ def _einsum(trace: Trace, *arguments: Any, **options: Any) -> Any:
         if order is not None:
             return views.transpose(arguments[1], order)
     expression = _built(trace, np.einsum, products.einsum, arguments, options)
-    return made(trace, expression, not expression.shape)
+    return lazy_array(trace, expression, not expression.shape)
 
 
 def _outer(trace: Trace, a: Any, b: Any) -> Any:

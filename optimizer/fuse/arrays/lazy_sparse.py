@@ -168,12 +168,12 @@ class LazySparse(LazySparseBase):
             return result
         if not hasattr(result, "tocsr"):
             return eager.adopt(self._trace, result, ())
-        made = wrap(self._trace, result)
+        lazy = wrap(self._trace, result)
         if _shares(result, self._original):
             self._exposed = True
-            if type(made) is LazySparse:
-                made._exposed = True
-        return made
+            if type(lazy) is LazySparse:
+                lazy._exposed = True
+        return lazy
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "__call__" and not options:

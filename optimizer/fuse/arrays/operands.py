@@ -15,7 +15,7 @@ _NUMBERS = {kind: np.asarray(kind(0)).dtype.name for kind in (bool, int, float)}
 FLOATS = frozenset(["float32", "float64"])
 
 
-def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
+def lazy_array(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
     """Return a lazy array for an expression."""
     lazy = trace.kind(trace, Thunk(expression, trace.epoch), scalar)
     if expression.depth > DEPTH:

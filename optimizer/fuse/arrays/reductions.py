@@ -21,7 +21,7 @@ from ..tracing.expressions import (
     remembered,
 )
 from ..tracing.trace import Trace, UnsupportedError
-from .operands import FLOATS, made, operand
+from .operands import FLOATS, lazy_array, operand
 from .products import over_axes
 
 # The arguments of ndarray's methods, in order.
@@ -123,7 +123,7 @@ def _traced_method(
     raise_if_errors_are_asked_for()
     x = operand(trace, array)
     expression = build(x) if key[-1] is None else remembered(x, key, lambda: build(x))
-    return made(trace, expression, scalar=not expression.shape)
+    return lazy_array(trace, expression, scalar=not expression.shape)
 
 
 def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> Expression:
@@ -235,7 +235,7 @@ def _reduced(
         return expression_of(name, x, options())
 
     expression = build() if key[1] is None else remembered(x, key, build)
-    return made(trace, expression, scalar=not expression.shape)
+    return lazy_array(trace, expression, scalar=not expression.shape)
 
 
 def expression_of(

@@ -26,7 +26,7 @@ from ..tracing.expressions import (
 )
 from ..tracing.trace import UnsupportedError
 from . import products, reductions
-from .operands import made, number, operand
+from .operands import lazy_array, number, operand
 from .sparse_values import transposed
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
     sparse, dense = x.traced(), operand(x._trace, other)
     pair = (dense, sparse) if reflected else (sparse, dense)
     expression = remembered(pair[0], ("product", pair[1]), lambda: products.product(*pair), pair[1])
-    return made(x._trace, expression, not expression.shape)
+    return lazy_array(x._trace, expression, not expression.shape)
 
 
 def times(x: LazySparse, other: Any) -> Any:
@@ -248,7 +248,9 @@ def _plus(op: str, x: LazySparse, other: Any, reflected: bool) -> Any:
         raise UnsupportedError("a sum with another shape")
     kept = _common(sparse, dense)
     pair = (cast(sparse, kept), cast(dense, kept))
-    return made(x._trace, Expression(op, pair[::-1] if reflected else pair, sparse.shape, kept))
+    return lazy_array(
+        x._trace, Expression(op, pair[::-1] if reflected else pair, sparse.shape, kept)
+    )
 
 
 def total(x: LazySparse, axis: Any) -> Any:
@@ -262,7 +264,7 @@ def total(x: LazySparse, axis: Any) -> Any:
 
     plain = axis is None or type(axis) is int
     expression = remembered(sparse, ("sum", axis, x.is_compared), build) if plain else build()
-    return made(x._trace, expression, not expression.shape)
+    return lazy_array(x._trace, expression, not expression.shape)
 
 
 # -- by elements ---------------------------------------------------------------------------------
@@ -311,4 +313,4 @@ def turned(x: LazySparse) -> Any:
 def spread(x: LazySparse) -> Any:
     """Return an ndarray of all elements."""
     sparse = x.traced(compared=True)
-    return made(x._trace, Expression("Identity", (sparse,), sparse.shape, sparse.dtype))
+    return lazy_array(x._trace, Expression("Identity", (sparse,), sparse.shape, sparse.dtype))

@@ -140,18 +140,18 @@ class LazySparseBase:
         """Return the object that it stands for; not to be written."""
         if self._original is None:
             value = self._trace.force(self._thunk, "a function left to SciPy")
-            made = self.__class__
+            constructor = self.__class__
             # What was compared loses entries, which the value behind it keeps.
             owns_entries = self._thunk.owns_entries and not self._compared
             if owns_entries and value.format == self._format != "coo":
                 parts = (value.data, value.indices.copy(), value.indptr.copy())
-                self._original = made(parts, shape=value.shape)
+                self._original = constructor(parts, shape=value.shape)
             elif owns_entries and self._format == "coo":
                 spread = value.asformat("coo")
                 places = (spread.row.copy(), spread.col.copy())
-                self._original = made((spread.data, places), shape=value.shape)
+                self._original = constructor((spread.data, places), shape=value.shape)
             else:
-                self._original = made(value.asformat(self._format), copy=True)
+                self._original = constructor(value.asformat(self._format), copy=True)
             if self._compared:
                 self._original.eliminate_zeros()
         return self._original

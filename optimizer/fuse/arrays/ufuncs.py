@@ -16,7 +16,7 @@ from ..tracing.expressions import TRACED, Expression, cast, elementwise, remembe
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import Trace, UnsupportedError
 from . import compositions, reductions, views
-from .operands import FLOATS, made, number, operand
+from .operands import FLOATS, lazy_array, number, operand
 from .products import product
 
 _EVALUATED: Sequence[tuple[str, Any]] = [*UNARY.items(), *BINARY.items()]
@@ -112,7 +112,7 @@ def operator(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         raise_if_errors_are_asked_for()
         trace.step()
         expression = expression_of(trace, ufunc, inputs)
-        return made(trace, expression, not expression.shape)
+        return lazy_array(trace, expression, not expression.shape)
     except UnsupportedError as refusal:
         return eager.call(trace, ufunc, inputs, {}, str(refusal))
 
@@ -132,7 +132,7 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     raise_if_errors_are_asked_for()
     if not options:
         expression = expression_of(trace, ufunc, inputs)
-        return made(trace, expression, not expression.shape)
+        return lazy_array(trace, expression, not expression.shape)
     out = options.get("out")
     for name, value in options.items():
         if name == "dtype" and value is not None:
@@ -142,7 +142,7 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     expression = expression_of(trace, ufunc, inputs, options.get("dtype"))
     if out is not None:
         return _into(trace, out, expression)
-    return made(trace, expression, not expression.shape)
+    return lazy_array(trace, expression, not expression.shape)
 
 
 def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
@@ -160,7 +160,7 @@ def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if first.shape and second.shape:
         first = remembered(first, (step.op, step.shape, step.attributes), build)
     expression = expression_of(trace, ufunc, (first, second))
-    return made(trace, expression, not expression.shape)
+    return lazy_array(trace, expression, not expression.shape)
 
 
 def _into(trace: Trace, out: Any, expression: Expression) -> Any:
@@ -213,16 +213,16 @@ def expression_of(
         argument if type(part) is tuple else part
         for argument, part in zip(inputs, identity[2:], strict=True)
     ]
-    made, by_place = _applied(trace, ufunc, operands, dtype)
+    expression, by_place = _applied(trace, ufunc, operands, dtype)
     if last is None or any(
         type(operand) is Expression and not operand.steady for operand in operands
     ):
-        return made
+        return expression
     if not by_place:
         identity += tuple(
             [repr(operand) for operand in operands if type(operand) is not Expression]
         )
-    return remembered(last, identity, lambda: made)
+    return remembered(last, identity, lambda: expression)
 
 
 def _applied(
@@ -378,4 +378,4 @@ def astype(lazy: Any, dtype: Any, arguments: Sequence[Any], options: Mapping[str
         same = target.name == x.dtype
         return elementwise("Identity", x) if same else cast(x, target.name)
 
-    return made(lazy._trace, remembered(x, ("astype", target.name), build), lazy._scalar)
+    return lazy_array(lazy._trace, remembered(x, ("astype", target.name), build), lazy._scalar)

@@ -15,7 +15,7 @@ from ..tracing import eager
 from ..tracing.expressions import Attributes, Expression, elementwise, leaf, remembered
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import UnsupportedError, View
-from .operands import made, operand
+from .operands import lazy_array, operand
 
 # The parts of an array of no more are made as views that wait.
 _SHORT = 8
@@ -40,7 +40,7 @@ def _view(
         def build() -> Expression:
             return Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
 
-        lazy_view = made(trace, remembered(base, (op, shape, attributes), build), scalar)
+        lazy_view = lazy_array(trace, remembered(base, (op, shape, attributes), build), scalar)
     if not scalar:
         lazy_view._join(family, (*lazy._views, view))
     return lazy_view
@@ -81,7 +81,7 @@ def copied(lazy: Any) -> Any:
     except UnsupportedError:
         return eager.method(lazy, "copy", (), {})
     copy = remembered(x, "copy", lambda: elementwise("Identity", x))
-    return made(lazy._trace, copy, lazy._scalar)
+    return lazy_array(lazy._trace, copy, lazy._scalar)
 
 
 def reshape(lazy: Any, shape: Sequence[Any]) -> Any:
@@ -146,7 +146,7 @@ def item(lazy: Any, key: Any) -> Any:
             return _index(eager.real(lazy), key)
     if scalar:
         try:
-            return made(lazy._trace, operand(lazy._trace, item), True)
+            return lazy_array(lazy._trace, operand(lazy._trace, item), True)
         except UnsupportedError:
             return item._value("an index")
     return identity(item) if item is lazy else item

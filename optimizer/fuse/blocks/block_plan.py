@@ -128,15 +128,17 @@ class BlockPlan:
         ]
         kept = [each[1][i] for i in range(len(round_.kept)) for each in outcomes]
         total = (
-            [_tree(outcomes, [made.ufunc for made in round_.aggregates])]
+            [_tree(outcomes, [aggregate.ufunc for aggregate in round_.aggregates])]
             if round_.aggregates
             else []
         )
         parts = persisted(*total, *kept)
         if round_.aggregates:
             results = parts.pop(0).compute()
-            for made, value in zip(round_.aggregates, results, strict=True):
-                values[made.node] = _finished(self.program, made.node, value, made.count)
+            for aggregate, value in zip(round_.aggregates, results, strict=True):
+                values[aggregate.node] = _finished(
+                    self.program, aggregate.node, value, aggregate.count
+                )
         for node_id in round_.kept:
             node = self.program.nodes[node_id]
             mine, parts = parts[: len(self.rows)], parts[len(self.rows) :]
@@ -205,7 +207,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     }
     others = dict.fromkeys(partitioned.keys() - alike.keys(), "an operand beside longer ones")
     placed = places(after, {number: array.axis for number, array in partitioned.items()}, others)
-    made = BlockPlan(
+    plan = BlockPlan(
         program,
         after,
         options,
@@ -216,16 +218,16 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         0.0,
         rules,
     )
-    if not any(round_.nodes for round_ in made.rounds):
-        made.local = prepare(program, options)  # all of it needs whole operands
+    if not any(round_.nodes for round_ in plan.rounds):
+        plan.local = prepare(program, options)  # all of it needs whole operands
     here = {number for number, array in partitioned.items() if array.source is not None}
     too_large = _too_large(after, placed, options.budget, here)
-    made.blocks_s = math.inf if too_large else _blocks_s(made, options)
-    if made.blocks_s == math.inf and made.here_s == math.inf:
+    plan.blocks_s = math.inf if too_large else _blocks_s(plan, options)
+    if plan.blocks_s == math.inf and plan.here_s == math.inf:
         raise BlocksError(too_large or "nothing of it can be computed in blocks")
-    if made.here_s < made.blocks_s and made.local is None:
-        made.local = prepare(program, options)
-    return made
+    if plan.here_s < plan.blocks_s and plan.local is None:
+        plan.local = prepare(program, options)
+    return plan
 
 
 def _machine(options: Options) -> Any:
@@ -281,24 +283,24 @@ def _plan_s(program: Program, options: Options) -> float:
     return plan(program, _machine(options), options.heuristic).cost_s
 
 
-def _blocks_s(made: BlockPlan, options: Options) -> float:
+def _blocks_s(plan: BlockPlan, options: Options) -> float:
     """Return what computing it in blocks costs, all workers busy."""
     workers = _workers()
-    count = len(made.rows)
+    count = len(plan.rows)
     turns = -(-count // workers)
     cost = 0.0
-    for number, round_ in enumerate(made.rounds):
+    for number, round_ in enumerate(plan.rounds):
         if not round_.nodes:
             continue
-        largest = made._sized(number, round_, max(made.rows))
+        largest = plan._sized(number, round_, max(plan.rows))
         cost += turns * _plan_s(largest.program, largest.options)
-        sent = sum(_bytes(made.program, number) for number in round_.whole) * min(workers, count)
-        sent += sum(_bytes(made.program, number) for number, _ in round_.split)
-        sent += sum(_bytes(made.program, each.node) for each in round_.aggregates) * count
+        sent = sum(_bytes(plan.program, number) for number in round_.whole) * min(workers, count)
+        sent += sum(_bytes(plan.program, number) for number, _ in round_.split)
+        sent += sum(_bytes(plan.program, each.node) for each in round_.aggregates) * count
         sent += sum(
-            _bytes(made.program, number)
+            _bytes(plan.program, number)
             for number in round_.kept
-            if number in made.placement.gathered
+            if number in plan.placement.gathered
         )
         tasks = count + (count // (_FAN_IN - 1) + 1 if round_.aggregates else 0)
         tasks += 2 * count * len(round_.kept)

@@ -100,20 +100,20 @@ def _round(
                 split[operand, cut[operand]] = None
             elif program.nodes[operand].op != "Constant":
                 whole[operand] = None
-    made = []
+    combined_aggregates = []
     for node_id in aggregates:
         node = program.nodes[node_id]
         count = None
         if node.op == "ReduceMean":
             count = program.nodes[node.inputs[0]].size // max(1, node.size)
-        made.append(Aggregate(node_id, str(combined(node)), count))
+        combined_aggregates.append(Aggregate(node_id, str(combined(node)), count))
     return Round(
         tuple(before),
         tuple(nodes),
         tuple(operands),
         tuple(split),
         tuple(whole),
-        tuple(made),
+        tuple(combined_aggregates),
         tuple(kept),
     )
 

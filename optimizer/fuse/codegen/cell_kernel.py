@@ -93,12 +93,12 @@ class FlatKernel:
         views: list[int] = []
         arrays: list[Array] = []
         turned, width = False, self._width
-        for at, shape, dtype, whole in self._plain:
-            array = values[at]
+        for node_id, shape, dtype, whole in self._plain:
+            array = values[node_id]
             flags = array.flags
             lies = flags.c_contiguous and flags.aligned
             if not lies or array.shape != shape or array.dtype != dtype:
-                node = self.nodes[at]
+                node = self.nodes[node_id]
                 if node.shape == self.shape or node.size == 1:
                     arrays, turned, width, views = self._spread(values)
                     break
@@ -111,17 +111,17 @@ class FlatKernel:
         partial = np.empty((chunks, columns)) if columns else None
         sums = 0 if partial is None else address(partial)
         arguments = [0, chunks, step, count, width, sums, columns, 0, *views]
-        made: dict[int, Array] = {}
-        for at, dtype in self._results:
+        results: dict[int, Array] = {}
+        for node_id, dtype in self._results:
             result = memory_pool.empty(self.shape[::-1] if turned else self.shape, dtype)
             arguments += (address(result), 0, 0, 0)
-            made[at] = result.T if turned else result
+            results[node_id] = result.T if turned else result
         start(function, arguments, threads if count >= how.run else 1)
         del arrays
         for column, last in enumerate(self.finishes):
             assert partial is not None
-            made[last.node] = last.apply(partial[:, column], count)
-        return made
+            results[last.node] = last.apply(partial[:, column], count)
+        return results
 
     @cached_property
     def _count(self) -> int:
@@ -133,20 +133,20 @@ class FlatKernel:
 
     @cached_property
     def _results(self) -> list[tuple[int, Any]]:
-        return [(at, DTYPES[self.nodes[at].dtype]) for at in self.cells]
+        return [(node_id, DTYPES[self.nodes[node_id].dtype]) for node_id in self.cells]
 
     @cached_property
     def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
         """Each input as it is where it lies in C's order: shape, type, the rest of its view."""
         layouts = []
         rows, width = self._rows(False)
-        for at in self.inputs:
-            node = self.nodes[at]
+        for node_id in self.inputs:
+            node = self.nodes[node_id]
             computed = kernel_dtype(node)
             if node.size == 1:
                 # a number of another type is converted by NumPy
                 shape = node.shape if node.dtype == computed else (-1,)
-                layouts.append((at, shape, DTYPES[computed], (0, 0, 0)))
+                layouts.append((node_id, shape, DTYPES[computed], (0, 0, 0)))
                 continue
             dtype = DTYPES[node.dtype]
             kind = 0 if node.dtype == computed else CODES[node.dtype]
@@ -154,18 +154,18 @@ class FlatKernel:
             strides = _broadcast(node.shape, strides, self.shape)
             wide = self.shape[-1]
             rest = self._placed(strides, wide, computed, kind, node.size, rows, width)
-            layouts.append((at, node.shape, dtype, rest))
+            layouts.append((node_id, node.shape, dtype, rest))
         return layouts
 
     def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
         """Return arrays of any strides and types, to be held until the kernel is done; whether the
         cells lie by columns, the width of their rows, and the views."""
-        arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
+        arrays = [prepared(values[node_id], self.nodes[node_id]) for node_id in self.inputs]
         turned = self._turned(arrays)
         rows, width = self._rows(turned)
         views: list[int] = []
-        for number, at in enumerate(self.inputs):
-            node = self.nodes[at]
+        for number, node_id in enumerate(self.inputs):
+            node = self.nodes[node_id]
             if node.size == 1:
                 arrays[number] = contiguous(arrays[number], kernel_dtype(node))
                 views += (address(arrays[number]), 0, 0, 0)
@@ -239,19 +239,23 @@ def lower_flat(
     program: Program, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
 ) -> FlatKernel:
     """Return the kernel of a region; raise LoweringError where its cells have several shapes."""
-    table = {at: program.nodes[at] for at in [*inputs, *nodes]}
-    constants = {at for at, node in table.items() if node.op == "Constant"}
-    reductions = [table[at] for at in nodes if _reduces(table[at])]
-    elementwise = [table[at] for at in nodes if is_elementwise(table[at]) and not table[at].is_leaf]
-    if len(reductions) + len(elementwise) + len([at for at in nodes if at in constants]) < len(
-        nodes
-    ):
+    table = {node_id: program.nodes[node_id] for node_id in [*inputs, *nodes]}
+    constants = {node_id for node_id, node in table.items() if node.op == "Constant"}
+    reductions = [table[node_id] for node_id in nodes if _reduces(table[node_id])]
+    elementwise = [
+        table[node_id]
+        for node_id in nodes
+        if is_elementwise(table[node_id]) and not table[node_id].is_leaf
+    ]
+    if len(reductions) + len(elementwise) + len(
+        [node_id for node_id in nodes if node_id in constants]
+    ) < len(nodes):
         raise LoweringError("it isn't one value for each element, and sums of those")
     if not elementwise and not reductions:
         raise LoweringError("a region without cells")
     shape = elementwise[0].shape if elementwise else table[reductions[0].inputs[0]].shape
     used = {operand for node in (*elementwise, *reductions) for operand in node.inputs}
-    arrays = [at for at in inputs if at in used and at not in constants]
+    arrays = [node_id for node_id in inputs if node_id in used and node_id not in constants]
     _check(program, elementwise, reductions, arrays, shape, outputs)
     folds = [Fold(_reduction(program, node)) for node in reductions]
     lines = _text(program, name, arrays, elementwise, folds, outputs)
@@ -295,7 +299,7 @@ def _check(
         if node.shape != shape or reduced & set(node.inputs):
             raise LoweringError("cells of several shapes")
     for node in reductions:
-        operands = [program.nodes[at] for at in node.inputs]
+        operands = [program.nodes[input_] for input_ in node.inputs]
         if (
             any(operand.shape != shape or operand.id in reduced for operand in operands)
             or node.size != 1
@@ -303,8 +307,8 @@ def _check(
             raise LoweringError("a reduction to more than one number")
         if node.id not in outputs:
             raise LoweringError("a reduction inside of a kernel over cells")
-    for at in arrays:
-        node = program.nodes[at]
+    for node_id in arrays:
+        node = program.nodes[node_id]
         if node.layout != "dense":
             raise LoweringError("a sparse operand")
         if node.shape != shape and node.size != 1 and (len(shape) < 2 or shape[1] >= NARROW):
@@ -323,20 +327,21 @@ def _text(
     loads: list[str] = []
     tiles: list[str] = []
     place = HEADER
-    for at in arrays:
-        node = program.nodes[at]
+    for node_id in arrays:
+        node = program.nodes[node_id]
         dtype = kernel_dtype(node)
         kind, bits = C_TYPES[dtype], {"float64": 64, "float32": 32, "bool": 8}[dtype]
-        lines.append(f"  const view *in{at} = (const view *)(a + {place});")
+        lines.append(f"  const view *in{node_id} = (const view *)(a + {place});")
         place += VIEW
         if node.size == 1:
-            lines.append(f"  const {kind} x{at} = *(const {kind} *)in{at}->data;")
-            loads.append(load(node, f"x{at}"))
+            lines.append(f"  const {kind} x{node_id} = *(const {kind} *)in{node_id}->data;")
+            loads.append(load(node, f"x{node_id}"))
             continue
-        lines.append(f"  {kind} b{at}[TILE + NARROW] __attribute__((aligned(64)));")
-        lines.append(f"  row_over_{bits}(in{at}, a[4], b{at});")
-        tiles.append(f"const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});")
-        loads.append(load(node, f"x{at}[j]"))
+        lines.append(f"  {kind} b{node_id}[TILE + NARROW] __attribute__((aligned(64)));")
+        lines.append(f"  row_over_{bits}(in{node_id}, a[4], b{node_id});")
+        read = f"cells_{bits}(in{node_id}, a[4], at, n, b{node_id})"
+        tiles.append(f"const {kind} *restrict x{node_id} = {read};")
+        loads.append(load(node, f"x{node_id}[j]"))
     stores: list[str] = []
     for node in elementwise:
         if node.id in outputs:
@@ -380,5 +385,7 @@ def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Seq
 
 def _tile(program: Program, arrays: Sequence[int]) -> str:
     """Return the cells of a step with lanes: more of them where no operand is copied to a tile."""
-    copied = " | ".join(f"in{at}->type" for at in arrays if program.nodes[at].size != 1)
+    copied = " | ".join(
+        f"in{node_id}->type" for node_id in arrays if program.nodes[node_id].size != 1
+    )
     return f"{copied} ? TILE : 4 * TILE" if copied else "TILE"

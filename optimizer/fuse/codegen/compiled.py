@@ -65,9 +65,9 @@ class ApartKernel:
         how: FusedConfiguration | None = None,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
-        given = {at: values[old] for at, old in self.nodes.items() if old in values}
+        given = {node_id: values[old] for node_id, old in self.nodes.items() if old in values}
         results = self.kernel.run(function, given, threads, how or self.configuration)
-        return {self.nodes[at]: value for at, value in results.items()}
+        return {self.nodes[node_id]: value for node_id, value in results.items()}
 
 
 def lower_apart(
@@ -77,38 +77,38 @@ def lower_apart(
     name: str,
 ) -> ApartKernel:
     """Return the kernel that `lower` makes of a region whose readings are apart; LoweringError."""
-    made: list[Node] = []
+    nodes: list[Node] = []
     old: dict[int, int] = {}
     place: dict[int, int] = {}
 
     def put(node: Node, inputs: tuple[int, ...]) -> int:
-        made.append(replace(node, id=len(made), inputs=inputs))
-        old[made[-1].id] = node.id
-        return made[-1].id
+        nodes.append(replace(node, id=len(nodes), inputs=inputs))
+        old[nodes[-1].id] = node.id
+        return nodes[-1].id
 
-    def read(at: int) -> int:
-        node = program.nodes[at]
-        if at not in place and node.op != "Constant":
+    def read(node_id: int) -> int:
+        node = program.nodes[node_id]
+        if node_id not in place and node.op != "Constant":
             taken = put(replace(node, op="Input", attributes={}), ())
-            if at == operator.driver:
-                place[at] = taken
+            if node_id == operator.driver:
+                place[node_id] = taken
             return taken
-        return place[at] if at in place else put(node, ())
+        return place[node_id] if node_id in place else put(node, ())
 
-    for at in operator.nodes:
-        node = program.nodes[at]
-        place[at] = put(node, tuple(map(read, node.inputs)))
-    outputs = tuple(place[at] for at in operator.outputs)
-    inputs = tuple(node.id for node in made if node.is_leaf)
-    given = tuple(node.id for node in made if node.op == "Input")
+    for node_id in operator.nodes:
+        node = program.nodes[node_id]
+        place[node_id] = put(node, tuple(map(read, node.inputs)))
+    outputs = tuple(place[node_id] for node_id in operator.outputs)
+    inputs = tuple(node.id for node in nodes if node.is_leaf)
+    given = tuple(node.id for node in nodes if node.op == "Input")
     region = replace(
         operator,
-        nodes=tuple(place[at] for at in operator.nodes),
+        nodes=tuple(place[node_id] for node_id in operator.nodes),
         inputs=inputs,
         outputs=outputs,
         driver=None if operator.driver is None else place.get(operator.driver),
     )
-    return ApartKernel(lower(Program(tuple(made), given, outputs), region, name), old)
+    return ApartKernel(lower(Program(tuple(nodes), given, outputs), region, name), old)
 
 
 class Kernel(Tunable, Protocol):
@@ -147,7 +147,7 @@ def _generators(
         return [_flat, lower_rows, apart_rows]
     turned = {operator.driver}
     readers = []
-    for node in (program.nodes[at] for at in operator.nodes):
+    for node in (program.nodes[node_id] for node_id in operator.nodes):
         if node.op == "Transpose" and node.inputs[0] in turned:
             turned.add(node.id)
         elif not turned.isdisjoint(node.inputs):
@@ -214,8 +214,8 @@ class CompiledPlan:
                 for node_id in last:
                     values.pop(node_id, None)
         return [
-            np.asarray(values[at]) if at in self._numbers else values[at]
-            for at in self.program.outputs
+            np.asarray(values[node_id]) if node_id in self._numbers else values[node_id]
+            for node_id in self.program.outputs
         ]
 
     @cached_property
@@ -230,7 +230,7 @@ class CompiledPlan:
 
     def _turn(self, step: Step, *, tunes: bool = False) -> Turn:
         if step.kernel is not None and step.function is not None:
-            numbers = [at for at in step.inputs if at in self._numbers]
+            numbers = [node_id for node_id in step.inputs if node_id in self._numbers]
             runs = step.kernel if step.tuning is None or not tunes else step.tuning
             return _by_kernel(runs, step.function, numbers)
         if len(step.nodes) == 1:
@@ -242,8 +242,8 @@ class CompiledPlan:
         inner = dict(values)
         for node in (self.program.nodes[node_id] for node_id in step.nodes):
             if not node.is_leaf:
-                inner[node.id] = evaluate(node, [inner[at] for at in node.inputs])
-        values.update((at, inner[at]) for at in step.outputs)
+                inner[node.id] = evaluate(node, [inner[input_] for input_ in node.inputs])
+        values.update((node_id, inner[node_id]) for node_id in step.outputs)
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -262,21 +262,21 @@ class CompiledPlan:
     def _last_uses(self) -> Sequence[Sequence[int]]:
         """Which values nobody needs after each step."""
         last: dict[int, int] = {}
-        for at, step in enumerate(self.steps):
+        for number, step in enumerate(self.steps):
             for node_id in (*step.inputs, *step.outputs):
-                last[node_id] = at
+                last[node_id] = number
         for output in self.program.outputs:
             last.pop(output, None)
         last_uses: list[list[int]] = [[] for _ in self.steps]
-        for node_id, at in last.items():
-            last_uses[at].append(node_id)
+        for node_id, number in last.items():
+            last_uses[number].append(node_id)
         return last_uses
 
 
 def _by_kernel(kernel: Kernel | Tuning, function: Function, numbers: Sequence[int]) -> Turn:
     def turn(values: dict[int, Value], threads: int) -> None:
-        for at in numbers:
-            values[at] = np.asarray(values[at])
+        for node_id in numbers:
+            values[node_id] = np.asarray(values[node_id])
         values.update(kernel.run(function, values, threads))
 
     return turn
@@ -286,7 +286,7 @@ def _by_numpy(node: Node, function: Callable[..., Value]) -> Turn:
     name, inputs = node.id, node.inputs
 
     def turn(values: dict[int, Value], threads: int) -> None:
-        values[name] = function(*[values[at] for at in inputs])
+        values[name] = function(*[values[node_id] for node_id in inputs])
 
     return turn
 
@@ -308,23 +308,23 @@ def compile_plan(
     """
     kernels: dict[int, Kernel] = {}
     reasons: dict[int, str] = {}
-    for at, step in enumerate(plan.steps):
+    for number, step in enumerate(plan.steps):
         if isinstance(step, FusedOperator):
             try:
-                kernels[at] = lower(program, step, f"kernel_{at}")
+                kernels[number] = lower(program, step, f"kernel_{number}")
             except LoweringError as error:
-                reasons[at] = str(error)
+                reasons[number] = str(error)
     functions, source, refusal = _functions(list(kernels.values()), compiler, levels, flags)
     steps = []
-    for at, step in enumerate(plan.steps):
+    for number, step in enumerate(plan.steps):
         if not isinstance(step, FusedOperator):
             inputs = program.nodes[step.node].inputs
             steps.append(Step(step.nodes, inputs, step.outputs))
-        elif at in kernels and not refusal:
-            function = functions[kernels[at].name]
-            steps.append(Step(step.nodes, step.inputs, step.outputs, kernels[at], function))
+        elif number in kernels and not refusal:
+            function = functions[kernels[number].name]
+            steps.append(Step(step.nodes, step.inputs, step.outputs, kernels[number], function))
         else:
-            reason = reasons.get(at, refusal)
+            reason = reasons.get(number, refusal)
             steps.append(Step(step.nodes, step.inputs, step.outputs, reason=reason))
     return CompiledPlan(program, plan, tuple(steps), source)
 

@@ -88,7 +88,7 @@ class EntryKernel:
         _Call(self, known, how).run(function, threads)
         if self.after:
             extend(known, self.after)
-        return {at: known[at] for at in self.outputs}
+        return {node_id: known[node_id] for node_id in self.outputs}
 
 
 @lru_cache(256)
@@ -126,11 +126,11 @@ class _Call:
         )
         self.arrays += parts
         arguments += [*map(address, parts), wide]
-        made: dict[int, Array] = {}
+        results: dict[int, Array] = {}
         for node_id, form in built.operands:
-            arguments += [*self._view(node_id, form, matrix, made), 0]
+            arguments += [*self._view(node_id, form, matrix, results), 0]
         start(function, arguments, threads if nnz >= self.how.run else 1)
-        for node_id, result in made.items():
+        for node_id, result in results.items():
             self.known[node_id] = self._shaped(node_id, result, matrix)
         for part in built.parts:
             piece = partial[:, part.offset : part.offset + part.size]
@@ -149,15 +149,15 @@ class _Call:
         return _canonical(matrix.tocsr(), matrix)
 
     def _view(
-        self, node_id: int, form: str, matrix: Array, made: dict[int, Array]
+        self, node_id: int, form: str, matrix: Array, results: dict[int, Array]
     ) -> tuple[int, int, int]:
         node = self.kernel.program.nodes[node_id]
         rows = matrix.shape[0]
         if form in ("entries", "rows", "matrix_rows"):
             width = self.kernel.built.widths.get(node_id, 1)
             size = matrix.nnz if form == "entries" else rows * width
-            made[node_id] = np.zeros(size, node.dtype)
-            return address(made[node_id]), 0, 0
+            results[node_id] = np.zeros(size, node.dtype)
+            return address(results[node_id]), 0, 0
         value = self.known[node_id]
         if form == "sparse":
             value = _aligned(value, matrix, self.kernel.built.turned(node_id))
@@ -235,7 +235,9 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
     driver = operator.driver
     if driver is None or program.nodes[driver].layout == "dense":
         raise LoweringError("no sparse driver")
-    covered = [program.nodes[at] for at in operator.nodes if not program.nodes[at].is_leaf]
+    covered = [
+        program.nodes[node_id] for node_id in operator.nodes if not program.nodes[node_id].is_leaf
+    ]
     classes = Classes(program)
     for node in covered:
         classes.add(node)
@@ -243,11 +245,13 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
     if rows == columns:
         raise LoweringError("rows and columns of the driver run together")
     axes: dict[int, tuple[int | None, int | None]] = {}
-    for at in [*operator.inputs, *operator.nodes]:
-        axis_classes = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
+    for node_id in [*operator.inputs, *operator.nodes]:
+        axis_classes = [
+            classes.find((node_id, axis)) for axis in range(len(program.nodes[node_id].shape))
+        ]
         if len(axis_classes) > 2 or axis_classes.count(rows) > 1 or axis_classes.count(columns) > 1:
-            raise LoweringError(f"%{at} has its axes twice along the driver's")
-        axes[at] = (
+            raise LoweringError(f"%{node_id} has its axes twice along the driver's")
+        axes[node_id] = (
             axis_classes.index(rows) if rows in axis_classes else None,
             axis_classes.index(columns) if columns in axis_classes else None,
         )
@@ -269,7 +273,7 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
 
 
 def _of_two_sparse(program: Program, node: Node) -> bool:
-    return sum(program.nodes[at].layout != "dense" for at in node.inputs) > 1
+    return sum(program.nodes[input_].layout != "dense" for input_ in node.inputs) > 1
 
 
 def _states(
@@ -279,9 +283,9 @@ def _states(
     axes: Mapping[int, tuple[int | None, int | None]],
 ) -> dict[int, str]:
     """Say of each node: cell, aggregate, before or after, as in a kernel over rows."""
-    states = {at: "cell" if None not in axes[at] else "before" for at in inputs}
+    states = {node_id: "cell" if None not in axes[node_id] else "before" for node_id in inputs}
     for node in covered:
-        operands = [states[at] for at in node.inputs]
+        operands = [states[input_] for input_ in node.inputs]
         both = None not in axes[node.id]
         if any(state in ("aggregate", "after") for state in operands):
             if both or "cell" in operands:

@@ -308,9 +308,9 @@ def finish(program: Program, reduction: Reduction) -> Finish:
     node = program.nodes[reduction.node]
     if reduction.kind == "none":
         raise LoweringError("a reduction of nothing")
-    made = Finish(node.id, reduction.kind, reduction.last, node.shape, node.dtype)
-    _ = made._last  # refused now, not when it runs
-    return made
+    finish = Finish(node.id, reduction.kind, reduction.last, node.shape, node.dtype)
+    _ = finish._last  # refused now, not when it runs
+    return finish
 
 
 def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Mapping[int, Finish]:

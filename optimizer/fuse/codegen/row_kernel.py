@@ -93,13 +93,13 @@ class RowKernel:
         if self.before:
             known = dict(values)
             extend(known, self.before)
-        made = _Call(self, known, how).run(function, threads)
+        results = _Call(self, known, how).run(function, threads)
         if not self.before and not self.after:
-            return made
-        known = {**known, **made}
+            return results
+        known = {**known, **results}
         if self.after:
             extend(known, self.after)
-        return {at: known[at] for at in self.outputs}
+        return {node_id: known[node_id] for node_id in self.outputs}
 
     def head(self, how: FusedConfiguration) -> tuple[int, ...]:
         """Return the arguments of a call before its views, but for where partial results lie."""
@@ -124,7 +124,7 @@ class RowKernel:
                 most = max(_LEAST_CHUNKS, (node.nnz or 0) // (DEAR * columns))
                 least = max(least, -(-rows // most))
         chunks, step = chunked(rows, least, block, total, self.work)
-        sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
+        sizes = (block, max(1, _FLUSH * self.flush_factor // block), *self.sizes[2:])
         return (0, chunks, step, rows, 0, 0, total, 0, *sizes)
 
     @cached_property
@@ -138,7 +138,7 @@ class RowKernel:
         return max(self.widest, *(self._stored(node) for node in self._sparse), 1)
 
     @cached_property
-    def apart(self) -> int:
+    def flush_factor(self) -> int:
         """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
         wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
         dense = any(operand.form == "rows" for operand in self.operands) and self.widest > 1
@@ -160,13 +160,13 @@ class RowKernel:
 class _Form:
     """An operand that lies as most do, in C's order: its shape, type and the rest of its view.
 
-    `made` is the shape of a result; an operand that needs care has no shape.
+    `result_shape` is that of a result; an operand that needs care has no shape.
     """
 
     dtype: Any
     shape: tuple[int, ...] | None
     rest: tuple[int, int, int]
-    made: tuple[int, ...] | None = None
+    result_shape: tuple[int, ...] | None = None
     turned: bool = False  # the result lies by columns
 
     def suits(self, array: Array) -> bool:
@@ -184,8 +184,8 @@ def _form(program: Program, part: Partition, operand: Operand) -> _Form:
     node = program.nodes[operand.node]
     if operand.form == "result":
         turned = len(node.shape) == 2 and part.axis[node.id] == 1
-        made = node.shape[::-1] if turned else node.shape
-        return _Form(DTYPES[node.dtype], None, (0, 0, 0), made, turned)
+        shape = node.shape[::-1] if turned else node.shape
+        return _Form(DTYPES[node.dtype], None, (0, 0, 0), shape, turned)
     dtype = kernel_dtype(node)
     size = DTYPES[dtype].itemsize
     plain: tuple[int, ...] | None = node.shape if dtype == node.dtype else None
@@ -214,12 +214,12 @@ class _Call:
         arguments = list(kernel.head(self.how))
         partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
         arguments[5], arguments[6] = address(partial), partial.shape[1]
-        made: dict[int, Array] = {}
+        results: dict[int, Array] = {}
         for operand, form in zip(kernel.operands, kernel.forms, strict=True):
-            if form.made is not None:
-                result = memory_pool.empty(form.made, form.dtype)
+            if form.result_shape is not None:
+                result = memory_pool.empty(form.result_shape, form.dtype)
                 arguments += (address(result), 0, 0, 0)
-                made[operand.node] = result.T if form.turned else result
+                results[operand.node] = result.T if form.turned else result
                 continue
             array = known[operand.node]
             if type(array) is np.ndarray and form.suits(array):
@@ -229,8 +229,8 @@ class _Call:
         busy = kernel.part.rows * kernel.work >= self.how.run
         start(function, arguments, threads if busy else 1)
         for part in kernel.parts:
-            made[part.node] = self._reduced(part, partial)
-        return made
+            results[part.node] = self._reduced(part, partial)
+        return results
 
     def _view(self, operand: Operand) -> tuple[int, int, int, int]:
         node = self.kernel.program.nodes[operand.node]
@@ -311,28 +311,35 @@ def lower_rows(program: Program, operator: FusedOperator, name: str) -> RowKerne
 
 def _seeds(program: Program, operator: FusedOperator) -> list[Axis]:
     """Return the axes to run over, the rows of the driver and of the largest inputs first."""
-    inputs = sorted(operator.inputs, key=lambda at: -program.nodes[at].size)
+    inputs = sorted(operator.inputs, key=lambda node_id: -program.nodes[node_id].size)
     first = [] if operator.driver is None else [operator.driver]
     order = list(dict.fromkeys([*first, *inputs]))[:4]
-    return [(at, axis) for axis in (0, 1) for at in order if axis < len(program.nodes[at].shape)]
+    return [
+        (node_id, axis)
+        for axis in (0, 1)
+        for node_id in order
+        if axis < len(program.nodes[node_id].shape)
+    ]
 
 
 def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -> RowKernel:
     nodes, inputs = operator.nodes, operator.inputs
     part = partition(program, nodes, inputs, seed)
-    if any(not program.nodes[at].size for at in (*nodes, *inputs)):
+    if any(not program.nodes[node_id].size for node_id in (*nodes, *inputs)):
         raise LoweringError("an array without elements")
     plan = schedule(program, part, nodes, operator.outputs)
     if not plan.levels:
         raise LoweringError("nothing runs along the rows")
-    for at in inputs:
-        node = program.nodes[at]
-        if node.layout != "dense" and part.state[at] != "cell":
+    for node_id in inputs:
+        node = program.nodes[node_id]
+        if node.layout != "dense" and part.state[node_id] != "cell":
             raise LoweringError("a sparse operand that is the same for each row")
-    covered = [program.nodes[at] for at in nodes if not program.nodes[at].is_leaf]
-    wanted = {at for node in covered if part.state[node.id] == "after" for at in node.inputs}
-    results = [at for at in operator.outputs if part.state[at] == "cell"]
-    if any(program.nodes[at].layout != "dense" for at in results):
+    covered = [program.nodes[node_id] for node_id in nodes if not program.nodes[node_id].is_leaf]
+    wanted = {
+        input_ for node in covered if part.state[node.id] == "after" for input_ in node.inputs
+    }
+    results = [node_id for node_id in operator.outputs if part.state[node_id] == "cell"]
+    if any(program.nodes[node_id].layout != "dense" for node_id in results):
         raise LoweringError("rows are written dense")
     if wanted & {node.id for node in covered if part.state[node.id] == "cell"}:
         raise LoweringError("a cell that is needed after the last row")

@@ -85,7 +85,7 @@ def plan(
     known_plan = _plans.get(question)
     if known_plan is None:
         begin = time.perf_counter()
-        made = make_plan(
+        new_plan = make_plan(
             program,
             conditions(program, refused),
             question.machine,
@@ -93,7 +93,7 @@ def plan(
             limits=question.limits,
             pruning=question.pruning,
         )
-        known_plan = replace(made, planning_s=time.perf_counter() - begin)
+        known_plan = replace(new_plan, planning_s=time.perf_counter() - begin)
         _plans[question] = known_plan
         if len(_plans) > _KEPT:
             _plans.popitem(last=False)

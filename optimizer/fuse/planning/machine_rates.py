@@ -64,9 +64,9 @@ def rates() -> Rates:
     known_rates = known.get(fingerprint) if isinstance(known, dict) else None
     if known_rates is not None and _is_whole(known_rates):
         return known_rates
-    made = measured()
-    _keep({**(known if isinstance(known, dict) else {}), fingerprint: made})
-    return made
+    new_rates = measured()
+    _keep({**(known if isinstance(known, dict) else {}), fingerprint: new_rates})
+    return new_rates
 
 
 _NAMES = frozenset(
@@ -136,14 +136,14 @@ def _computing() -> tuple[float, float]:
     AVX-512 alone, and otherwise of float32, which it has for AVX2 too.
     """
     cells = np.linspace(0.0, 1.0, _CELLS)
-    made = np.empty_like(cells)
+    results = np.empty_like(cells)
     few = cells.astype(np.float32)
     few_made = np.empty_like(few)
-    double_s = _least_s(lambda: np.exp(cells, out=made), 19)
+    double_s = _least_s(lambda: np.exp(cells, out=results), 19)
     single_s = _least_s(lambda: np.exp(few, out=few_made), 19)
     both = double_s < _BOTH * single_s
     flops = _CELLS * (_EXPONENTIAL / double_s if both else _SINGLE / single_s)
-    functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=made), 9)
+    functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=results), 9)
     return flops, min(functions, flops)
 
 

@@ -240,9 +240,9 @@ class Kind:
         """Return the Input that stands for a value of this kind at a place."""
         expression = self.inputs.get(place)
         if expression is None:
-            made = Expression("Input", (), self.shape, self.dtype, (), self.layout, self.nnz)
-            made.place, made.steady = place, True
-            expression = self.inputs.setdefault(place, made)
+            input_ = Expression("Input", (), self.shape, self.dtype, (), self.layout, self.nnz)
+            input_.place, input_.steady = place, True
+            expression = self.inputs.setdefault(place, input_)
         return expression
 
 
@@ -293,9 +293,9 @@ class Places:
         """Return the number at a place of those that a region reads, in a type."""
         expression = self._numbers.get((place, dtype))
         if expression is None:
-            made = numbered(place, dtype)
-            made.steady = True
-            expression = self._numbers.setdefault((place, dtype), made)
+            new_number = numbered(place, dtype)
+            new_number.steady = True
+            expression = self._numbers.setdefault((place, dtype), new_number)
         return expression
 
 

@@ -155,7 +155,7 @@ class Prepared:
     @cached_property
     def _expected(self) -> list[tuple[Node, np.dtype[Any]]]:
         """The outputs' nodes, and their types: asking a type for its name takes microseconds."""
-        nodes = (self.program.nodes[at] for at in self.program.outputs)
+        nodes = (self.program.nodes[node_id] for node_id in self.program.outputs)
         return [(node, np.dtype(node.dtype)) for node in nodes]
 
 
@@ -177,7 +177,7 @@ def prepare(program: Program, options: Options) -> Prepared:
         return Prepared(
             program, after, options, refusal=SOONER, seconds=(tracing_s + alone_s, alone_s)
         )
-    made = Prepared(program, after, options, rules)
+    prepared = Prepared(program, after, options, rules)
     try:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan
@@ -185,17 +185,17 @@ def prepare(program: Program, options: Options) -> Prepared:
         from ..planning.machine_rates import Machine
 
         machine = Machine.here(options.threads or default_threads())
-        made.plan = _planned(made.program, machine, options)
+        prepared.plan = _planned(prepared.program, machine, options)
         if tracing_s:
-            made.seconds = (tracing_s + made.plan.cost_s, alone_s)
-        made.compiled = compile_plan(made.program, made.plan)
+            prepared.seconds = (tracing_s + prepared.plan.cost_s, alone_s)
+        prepared.compiled = compile_plan(prepared.program, prepared.plan)
         if options.heuristic == "cost" and TRACING_S > 0 and _may_race(program):
-            made.race = Race(_overhead_s(program, tracing_s, options))
+            prepared.race = Race(_overhead_s(program, tracing_s, options))
     except TensologError as refusal:
-        made.refusal = str(refusal)
+        prepared.refusal = str(refusal)
     except Exception as defect:
-        made.refusal = _defect(defect)
-    return made
+        prepared.refusal = _defect(defect)
+    return prepared
 
 
 def _conversion_s(values: Sequence[Any], formats: Sequence[str]) -> float:
@@ -206,18 +206,22 @@ def _conversion_s(values: Sequence[Any], formats: Sequence[str]) -> float:
     begun = perf_counter()
     for value, layout in zip(values, formats, strict=True):
         if layout != "dense" and hasattr(value, "tocsr"):
-            made = value.asformat(layout)
-            for part in (made.row, made.col) if layout == "coo" else (made.indices, made.indptr):
+            converted = value.asformat(layout)
+            for part in (
+                (converted.row, converted.col)
+                if layout == "coo"
+                else (converted.indices, converted.indptr)
+            ):
                 part.copy()
     return perf_counter() - begun
 
 
 def _overhead_s(program: Program, tracing_s: float, options: Options) -> float:
     """Return what a fused call takes beside its kernels: less where later calls aren't traced."""
-    layouts = [program.nodes[at].layout for at in program.outputs]
+    layouts = [program.nodes[node_id].layout for node_id in program.outputs]
     if not options.repeats or any(layout != "dense" for layout in layouts):
         return tracing_s
-    sparse = sum(program.nodes[at].layout != "dense" for at in program.inputs)
+    sparse = sum(program.nodes[node_id].layout != "dense" for node_id in program.inputs)
     return REPLAY_S + SPARSE_REPLAY_S * sparse
 
 
@@ -302,11 +306,11 @@ def _in_calls(program: Program) -> Program:
     """
     kept = set(program.outputs)
 
-    def clipped(at: int) -> int:
-        node = program.nodes[at]
-        if node.op != "Max" or at in kept or len(program.consumers[at]) > 1:
-            return at
-        return node.inputs[1] if program.nodes[node.inputs[0]].op == "Constant" else at
+    def clipped(node_id: int) -> int:
+        node = program.nodes[node_id]
+        if node.op != "Max" or node_id in kept or len(program.consumers[node_id]) > 1:
+            return node_id
+        return node.inputs[1] if program.nodes[node.inputs[0]].op == "Constant" else node_id
 
     nodes = [
         replace(node, inputs=(clipped(node.inputs[0]), *node.inputs[1:]))

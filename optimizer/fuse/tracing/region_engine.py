@@ -42,21 +42,22 @@ class Region:
         if not varying:
             return list(self.leaves.values())
         given = {
-            at: np.asarray(self.constants[at], dtype=self.expressions[at].dtype) for at in varying
+            number: np.asarray(self.constants[number], dtype=self.expressions[number].dtype)
+            for number in varying
         }
         return [value for _, value in sorted({**self.leaves, **given}.items())]
 
     def program(self, varying: frozenset[int]) -> Program:
         """Return the program, the constants `varying` being inputs."""
         nodes = []
-        for at, (expression, operands) in enumerate(
+        for number, (expression, operands) in enumerate(
             zip(self.expressions, self.operands, strict=True)
         ):
             attributes = dict(expression.attributes)
             if expression.op == "Constant":
-                attributes = {"value": self.constants[at]}
+                attributes = {"value": self.constants[number]}
             node = Node(
-                at,
+                number,
                 expression.op,
                 operands,
                 attributes,
@@ -66,7 +67,7 @@ class Region:
                 expression.layout,
             )
             nodes.append(
-                Node(at, "Input", (), {}, (), expression.dtype) if at in varying else node,
+                Node(number, "Input", (), {}, (), expression.dtype) if number in varying else node,
             )
         return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
 
@@ -291,7 +292,7 @@ class Engine:
             if inputs is not None:
                 return way.prepared, inputs, True
         region_ = region(wanted, record)
-        texts = {at: repr(value) for at, value in region_.constants.items()}
+        texts = {number: repr(value) for number, value in region_.constants.items()}
         with self._lock:
             structure = self._structures.get(region_.key)
             if structure is None:
@@ -301,7 +302,11 @@ class Engine:
             else:
                 self._structures.move_to_end(region_.key)
             first = structure.first
-            new = {at for at, text in texts.items() if first[at] != text or len(text) > _LITERAL}
+            new = {
+                number
+                for number, text in texts.items()
+                if first[number] != text or len(text) > _LITERAL
+            }
             if not new <= structure.varying:
                 structure.varying |= new
             varying = structure.varying
@@ -309,9 +314,9 @@ class Engine:
         inputs = region_.inputs(varying)
         cached = known is not None
         if known is None:
-            made = self._made(region_.program(varying), inputs)
+            prepared_region = self._made(region_.program(varying), inputs)
             with self._lock:
-                known = structure.prepared.setdefault(varying, made)
+                known = structure.prepared.setdefault(varying, prepared_region)
         if all(expression.steady for expression in wanted):
             self._ways[wanted] = _way(region_, structure, varying, known, record)
         return known, inputs, cached
@@ -341,11 +346,11 @@ def _way(
     """Return how a region is known again, in a call that went the same way."""
     numbers: list[tuple[int, Any]] = []
     inputs: list[tuple[int, str, Any]] = []
-    for at, expression in enumerate(region.expressions):
+    for number, expression in enumerate(region.expressions):
         if expression.op == "Input":
             inputs.append((expression.place, "", None))
-        elif at in varying:
-            inputs.append((expression.place, expression.dtype, region.constants[at]))
+        elif number in varying:
+            inputs.append((expression.place, expression.dtype, region.constants[number]))
         elif expression.op == "Constant" and expression.place >= 0:
             numbers.append((expression.place, record.numbers[expression.place]))
     return _Way(structure, varying, prepared, tuple(numbers), tuple(inputs))

@@ -235,18 +235,18 @@ class Replay:
         return _built(self.result, taken[len(inputs) :], given, {})
 
 
-def _built(result: Any, made: Sequence[Any], given: Sequence[Any], seen: dict[int, Any]) -> Any:
+def _built(result: Any, results: Sequence[Any], given: Sequence[Any], seen: dict[int, Any]) -> Any:
     match result:
         case _Result(place, scalar):
             if place not in seen:
-                seen[place] = made[place][()] if scalar else made[place]
+                seen[place] = results[place][()] if scalar else results[place]
             return seen[place]
         case _Given(place):
             return given[place]
         case _Plain(value):
             return value
         case _:
-            return tuple([_built(part, made, given, seen) for part in result])
+            return tuple([_built(part, results, given, seen) for part in result])
 
 
 @dataclass(frozen=True, slots=True)

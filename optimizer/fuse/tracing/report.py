@@ -75,7 +75,7 @@ def explain(name: str, runner: Runner) -> Text:
 def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     """Return a region's operators in the order in which they run."""
     program = prepared.program
-    lines = [_given(program, at) for at in program.inputs]
+    lines = [_given(program, node_id) for node_id in program.inputs]
     if prepared.rules:
         lines.append(f"rewritten by {', '.join(prepared.rules)}")
     if isinstance(prepared, BlockPlan):
@@ -91,14 +91,14 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
                 kernel = _kernel_text(ran.get(step.outputs))
                 kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
                 lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
-                lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
+                lines += [f"  {_line(program, program.nodes[node_id])}" for node_id in step.nodes]
             else:
                 node = program.nodes[step.nodes[0]]
                 why = refusal(program, node) or "a kernel of it alone would gain nothing"
                 lines.append(f"{_line(program, node)}  by NumPy: {why}")
     if isinstance(prepared, Prepared) and prepared.raced and prepared.compiled is not None:
         lines.append(f"raced: {prepared.raced}")
-    lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
+    lines.append("returns " + ", ".join(f"%{node_id}" for node_id in program.outputs))
     return lines
 
 
@@ -121,33 +121,37 @@ def _block_lines(plan: BlockPlan) -> list[str]:
         return [*lines, "gathered, and computed here", *region_text(plan.local)]
     lines.append(f"{len(plan.rows)} blocks of up to {max(plan.rows)} rows")
     for number, round_ in enumerate(plan.rounds):
-        lines += [f"%{at} = {plan.program.nodes[at].op}, here" for at in round_.before]
+        lines += [
+            f"%{node_id} = {plan.program.nodes[node_id].op}, here" for node_id in round_.before
+        ]
         if not round_.nodes:
             continue
-        sent = [f"%{at} cut" for at, _ in round_.split] + [f"%{at}" for at in round_.whole]
+        sent = [f"%{node_id} cut" for node_id, _ in round_.split] + [
+            f"%{node_id}" for node_id in round_.whole
+        ]
         lines.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
         known = plan.passes.get((number, plan.rows[0]))
         if known is not None:
             lines += [f"  {line}" for line in region_text(prepared_pass(known))]
-        for made in round_.aggregates:
-            op = plan.program.nodes[made.node].op
-            lines.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
-        for at in round_.kept:
-            gathered = plan.placement.gathered.get(at)
+        for aggregate in round_.aggregates:
+            op = plan.program.nodes[aggregate.node].op
+            lines.append(f"%{aggregate.node} = {op}: parts combined in a tree by {aggregate.ufunc}")
+        for node_id in round_.kept:
+            gathered = plan.placement.gathered.get(node_id)
             end = f"gathered for {gathered}" if gathered else "stays in blocks"
-            lines.append(f"%{at} = {plan.program.nodes[at].op}: {end}")
+            lines.append(f"%{node_id} = {plan.program.nodes[node_id].op}: {end}")
     return lines
 
 
-def _given(program: Program, at: int) -> str:
-    node = program.nodes[at]
+def _given(program: Program, node_id: int) -> str:
+    node = program.nodes[node_id]
     shape = "x".join(map(str, node.shape)) or "scalar"
     layout = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
-    return f"%{at}: {node.dtype} {shape}{layout}"
+    return f"%{node_id}: {node.dtype} {shape}{layout}"
 
 
 def _line(program: Program, node: Node) -> str:
-    operands = ", ".join(_operand(program.nodes[at]) for at in node.inputs)
+    operands = ", ".join(_operand(program.nodes[input_]) for input_ in node.inputs)
     told = {name: value for name, value in node.attributes.items() if name != "function"}
     told |= dict(told.pop("options", ()))
     called = node.attributes.get("function", node.op)
@@ -248,7 +252,7 @@ def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
     connection = duckdb.connect()
     connection.execute((resources.files(__package__) / "tables.sql").read_text(encoding="utf-8"))
     for name, (columns, rows) in tables.items():
-        arrays = [pa.array([row[at] for row in rows]) for at in range(len(columns))]
+        arrays = [pa.array([row[column] for row in rows]) for column in range(len(columns))]
         connection.register("added", pa.Table.from_arrays(arrays, names=list(columns)))
         connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM added')
         connection.unregister("added")

@@ -126,9 +126,9 @@ def _activation(egraph: EGraph, node: int) -> tuple[str, tuple[float, ...]] | No
     operands = columns.operands(node)
     bounds: list[float] = []
     pairs = zip(ACTIVATIONS[name], DEFAULTS.get(name, ()), strict=True)
-    for at, (key, default) in enumerate(pairs, 1):
-        if at < len(operands) and operands[at] != NONE:  # the bounds of Clip
-            constant = egraph.constant(operands[at])
+    for position, (key, default) in enumerate(pairs, 1):
+        if position < len(operands) and operands[position] != NONE:  # the bounds of Clip
+            constant = egraph.constant(operands[position])
             if constant is None:
                 return None
             bounds.append(float(constant.array().reshape(-1)[0]))

@@ -50,8 +50,8 @@ class Convolving:
         layouts = [Layout((weights[0],), values.block)]
         if groups == 1:
             layouts += self.wanted.get(blocking.egraph.find(output), [])
-        for own in layouts:
-            self._convolve(output, form, filters, weights, groups, own)
+        for result_layout in layouts:
+            self._convolve(output, form, filters, weights, groups, result_layout)
 
     def _convolve(
         self,
@@ -129,19 +129,19 @@ class Convolving:
             if layout not in values.layouts(form.summand):
                 return
             operands += [NONE] * (3 - len(operands)) + [values.value(form.summand, layout)]
-        made = values.give(output, layout, NCHWC, "Conv", attributes, operands, rule, form.nodes)
+        class_ = values.give(output, layout, NCHWC, "Conv", attributes, operands, rule, form.nodes)
         size = blocking.egraph.type(laid)
         given = {n: v for n, v in form.attributes.items() if _tells_time(n, v)}
         key = (image, size and size.shape, groups, *sorted(given.items(), key=str))
-        plainest = self._plainest.setdefault(key, made)
-        if plainest == made:
-            blocking.likes[made] = form.nodes[0]
+        plainest = self._plainest.setdefault(key, class_)
+        if plainest == class_:
+            blocking.likes[class_] = form.nodes[0]
         elif form.activation in FREE_ACTIVATIONS:
-            blocking.same[made] = plainest
+            blocking.same[class_] = plainest
         else:
-            blocking.likes[made] = plainest
+            blocking.likes[class_] = plainest
         if len(form.nodes) == 1 and blocking.operation(form.nodes[0]).name == "Conv":
-            blocking.twins.setdefault(form.nodes[0], made)
+            blocking.twins.setdefault(form.nodes[0], class_)
 
 
 def _ends(form: Convolution) -> list[str]:

@@ -151,8 +151,8 @@ class Elementwise:
                 attributes = {"group": layout.width, "kernel_shape": [1, 1]}
                 reads = (values.value(image, layout), weights, *bias)
                 given = (operation.output, layout, NCHWC, "Conv", attributes, reads)
-                made = values.give(*given, rule, (node,))
-                self.blocking.likes.setdefault(made, node)
+                class_ = values.give(*given, rule, (node,))
+                self.blocking.likes.setdefault(class_, node)
 
 
 def _rule(operation: Operation, images: Sequence[int]) -> str:

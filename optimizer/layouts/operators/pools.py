@@ -56,8 +56,8 @@ def _windows(
         if blocking.is_new(operation.node, layout):
             reads = (values.value(image, layout),)
             given = (operation.output, layout, NCHWC, name, attributes, reads)
-            made = values.give(*given, RULES[operation.name], (operation.node,))
-            blocking.twins.setdefault(operation.node, made)
+            class_ = values.give(*given, RULES[operation.name], (operation.node,))
+            blocking.twins.setdefault(operation.node, class_)
 
 
 def _is_of_image(

@@ -62,16 +62,18 @@ def convert(
     if rest and rest[0] != NONE:
         reads.append(values.vector(rest[0], tiled, (tiled.width,)))
     types = values.types(egraph.find(image), tiled.width)
-    made = [values.node(NCHWC, "Conv", {"kernel_shape": [1, 1]}, reads, types)]
+    new_nodes = [values.node(NCHWC, "Conv", {"kernel_shape": [1, 1]}, reads, types)]
     split_shape = (0, kh, kw, result_layout.width // block, h, w, block)
-    made.append(
-        values.node("", "Reshape", {}, (_given(values, made[-1]), _list(values, split_shape)), None)
+    new_nodes.append(
+        values.node(
+            "", "Reshape", {}, (_given(values, new_nodes[-1]), _list(values, split_shape)), None
+        )
     )
     order = {"perm": [0, 3, 4, 1, 5, 2, 6]}
-    made.append(values.node("", "Transpose", order, (_given(values, made[-1]),), None))
-    values.note(RULE, (node,), made, [])
+    new_nodes.append(values.node("", "Transpose", order, (_given(values, new_nodes[-1]),), None))
+    values.note(RULE, (node,), new_nodes, [])
     whole = (0, result_layout.width, h * kh, w * kw)
-    reads = [_given(values, made[-1]), _list(values, whole)]
+    reads = [_given(values, new_nodes[-1]), _list(values, whole)]
     values.give(output, result_layout, "", "Reshape", {}, reads, RULE, (node,))
 
 

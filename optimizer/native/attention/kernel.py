@@ -47,15 +47,15 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKerne
 
 
 def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     for match in candidates(meanings).attentions.values():
         needed = {match.softmax, match.scores, match.product, *match.chain, *match.behind}
         if needed <= set(allowed):
             try:
-                found.append(_lowered(meanings, match, allowed))
+                kernels.append(_lowered(meanings, match, allowed))
             except LoweringError:
                 continue
-    return found
+    return kernels
 
 
 # ------------------------------------------------------------------------------------ lowering
@@ -143,16 +143,16 @@ def _unscaled(
     The kernel multiplies keys once, where they are packed.
     """
     graph = meanings.graph
-    found: dict[int, float] = {}
+    factors: dict[int, float] = {}
     while (producer := graph.producer.get(value)) in scaling:
         assert producer is not None
         node = graph.nodes[producer]
-        numbers = [meanings.scalar(one) for one in node.inputs]
-        at = 0 if numbers[1] is not None else 1
-        number = float(numbers[1 - at] or 0)
-        found[producer] = number if node.op_type == "Mul" else 1 / number
-        value = node.inputs[at]
-    return value, found
+        numbers = [meanings.scalar(input_) for input_ in node.inputs]
+        position = 0 if numbers[1] is not None else 1
+        number = float(numbers[1 - position] or 0)
+        factors[producer] = number if node.op_type == "Mul" else 1 / number
+        value = node.inputs[position]
+    return value, factors
 
 
 def _operands(
@@ -167,17 +167,17 @@ def _operands(
     They may be parts of one tensor, cut from it in any way. `moving` are such nodes of each.
     """
     graph, places = meanings.graph, tuple(places)
-    left = [set(nodes) for nodes in moving]
+    optional = [set(nodes) for nodes in moving]
     while True:
-        found = [
+        operands = [
             _operand(meanings, value, loops, extents, nodes)
-            for (value, loops), nodes in zip(places, left, strict=True)
+            for (value, loops), nodes in zip(places, optional, strict=True)
         ]
-        nodes = inside.union(*(one.nodes for one in found))
+        nodes = inside.union(*(operand.nodes for operand in operands))
         needed = {number for number in nodes - inside if _users(graph, number) - nodes}
         if not needed:
-            return found
-        left = [nodes - needed for nodes in left]
+            return operands
+        optional = [nodes - needed for nodes in optional]
 
 
 def _operand(

@@ -60,12 +60,12 @@ def spelled(meanings: Meanings, allowed: Collection[int]) -> Spelled:
     ]
     if not choices:
         return Spelled(graph)
-    made = Spelled(graph.copy())
+    spelling = Spelled(graph.copy())
     for number, mask in choices:
-        before = made.graph.next_node
-        _spell(made.graph, number, mask)
-        made.parts |= dict.fromkeys(range(before, made.graph.next_node), number)
-    return made
+        before = spelling.graph.next_node
+        _spell(spelling.graph, number, mask)
+        spelling.parts |= dict.fromkeys(range(before, spelling.graph.next_node), number)
+    return spelling
 
 
 def _mask(meanings: Meanings, number: int) -> int | None:
@@ -123,12 +123,12 @@ def _spell(graph: Graph, number: int, mask: int) -> None:
     def add(
         operator: str, inputs: tuple[int, ...], sizes: tuple[Extent, ...], **given: object
     ) -> int:
-        made = graph.new_value("spelled", TensorType("float32", sizes))
+        result = graph.new_value("spelled", TensorType("float32", sizes))
         attributes = {
             name: helper.make_attribute(name, attribute) for name, attribute in given.items()
         }
-        graph.add_node(Node(operator, "", inputs, (made,), attributes))
-        return made
+        graph.add_node(Node(operator, "", inputs, (result,), attributes))
+        return result
 
     turned = add("Transpose", (key,), (*keys[:2], keys[3], keys[2]), perm=[0, 1, 3, 2])
     product = add("MatMul", (query, turned), scores)

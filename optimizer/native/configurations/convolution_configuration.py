@@ -50,14 +50,15 @@ class ConvolutionConfiguration:
 class ConvolutionSizes:
     """A convolution by minimal filtering, on so many threads.
 
-    `depth` and `width` are the channels read and made, `own` those that each of them is made of;
-    `height` and `across` the sizes of the result, that of filters and tiles in rows and columns.
+    `depth` and `width` are the channels read and made, `group_depth` those that each of them is
+    made of; `height` and `across` the sizes of the result, that of filters and tiles in rows and
+    columns.
     """
 
     images: int
     depth: int
     width: int
-    own: int
+    group_depth: int
     height: int
     across: int
     taps_high: int
@@ -89,9 +90,9 @@ class ConvolutionSizes:
     @property
     def filter_bytes(self) -> int:
         """What filters take that were transformed in advance."""
-        groups = self.depth // self.own
+        groups = self.depth // self.group_depth
         panels = -(-self.width // groups // PANEL) * groups
-        return 4 * self.products * self.own * panels * PANEL
+        return 4 * self.products * self.group_depth * panels * PANEL
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class ColumnSizes:
     """A kernel over columns: a digest, what else is kept, rows that are folded, and columns."""
 
     kernel: int
-    apart: int
+    batch: int
     rows: int
     columns: int
     threads: int = 1

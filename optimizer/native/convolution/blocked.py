@@ -27,8 +27,7 @@ from ..configurations.convolution_configuration import (
 from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import Kernel, Laying, Shapes, check, flushes, named
+from ..loops.lower import Kernel, Laying, flushes, named, shapes_of
 from .epilogue import bounds_of, end_of
 from .filters import Filters, Merged, Outer, Padded
 from .grouped import Sliding, check_sliding, sliding_text
@@ -74,8 +73,8 @@ class Convolution:
     """A convolution over blocks of channels.
 
     `nodes` compute it, of `values`: the image, filters, a bias and a summand, ABSENT where there is
-    none. `end` are statements that change the result, by elements of `reads`. `own` are the
-    channels that a group reads and makes; where these fill no blocks, filters are laid out by
+    none. `end` are statements that change the result, by elements of `reads`. `group_channels` are
+    the channels that a group reads and makes; where these fill no blocks, filters are laid out by
     `before`, and a group of `groups` has several, which make `filled` channels together. It ends in
     `bounds`, where these are None in `end`. `steps` and `dilations` come rows first.
     """
@@ -88,7 +87,7 @@ class Convolution:
     taps: tuple[int, int]
     pads: tuple[int, int]
     groups: int
-    own: tuple[int, int]
+    group_channels: tuple[int, int]
     filled: int
     block: int
     end: tuple[str, ...]
@@ -103,7 +102,7 @@ class Convolution:
     def may_filter(self) -> bool:
         """Tell whether minimal filtering can compute it."""
         merged = 1 if self.before is None else self.before.merged
-        in_tiles = self.taps in TILES and self.own != (1, 1) and merged <= MOST_MERGED
+        in_tiles = self.taps in TILES and self.group_channels != (1, 1) and merged <= MOST_MERGED
         return in_tiles and self.steps == self.dilations == (1, 1)
 
 
@@ -125,46 +124,49 @@ def convolutions(
     The forms of one convolution, and the configurations of a form that `choose` names, have its
     node in common: they are alternatives.
     """
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number not in allowed or node.domain != NCHWC or node.op_type != "Conv":
             continue
         try:
-            one = _convolution(meanings, number, allowed)
+            convolution = _convolution(meanings, number, allowed)
         except LoweringError:
             continue
-        found += forms(meanings, one, choose)
-    return found
+        kernels += forms(meanings, convolution, choose)
+    return kernels
 
 
-def forms(meanings: Meanings, one: Convolution, choose: Choose = no_others) -> list[RegionKernel]:
+def forms(
+    meanings: Meanings, convolution: Convolution, choose: Choose = no_others
+) -> list[RegionKernel]:
     """Return the kernels of a convolution, for tiles of each size, and of groups multiplied out."""
-    found = [_sliding(meanings, one)] if one.own[0] < int(one.image[1]) else []
-    made = [*filter(None, found)]
-    for tile in TILES[one.taps] if one.may_filter else ():
-        made.append(_lowered(meanings, one, tile))
-        sizes = sizes_of(one, tile)
+    kernels: list[RegionKernel] = []
+    if convolution.group_channels[0] < int(convolution.image[1]):
+        kernels += filter(None, [_sliding(meanings, convolution)])
+    for tile in TILES[convolution.taps] if convolution.may_filter else ():
+        kernels.append(_lowered(meanings, convolution, tile))
+        sizes = sizes_of(convolution, tile)
         if sizes is not None:
-            made += [
-                _lowered(meanings, one, tile, ChosenConvolution(configuration, sizes))
+            kernels += [
+                _lowered(meanings, convolution, tile, ChosenConvolution(configuration, sizes))
                 for configuration in choose(sizes)
             ]
     distinct: dict[str, RegionKernel] = {}
-    for each in made:
-        distinct.setdefault(each.kernel.name, each)
+    for kernel in kernels:
+        distinct.setdefault(kernel.kernel.name, kernel)
     return list(distinct.values())
 
 
-def sizes_of(one: Convolution, tile: tuple[int, int]) -> ConvolutionSizes | None:
+def sizes_of(convolution: Convolution, tile: tuple[int, int]) -> ConvolutionSizes | None:
     """Return the sizes that configurations depend on, None where some are known as it runs."""
-    image, result = one.image, one.result
-    sizes = (*image[:2], result[1], int(image[1]) // one.groups, *result[2:])
+    image, result = convolution.image, convolution.result
+    sizes = (*image[:2], result[1], int(image[1]) // convolution.groups, *result[2:])
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) < len(sizes):
         return None
-    (images, depth, width, own, height, across), (high, wide) = known, one.taps
-    return ConvolutionSizes(images, depth, width, own, height, across, high, wide, *tile)
+    (images, depth, width, group_depth, height, across), (high, wide) = known, convolution.taps
+    return ConvolutionSizes(images, depth, width, group_depth, height, across, high, wide, *tile)
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -176,30 +178,30 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
     image, weights, (result,) = node.inputs[0], node.inputs[1], node.outputs
     if any(graph.dtype(value) != "float32" for value in (*node.reads, result)):
         raise LoweringError("a convolution of another type")
-    given, made, filters = (meanings.shape(value) for value in (image, result, weights))
-    if not all(isinstance(size, int) for size in (given[1], made[1], *filters)) or not (
-        len(given) == len(made) == len(filters) == 4
+    given, result_shape, filters = (meanings.shape(value) for value in (image, result, weights))
+    if not all(isinstance(size, int) for size in (given[1], result_shape[1], *filters)) or not (
+        len(given) == len(result_shape) == len(filters) == 4
     ):
         raise LoweringError("a convolution whose channels aren't known")
-    if weights not in graph.constants or 0 in made:
+    if weights not in graph.constants or 0 in result_shape:
         raise LoweringError("filters that are computed, or no result")
     (m, c, high, wide) = map(int, filters)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
-    if c * groups != given[1] or m != made[1] or m % groups:
+    if c * groups != given[1] or m != result_shape[1] or m % groups:
         raise LoweringError("channels of other numbers than the filters are for")
     values = graph.constants[weights].array()
     if not np.isfinite(values).all():
         raise LoweringError("filters that aren't finite")
-    if any(meanings.shape(value) != made for value in node.inputs[3:] if value != ABSENT):
+    if any(meanings.shape(value) != result_shape for value in node.inputs[3:] if value != ABSENT):
         raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     end = end_of(meanings, number, allowed)
-    own = (c, m // groups)
     steps, dilations = (numbers_of(attributes, name, 1) for name in ("strides", "dilations"))
     return Convolution(
-        (number, *end.nodes), (image, weights, bias, summand), end.output, given, made,
-        (high, wide), pads_of(attributes, given, made, (high, wide), steps, dilations), groups, own,
-        m, block_of(m, m) if own == (1, 1) else block_of(m // groups, c),
+        (number, *end.nodes), (image, weights, bias, summand), end.output, given, result_shape,
+        (high, wide), pads_of(attributes, given, result_shape, (high, wide), steps, dilations),
+        groups, (c, m // groups),
+        m, block_of(m, m) if c == m // groups == 1 else block_of(m // groups, c),
         (*activation_text(attributes), *end.text), end.reads, flushes(meanings, end.nodes),
         bounds=bounds_of(attributes, end), steps=steps, dilations=dilations,
     )  # fmt: skip
@@ -233,9 +235,9 @@ def pads_of(
     """
     auto = str(attributes.get("auto_pad", "NOTSET"))
     given: tuple[int, ...] = attributes.get("pads") or (0, 0, 0, 0)  # type: ignore[assignment]
-    found = []
-    for at, (size, wanted) in enumerate(zip(image[2:], result[2:], strict=True)):
-        k, step = (taps[at] - 1) * dilations[at] + 1, steps[at]
+    padding = []
+    for axis, (size, wanted) in enumerate(zip(image[2:], result[2:], strict=True)):
+        k, step = (taps[axis] - 1) * dilations[axis] + 1, steps[axis]
         if isinstance(size, int) and isinstance(wanted, int):
             missing = (wanted - 1) * step + k - size
         elif size == wanted and step == 1:
@@ -244,11 +246,11 @@ def pads_of(
             raise LoweringError("a result of another size, known when the model runs")
         before = max(0, missing) // 2 if auto == "SAME_UPPER" else max(0, missing + 1) // 2
         if auto in ("NOTSET", "VALID"):
-            before, after = (int(given[at]), int(given[at + 2])) if auto == "NOTSET" else (0, 0)
+            before, after = (int(given[axis]), int(given[axis + 2])) if auto == "NOTSET" else (0, 0)
             if not missing <= before + after < missing + step:
                 raise LoweringError("a result of another size")
-        found.append(before)
-    return found[0], found[1]
+        padding.append(before)
+    return padding[0], padding[1]
 
 
 def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
@@ -270,86 +272,110 @@ def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
 
 def _lowered(
     meanings: Meanings,
-    one: Convolution,
+    convolution: Convolution,
     tile: tuple[int, int],
     chosen: ChosenConvolution | None = None,
 ) -> RegionKernel:
     configuration = DEFAULT if chosen is None else chosen.configuration
-    rows, columns = map(filtering, tile, one.taps)
-    depth, width = int(one.image[1]), int(one.result[1])
+    rows, columns = map(filtering, tile, convolution.taps)
+    depth, width = int(convolution.image[1]), int(convolution.result[1])
     products = rows.products * columns.products
-    sides = [one.result[2], one.result[3]]
+    sides = [convolution.result[2], convolution.result[3]]
     most = max(LEAST_TOGETHER, configuration.block // (products * depth))
     tiles = None  # nobody knows yet, where sizes are free: mostly there are many
     if all(isinstance(side, int) for side in sides):
         tiles = prod(ceil(int(side) / t) for side, t in zip(sides, tile, strict=True))
     least = 1 if tiles is None else min(configuration.run, tiles)
-    own = depth // one.groups
-    panels = ceil(width // one.groups / PANEL) * one.groups
-    laid_out = is_laid_out(4 * products * own * panels * PANEL, tiles)
+    group_depth = depth // convolution.groups
+    panels = ceil(width // convolution.groups / PANEL) * convolution.groups
+    laid_out = is_laid_out(4 * products * group_depth * panels * PANEL, tiles)
     if configuration.prepared is not None:
         laid_out = bool(configuration.prepared)
     plan = Plan(
-        rows, columns, one.block, depth, width, one.groups, one.own, one.filled,
-        (one.image[2], one.image[3]), (one.result[2], one.result[3]), one.pads,
+        rows,
+        columns,
+        block=convolution.block,
+        depth=depth,
+        width=width,
+        groups=convolution.groups,
+        group_channels=convolution.group_channels,
+        filled=convolution.filled,
+        image=(convolution.image[2], convolution.image[3]),
+        result=(convolution.result[2], convolution.result[3]),
+        pads=convolution.pads,
         together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most), least)),
-        piece=0 if laid_out else min(PIECE, own), fetch_next=bool(configuration.fetch_next),
+        piece=0 if laid_out else min(PIECE, group_depth),
+        fetch_next=bool(configuration.fetch_next),
         loop_order=configuration.loop_order,
-    )  # fmt: skip
-    filters = Filters(one.taps, tile, one.block, one.groups, one.before)
-    transformed = ((filters, (panels, products, own, PANEL)),) if laid_out else ()
-    inputs, packed, added = _operands(meanings, one, one.before, own, transformed)
-    more = range(len(inputs) - len(one.reads), len(inputs))
-    text = minimal_text(plan, added[0], added[1], one.end, more)
+    )
+    filters = Filters(
+        convolution.taps, tile, convolution.block, convolution.groups, convolution.before
+    )
+    transformed = ((filters, (panels, products, group_depth, PANEL)),) if laid_out else ()
+    inputs, packed, added = _operands(
+        meanings, convolution, convolution.before, group_depth, transformed
+    )
+    down, across = convolution.taps
+    more = range(len(inputs) - len(convolution.reads), len(inputs))
+    text = minimal_text(plan, added[0], added[1], convolution.end, more)
     units = 1 if tiles is None else ceil(tiles / plan.together) * panels
-    extents = (one.image[0], *plan.free, units)
+    extents = (convolution.image[0], *plan.free, units)
     sides_at = [plan.free.index(side) + 1 if isinstance(side, str) else 0 for side in sides]
     place = (
         Affine(((0, 1),)),
         Affine(),
-        *(Affine(((at, 1),)) if at else Affine() for at in sides_at),
+        *(Affine(((number, 1),)) if number else Affine() for number in sides_at),
     )
     return _region_kernel(
         meanings,
-        one,
+        convolution,
         (inputs, packed),
         extents,
         place,
-        op_type=f"Conv{one.taps[0]}x{one.taps[1]}By{tile[0]}x{tile[1]}",
+        op_type=f"Conv{down}x{across}By{tile[0]}x{tile[1]}",
         text=text,
         room=plan.room,
         support="convolution_blocks.h convolution.h",
-        form=f"minimal filtering {tile[0]}x{tile[1]} of {one.taps[0]}x{one.taps[1]}",
+        form=f"minimal filtering {tile[0]}x{tile[1]} of {down}x{across}",
         chosen=chosen,
     )
 
 
-def _sliding(meanings: Meanings, one: Convolution) -> RegionKernel | None:
+def _sliding(meanings: Meanings, convolution: Convolution) -> RegionKernel | None:
     """Return the kernel that multiplies groups out; None where blocks or sizes don't allow it."""
-    image, result = one.image, one.result
+    image, result = convolution.image, convolution.result
     if not all(isinstance(size, int) for size in (*image[1:], *result[1:])):
         return None
     depth, high, wide = map(int, image[1:])
     plan = Sliding(
-        one.block, one.own, depth, int(result[1]), (high, wide), (int(result[2]), int(result[3])),
-        one.taps, one.steps, one.dilations, one.pads, is_dense=one.before is None,
-    )  # fmt: skip
+        block=convolution.block,
+        group_channels=convolution.group_channels,
+        depth=depth,
+        width=int(result[1]),
+        image=(high, wide),
+        result=(int(result[2]), int(result[3])),
+        taps=convolution.taps,
+        steps=convolution.steps,
+        dilations=convolution.dilations,
+        pads=convolution.pads,
+        is_dense=convolution.before is None,
+    )
     try:
         check_sliding(plan)
     except LoweringError:
         return None
-    outer = None if one.before is None else Outer(one.block)
-    inputs, packed, added = _operands(meanings, one, outer, one.own[0])
-    more = range(len(inputs) - len(one.reads), len(inputs))
-    text = sliding_text(plan, added[0], added[1], one.bounds, one.end, more)
+    outer = None if convolution.before is None else Outer(convolution.block)
+    inputs, packed, added = _operands(meanings, convolution, outer, convolution.group_channels[0])
+    more = range(len(inputs) - len(convolution.reads), len(inputs))
+    text = sliding_text(plan, added[0], added[1], convolution.bounds, convolution.end, more)
     place = (Affine(((0, 1),)), Affine(), Affine(), Affine())
     return _region_kernel(
         meanings,
-        one,
+        convolution,
         (inputs, packed),
         (image[0], plan.units),
         place,
-        op_type=f"ConvApart{one.taps[0]}x{one.taps[1]}",
+        op_type=f"ConvApart{convolution.taps[0]}x{convolution.taps[1]}",
         text=text,
         room=LINE_BYTES,
         support="convolution_blocks.h convolution_apart.h",
@@ -359,7 +385,7 @@ def _sliding(meanings: Meanings, one: Convolution) -> RegionKernel | None:
 
 def _operands(
     meanings: Meanings,
-    one: Convolution,
+    convolution: Convolution,
     before: Merged | Outer | None,
     depth: int,
     transformed: Sequence[tuple[Filters, tuple[int, ...]]] = (),
@@ -369,32 +395,32 @@ def _operands(
     These are the image, filters of `depth` channels, laid out by `before` where that is given, the
     same `transformed`, bias and summand, and what the end reads.
     """
-    image, weights, bias, summand = one.values
-    width = int(one.result[1])
+    image, weights, bias, summand = convolution.values
+    width = int(convolution.result[1])
     inputs = [image, weights]
     packed: list[tuple[int, int, Laying]] = []
     if before is not None:
-        inputs[1] = _laid_out(meanings, weights, before, (width, depth, *one.taps))
+        inputs[1] = _laid_out(meanings, weights, before, (width, depth, *convolution.taps))
         packed.append((inputs[1], weights, before))
     for how, shape in transformed:
         inputs.append(_laid_out(meanings, weights, how, shape))
         packed.append((inputs[-1], weights, how))
-    if one.filled < width and bias != ABSENT:
+    if convolution.filled < width and bias != ABSENT:
         padded = Padded(width)
         laid = _laid_out(meanings, bias, padded, (width,))
         packed.append((laid, bias, padded))
         bias = laid
     added = [-1, -1]
-    for at, value in enumerate((bias, summand)):
+    for position, value in enumerate((bias, summand)):
         if value != ABSENT:
-            added[at] = len(inputs)
+            added[position] = len(inputs)
             inputs.append(value)
-    return [*inputs, *one.reads], packed, added
+    return [*inputs, *convolution.reads], packed, added
 
 
 def _region_kernel(
     meanings: Meanings,
-    one: Convolution,
+    convolution: Convolution,
     operands: tuple[Sequence[int], Sequence[tuple[int, int, Laying]]],
     extents: tuple[Extent, ...],
     place: tuple[Affine, ...],
@@ -410,34 +436,29 @@ def _region_kernel(
 
     `operands` are its inputs, and those that are laid out; `place` is where its result goes.
     """
-    graph, (inputs, packed) = meanings.graph, operands
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
-        (),
-        extents,
-        Groups(tuple(range(len(extents)))),
-        ((one.result, place),),
-    )
-    check(shapes)
+    inputs, packed = operands
+    shapes = shapes_of(meanings, inputs, extents, ((convolution.result, place),))
     kernel = Kernel(
         "",
         op_type,
         text,
         shapes,
         tuple(inputs),
-        (one.output,),
+        (convolution.output,),
         block=1,
         grain=1,
         room=room,
         arrange="arrange_convolution",
         support=support,
-        flushes=one.flushes,
+        flushes=convolution.flushes,
         packed=tuple(packed),
         form=form,
         configuration=chosen,
     )
-    read = read_by(graph, one.nodes)
-    region = Region(one.nodes, read, (one.output,), one.result, sort="convolution")
+    read = read_by(meanings.graph, convolution.nodes)
+    region = Region(
+        convolution.nodes, read, (convolution.output,), convolution.result, sort="convolution"
+    )
     return RegionKernel(region, named(kernel))
 
 

@@ -70,22 +70,22 @@ def end_of(
         makers = {graph.producer.get(read) for read in graph.nodes[user].reads}
         if user not in allowed or not makers & following <= set(nodes):
             continue
-        own = list(reads)
+        reads_with = list(reads)
         try:
-            text = _text(meanings, user, names, own)
+            text = _text(meanings, user, names, reads_with)
         except LoweringError:
             continue
-        if len(own) > most_reads:
+        if len(reads_with) > most_reads:
             continue
-        reads = own
+        reads = reads_with
         nodes.append(user)
-        (made,) = graph.nodes[user].outputs
-        names[made] = f"t{len(nodes)}"
+        (result,) = graph.nodes[user].outputs
+        names[result] = f"t{len(nodes)}"
         lines.append(f"const float t{len(nodes)} = {text};")
         inside = {number, *nodes}
-        left = [v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside]
-        if left == [made]:
-            best = End(tuple(nodes), made, (*lines, f"t = {names[made]};"), tuple(reads))
+        read_later = [v for v in names if graph.is_pinned(v) or graph.users.get(v, set()) - inside]
+        if read_later == [result]:
+            best = End(tuple(nodes), result, (*lines, f"t = {names[result]};"), tuple(reads))
         if len(nodes) == MOST_NODES:
             break
     return best
@@ -99,8 +99,8 @@ def _text(meanings: Meanings, number: int, names: dict[int, str], reads: list[in
     graph, node = meanings.graph, meanings.graph.nodes[number]
     if node.operator == GATE:
         alpha = graph.attributes(number).get("alpha", GATE_ALPHA)
-        own = names[node.inputs[0]]
-        return f"{own} * sigmoid_32({float(np.float32(alpha)).hex()}f * {own})"  # type: ignore[arg-type]
+        operand = names[node.inputs[0]]
+        return f"{operand} * sigmoid_32({float(np.float32(alpha)).hex()}f * {operand})"  # type: ignore[arg-type]
     expansion = meanings.of(number)
     told: dict[str, str | float | bool] = {}
     for declared, value in zip(expansion.inputs, node.inputs, strict=False):

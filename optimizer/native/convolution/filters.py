@@ -87,10 +87,10 @@ class Filters:
         (m, c), b = weights.shape[:2], self.block
         parts = weights.reshape(m // b, c // b, *self.taps, b, b).transpose(0, 5, 1, 4, 2, 3)
         rows, columns = map(filtering, self.tile, self.taps)
-        made = transformed(parts.reshape(m, c, *self.taps), rows, columns)
-        made = made.reshape(self.groups, m // self.groups, c, -1)
-        panels = ceil(made.shape[1] / PANEL)
-        whole = np.zeros((self.groups, panels * PANEL, *made.shape[2:]), np.float32)
-        whole[:, : made.shape[1]] = made
-        parts = whole.reshape(self.groups * panels, PANEL, *made.shape[2:])
+        products = transformed(parts.reshape(m, c, *self.taps), rows, columns)
+        products = products.reshape(self.groups, m // self.groups, c, -1)
+        panels = ceil(products.shape[1] / PANEL)
+        whole = np.zeros((self.groups, panels * PANEL, *products.shape[2:]), np.float32)
+        whole[:, : products.shape[1]] = products
+        parts = whole.reshape(self.groups * panels, PANEL, *products.shape[2:])
         return np.ascontiguousarray(parts.transpose(0, 3, 2, 1))

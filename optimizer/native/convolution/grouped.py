@@ -33,14 +33,14 @@ LEAST_UNITS, LEAST_ROWS = 6, 4
 class Sliding:
     """The numbers of a convolution in groups.
 
-    `own` are the channels that a group reads and makes, `depth` and `width` those of all groups,
-    whole blocks of `block`. Sizes of image and result, taps, steps, dilations, zeros before the
-    image: rows first. `is_dense` tells filters as ONNX Runtime has them in blocks of channels that
-    are read, from those that aren't: (block of m, c, row, column, m of the block).
+    `group_channels` are the channels that a group reads and makes, `depth` and `width` those of all
+    groups, whole blocks of `block`. Sizes of image and result, taps, steps, dilations, zeros before
+    the image: rows first. `is_dense` tells filters as ONNX Runtime has them in blocks of channels
+    that are read, from those that aren't: (block of m, c, row, column, m of the block).
     """
 
     block: int
-    own: tuple[int, int]
+    group_channels: tuple[int, int]
     depth: int
     width: int
     image: tuple[int, int]
@@ -54,7 +54,7 @@ class Sliding:
     @property
     def broadcasts(self) -> bool:
         """Tell whether all channels of a block are of one group."""
-        return self.own[1] % self.block == 0
+        return self.group_channels[1] % self.block == 0
 
     @property
     def parts(self) -> int:
@@ -75,8 +75,8 @@ class Sliding:
 
 def check_sliding(p: Sliding) -> None:
     """Raise LoweringError where groups don't fill blocks, nor blocks have whole groups."""
-    read, made = p.own
-    if not p.broadcasts and (read != made or p.block % made):
+    read, written = p.group_channels
+    if not p.broadcasts and (read != written or p.block % written):
         raise LoweringError("groups that straddle blocks")
     if max(p.taps) > MOST_TAPS or p.taps == (1, 1):
         raise LoweringError("filters of another size")
@@ -108,7 +108,7 @@ def sliding_text(
     `bias` and `summand` are inputs' numbers, -1 for none. The result ends in `bounds`; where these
     are None in statements that change t, by elements of the inputs of the numbers `more`.
     """
-    read, made = p.own
+    read, written = p.group_channels
     taps = p.taps[0] * p.taps[1]
     dense = p.is_dense and p.broadcasts
     numbers = {
@@ -117,7 +117,7 @@ def sliding_text(
         "WIDTH": p.width,
         "BLOCKS": p.width // p.block,
         "OWN_READ": read,
-        "OWN_MADE": made,
+        "OWN_MADE": written,
         "BROADCASTS": int(p.broadcasts),
         "HEIGHT_IN": p.image[0],
         "WIDTH_IN": p.image[1],
@@ -263,10 +263,10 @@ def _tile(
     ]
     for j in range(places):
         text.append(f"    if (sum) s{j} += BLOCK_OF(sum + {j} * BLOCK + lane);")
-        made = f"s{j}"
+        result = f"s{j}"
         if bounds is not None and bounds != (-np.inf, np.inf):
-            made = f"BOUND_32(s{j}, SET_32({literal(bounds[0])}), SET_32({literal(bounds[1])}))"
-        text.append(f"    PUT_BLOCK_OF(out + {j} * BLOCK + lane, {made});")
+            result = f"BOUND_32(s{j}, SET_32({literal(bounds[0])}), SET_32({literal(bounds[1])}))"
+        text.append(f"    PUT_BLOCK_OF(out + {j} * BLOCK + lane, {result});")
     return "\n".join([*text, "  }", "}"])
 
 
@@ -275,9 +275,9 @@ def _read(p: Sliding, column: int) -> str:
     place = f"from + ({column}) * BLOCK"
     if p.broadcasts:
         return f"SET_32(*({place}))"
-    if p.own[0] == 1:
+    if p.group_channels[0] == 1:
         return f"BLOCK_OF({place})"
-    group_width = p.own[0]
+    group_width = p.group_channels[0]
     return (
         f"LANES_32 > {group_width} ? SPREAD_32(BLOCK_OF({place}), {group_width}, k)"
         f" : SET_32((({place}) - lane % {group_width})[k])"

@@ -22,10 +22,9 @@ from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
 from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent
+from ..loops.affine import Affine, Extent, loop
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups
-from ..loops.lower import Kernel, Shapes, check, flushes, named
+from ..loops.lower import Kernel, flushes, named, shapes_of
 from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of, literal
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
@@ -52,16 +51,15 @@ FIRST = """for (i64 b = 0; b < channels / BLOCK; b++) {
 class Pair:
     """Two convolutions in blocks, by their numbers: of points, and of each channel by itself.
 
-    `ends` are what follows them element by element.
-    `taps`, `steps` and `pads` are the latter's, rows first; `given`, `made` the shapes of image and
-    result, `width` the channels between.
+    `ends` are what follows them element by element. `taps`, `steps` and `pads` are the latter's,
+    rows first; `image`, `result` the shapes of image and result, `width` the channels between.
     """
 
     first: int
     second: int
     ends: tuple[End, End]
-    given: tuple[Extent, ...]
-    made: tuple[Extent, ...]
+    image: tuple[Extent, ...]
+    result: tuple[Extent, ...]
     taps: tuple[int, int]
     steps: tuple[int, int]
     pads: tuple[int, int]
@@ -70,21 +68,21 @@ class Pair:
     @property
     def width(self) -> int:
         """The channels between."""
-        return int(self.made[1])
+        return int(self.result[1])
 
     @property
     def span(self) -> int:
         """Places of a line between, with what lies beside the image."""
-        wide, across = _sides(self.given)[1], _sides(self.made)[1]
+        wide, across = _sides(self.image)[1], _sides(self.result)[1]
         return max(self.pads[1] + wide, (across - 1) * self.steps[1] + self.taps[1])
 
     def sizes(self, kernel: int = 0) -> PairSizes:
         """Return the sizes that configurations depend on, of a kernel of that digest."""
-        images = self.given[0] if isinstance(self.given[0], int) else 1
+        images = self.image[0] if isinstance(self.image[0], int) else 1
         panels = ceil(self.width / (2 * self.block))
-        numbers, lines = 2 * self.block * self.span, int(self.made[2])
+        numbers, lines = 2 * self.block * self.span, int(self.result[2])
         taps, step = self.taps[0], self.steps[0]
-        return PairSizes(kernel, images, int(self.given[1]), panels, lines, numbers, taps, step)
+        return PairSizes(kernel, images, int(self.image[1]), panels, lines, numbers, taps, step)
 
 
 # The configurations that a pair is tried in besides the default.
@@ -105,22 +103,22 @@ def pairs(
     No two have a common node, but for the configurations of a pair that `choose` names: they are
     alternatives.
     """
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     for number in meanings.graph.order():
         node = meanings.graph.nodes[number]
         if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
             try:
-                one = _pair(meanings, number, allowed)
-                default = _lowered(meanings, one)
+                pair = _pair(meanings, number, allowed)
+                default = _lowered(meanings, pair)
             except LoweringError:
                 continue
-            made = {default.kernel.name: default}
-            sizes = one.sizes(default.kernel.digest)
+            by_name = {default.kernel.name: default}
+            sizes = pair.sizes(default.kernel.digest)
             for configuration in choose(sizes):
-                other = _lowered(meanings, one, ChosenPair(configuration, sizes))
-                made.setdefault(other.kernel.name, other)
-            found += made.values()
-    return found
+                other = _lowered(meanings, pair, ChosenPair(configuration, sizes))
+                by_name.setdefault(other.kernel.name, other)
+            kernels += by_name.values()
+    return kernels
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -139,38 +137,50 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
     node = graph.nodes[second]
     if node.domain != NCHWC or node.op_type != "Conv" or node.inputs[0] != between:
         raise LoweringError("what comes second isn't a convolution")
-    if any(value != ABSENT for one in (before, node) for value in one.inputs[3:]):
+    if any(value != ABSENT for convolution in (before, node) for value in convolution.inputs[3:]):
         raise LoweringError("a convolution with a sum")
     filters = node.inputs[1]
-    given, hidden, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
-    sizes = (*given[1:], *hidden[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
+    image_shape, hidden, result_shape = (
+        meanings.shape(v) for v in (image, between, node.outputs[0])
+    )
+    sizes = (
+        *image_shape[1:],
+        *hidden[1:],
+        *result_shape[1:],
+        *meanings.shape(points),
+        *meanings.shape(filters),
+    )
     if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
         raise LoweringError("convolutions whose sizes aren't known")
-    depth, width = int(given[1]), int(hidden[1])
-    own, others = graph.attributes(second), graph.attributes(first)
+    depth, width = int(image_shape[1]), int(hidden[1])
+    attributes, others = graph.attributes(second), graph.attributes(first)
     taps = tuple(map(int, meanings.shape(filters)[2:]))
-    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and hidden[2:] == given[2:]
+    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and hidden[2:] == image_shape[2:]
     if not is_pointwise or int(others.get("group", 1)) != 1:  # type: ignore[call-overload]
         raise LoweringError("what comes first isn't of points")
-    if meanings.shape(filters)[:2] != (width, 1) or own.get("group") != width or made[1] != width:
+    if (
+        meanings.shape(filters)[:2] != (width, 1)
+        or attributes.get("group") != width
+        or result_shape[1] != width
+    ):
         raise LoweringError("what comes second isn't of each channel by itself")
-    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(own, "dilations", 1) != (1, 1):
+    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(attributes, "dilations", 1) != (1, 1):
         raise LoweringError("filters of another size")
     for value in (points, filters):
         constant = graph.constants.get(value)
         if constant is None or not np.isfinite(constant.array()).all():
             raise LoweringError("filters that are computed, or aren't finite")
-    steps = numbers_of(own, "strides", 1)
+    steps = numbers_of(attributes, "strides", 1)
     ends.append(end_of(meanings, second, allowed))
     return Pair(
         first,
         second,
         (ends[0], ends[1]),
-        given,
-        made,
+        image_shape,
+        result_shape,
         (taps[0], taps[1]),
         (steps[0], steps[1]),
-        pads_of(own, hidden, made, (taps[0], taps[1]), (steps[0], steps[1])),
+        pads_of(attributes, hidden, result_shape, (taps[0], taps[1]), (steps[0], steps[1])),
         block_of(width, depth),
     )
 
@@ -178,12 +188,12 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
 # ------------------------------------------------------------------------------------ lowering
 
 
-def _lowered(meanings: Meanings, one: Pair, chosen: ChosenPair | None = None) -> RegionKernel:
+def _lowered(meanings: Meanings, pair: Pair, chosen: ChosenPair | None = None) -> RegionKernel:
     graph = meanings.graph
     how = PairConfiguration() if chosen is None else chosen.configuration
-    nodes = [graph.nodes[number] for number in (one.first, one.second)]
+    nodes = [graph.nodes[number] for number in (pair.first, pair.second)]
     inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
-    output = one.ends[1].output
+    output = pair.ends[1].output
     biases = []
     for node in nodes:
         bias = node.inputs[2] if len(node.inputs) > 2 else ABSENT
@@ -191,70 +201,64 @@ def _lowered(meanings: Meanings, one: Pair, chosen: ChosenPair | None = None) ->
         inputs += [] if bias == ABSENT else [bias]
     if any(graph.dtype(value) != "float32" for value in (*inputs, output)):
         raise LoweringError("convolutions of another type")
-    numbers = _numbers(one, biases, how)
-    more = range(len(inputs), len(inputs) + len(one.ends[1].reads))
-    inputs += one.ends[1].reads
-    numbered = zip((one.first, one.second), one.ends, strict=True)
+    numbers = _numbers(pair, biases, how)
+    more = range(len(inputs), len(inputs) + len(pair.ends[1].reads))
+    inputs += pair.ends[1].reads
+    numbered = zip((pair.first, pair.second), pair.ends, strict=True)
     ends = [(*activation_text(graph.attributes(n)), *end.text) for n, end in numbered]
-    bounds = bounds_of(graph.attributes(one.first), one.ends[0])
-    behind = [number for end in one.ends for number in end.nodes]
-    units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
-    shapes = Shapes(
-        tuple(("float32", meanings.shape(value)) for value in inputs),
-        (),
-        (one.given[0], units),
-        Groups((0, 1)),
-        ((one.made, (Affine(((0, 1),)), Affine(), Affine(), Affine())),),
-    )
-    check(shapes)
-    down, across = one.taps
+    bounds = bounds_of(graph.attributes(pair.first), pair.ends[0])
+    behind = [number for end in pair.ends for number in end.nodes]
+    units = ceil(pair.width / (2 * pair.block)) * numbers["PARTS"]
+    written = (loop(0), Affine(), Affine(), Affine())
+    shapes = shapes_of(meanings, inputs, (pair.image[0], units), ((pair.result, written),))
+    down, across = pair.taps
     kernel = Kernel(
         "",
         f"ConvPointsThen{down}x{across}",
-        pair_text(numbers, _sliding(one, numbers), ends, bounds, more, ORDERS[how.loop_order]),
+        pair_text(numbers, _sliding(pair, numbers), ends, bounds, more, ORDERS[how.loop_order]),
         shapes,
         tuple(inputs),
         (output,),
         block=1,
         grain=1,
-        room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * one.block,
+        room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * pair.block,
         arrange="arrange_convolution",
         support="convolution_blocks.h convolution_pair.h",
         flushes=flushes(meanings, behind),
         form=f"points and {down}x{across} of each channel in one pass",
         configuration=chosen,
     )
-    every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
-    region = Region(every, read_by(graph, every), (output,), one.made, sort="convolution")
+    every = (pair.first, *pair.ends[0].nodes, pair.second, *pair.ends[1].nodes)
+    region = Region(every, read_by(graph, every), (output,), pair.result, sort="convolution")
     return RegionKernel(region, named(kernel))
 
 
-def _numbers(one: Pair, biases: Sequence[int], how: PairConfiguration) -> dict[str, int]:
-    (high, wide), (down, across) = map(_sides, (one.given, one.made))
-    sizes = one.sizes()
+def _numbers(pair: Pair, biases: Sequence[int], how: PairConfiguration) -> dict[str, int]:
+    (high, wide), (down, across) = map(_sides, (pair.image, pair.result))
+    sizes = pair.sizes()
     band, rows = sizes.divided(how)
     return {
-        "BLOCK": one.block,
-        "DEPTH": int(one.given[1]),
-        "WIDTH": one.width,
+        "BLOCK": pair.block,
+        "DEPTH": int(pair.image[1]),
+        "WIDTH": pair.width,
         "HEIGHT_IN": high,
         "WIDTH_IN": wide,
         "HEIGHT_OUT": down,
         "WIDTH_OUT": across,
-        "TOP": one.pads[0],
-        "LEFT": one.pads[1],
-        "TAPS_DOWN": one.taps[0],
-        "TAPS_ACROSS": one.taps[1],
-        "STEP_DOWN": one.steps[0],
-        "STEP_ACROSS": one.steps[1],
+        "TOP": pair.pads[0],
+        "LEFT": pair.pads[1],
+        "TAPS_DOWN": pair.taps[0],
+        "TAPS_ACROSS": pair.taps[1],
+        "STEP_DOWN": pair.steps[0],
+        "STEP_ACROSS": pair.steps[1],
         "PANELS": sizes.panels,
         "PARTS": ceil(down / rows),
         "PART_ROWS": rows,
         "BAND": band,
-        "LINES": (band - 1) * one.steps[0] + one.taps[0],
-        "SPAN": one.span,
-        "OUTS_WIDE": places_at_once(across, one.taps[1], WIDE),
-        "OUTS_NARROW": places_at_once(across, one.taps[1], NARROW),
+        "LINES": (band - 1) * pair.steps[0] + pair.taps[0],
+        "SPAN": pair.span,
+        "OUTS_WIDE": places_at_once(across, pair.taps[1], WIDE),
+        "OUTS_NARROW": places_at_once(across, pair.taps[1], NARROW),
         "SLIDING": 2,
         "POINTS_BIAS": biases[0],
         "SLIDING_BIAS": biases[1],
@@ -265,12 +269,22 @@ def _sides(shape: Sequence[Extent]) -> tuple[int, int]:
     return int(shape[2]), int(shape[3])
 
 
-def _sliding(one: Pair, numbers: dict[str, int]) -> Sliding:
+def _sliding(pair: Pair, numbers: dict[str, int]) -> Sliding:
     """Return the second convolution, of lines with all that lies beside the image."""
-    lines, made = (numbers["LINES"], numbers["SPAN"]), _sides(one.made)
-    width = one.width
+    lines, result = (numbers["LINES"], numbers["SPAN"]), _sides(pair.result)
+    width = pair.width
     return Sliding(
-        one.block, (1, 1), width, width, lines, made, one.taps, one.steps, (1, 1), (0, 0), False
+        pair.block,
+        (1, 1),
+        width,
+        width,
+        lines,
+        result,
+        pair.taps,
+        pair.steps,
+        (1, 1),
+        (0, 0),
+        False,
     )
 
 

@@ -20,12 +20,12 @@ class Plan:
     """The numbers of a convolution's text.
 
     Channels are in `groups` that have nothing to do with each other; where several share a block,
-    these count as one, `own` has the channels that each of them reads and makes, and `filled` says
-    how many are made by any, as the last block may have others. `rows` and `columns` filter
-    along an axis each. `block` is how many channels a block has; `depth`, `width` are the channels
-    read and made, both whole blocks. Sizes of `image` and `result` that are known when the model
-    runs are names; the result is as large as the image there. `together` is how many tiles are
-    multiplied at once at most, `piece` how many channels' filters are transformed at a time, 0
+    these count as one, `group_channels` has the channels that each of them reads and makes, and
+    `filled` says how many are made by any, as the last block may have others. `rows` and `columns`
+    filter along an axis each. `block` is how many channels a block has; `depth`, `width` are the
+    channels read and made, both whole blocks. Sizes of `image` and `result` that are known when the
+    model runs are names; the result is as large as the image there. `together` is how many tiles
+    are multiplied at once at most, `piece` how many channels' filters are transformed at a time, 0
     where that was done in advance. `fetch_next` and `loop_order` are those of a configuration.
     """
 
@@ -35,7 +35,7 @@ class Plan:
     depth: int
     width: int
     groups: int
-    own: tuple[int, int]
+    group_channels: tuple[int, int]
     filled: int
     image: tuple[Extent, Extent]
     result: tuple[Extent, Extent]
@@ -63,11 +63,11 @@ class Plan:
     @property
     def room(self) -> int:
         """The bytes that a task works in."""
-        return 4 * self.products * sum(self.apart)
+        return 4 * self.products * sum(self.strides)
 
     @property
-    def apart(self) -> tuple[int, int, int]:
-        """How far apart products' operands lie: tiles, what comes of them, filters of a piece."""
+    def strides(self) -> tuple[int, int, int]:
+        """Elements from a product to the next: of tiles, of what comes of them, of filters."""
         sizes = (self.together * self.depth, self.together * PANEL, self.piece * PANEL)
         return tuple(size and (ceil(size / LINE) | 1) * LINE for size in sizes)  # type: ignore[return-value]
 
@@ -99,8 +99,8 @@ def minimal_text(
         "DEPTH": plan.depth,
         "WIDTH": plan.width,
         "SPLIT": plan.groups,
-        "OWN_READ": plan.own[0],
-        "OWN_MADE": plan.own[1],
+        "OWN_READ": plan.group_channels[0],
+        "OWN_MADE": plan.group_channels[1],
         "FILLED": plan.filled,
         "TOP": plan.pads[0],
         "LEFT": plan.pads[1],
@@ -112,9 +112,9 @@ def minimal_text(
         "PRODUCTS_ACROSS": plan.columns.products,
         "PANELS": plan.panels,
         "PREPARED": int(not plan.piece),
-        "V_APART": plan.apart[0],
-        "S_APART": plan.apart[1],
-        "U_APART": plan.apart[2] or plan.depth // plan.groups * PANEL,
+        "V_APART": plan.strides[0],
+        "S_APART": plan.strides[1],
+        "U_APART": plan.strides[2] or plan.depth // plan.groups * PANEL,
         "PIECE": plan.piece or plan.depth // plan.groups,
         "MOST_TOGETHER": plan.together,
         "BIAS": bias,
@@ -133,8 +133,8 @@ def minimal_text(
 def told_more(more: Sequence[int], place: str) -> str:
     """Declare where the elements lie that an end reads: of inputs by their numbers, at a place."""
     return " ".join(
-        f"const float *more{at} = (const float *)c->in[{number}] + {place};"
-        for at, number in enumerate(more)
+        f"const float *more{position} = (const float *)c->in[{number}] + {place};"
+        for position, number in enumerate(more)
     )
 
 
@@ -172,7 +172,7 @@ def _transform(which: str, p: Plan) -> str:
     }
     left, right = pick[which](p.rows), pick[which](p.columns)
     down, across = len(left[0]), len(right[0])
-    made, wide = len(left), len(right)
+    high, wide = len(left), len(right)
     back = which == "back"
     first = [f"const VEC_32 x{i} = BLOCK_OF(x + {i} * row + j * column);" for i in range(down)]
     first += _combined(left, "x", lambda i, text: f"t[{i}][j] = {text};")
@@ -189,7 +189,7 @@ def _transform(which: str, p: Plan) -> str:
             f"{', VEC_32 *sound' if back else ''}) {{",
             f"  enum {{ BLOCK = {p.block} }};",
             "  for (int lane = 0; lane < BLOCK; lane += LANES_32, x += LANES_32, v += LANES_32) {",
-            f"    VEC_32 t[{made}][{across}];",
+            f"    VEC_32 t[{high}][{across}];",
             "    OPAQUE(x);",
             "    OPAQUE(v);",
             '    _Pragma("GCC unroll 16")',
@@ -197,7 +197,7 @@ def _transform(which: str, p: Plan) -> str:
             *(f"      {line}" for line in first),
             "    }",
             '    _Pragma("GCC unroll 16")',
-            f"    for (int i = 0; i < {made}; i++) {{",
+            f"    for (int i = 0; i < {high}; i++) {{",
             *(f"      {line}" for line in second),
             "    }",
             "  }",
@@ -209,23 +209,25 @@ def _transform(which: str, p: Plan) -> str:
 def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list[str]:
     """Return statements that multiply by a matrix; opposite rows or columns share their halves."""
     lines: list[str] = []
-    columns = [tuple(row[at] for row in matrix) for at in range(len(matrix[0]))]
+    columns = [tuple(row[number] for row in matrix) for number in range(len(matrix[0]))]
     named: list[tuple[str, tuple[Fraction, ...]]] = []
     untaken = list(range(len(columns)))
     while untaken:
-        at = untaken.pop(0)
-        other = next((b for b in untaken if _are_opposite(columns[at], columns[b])), None)
+        first = untaken.pop(0)
+        other = next((b for b in untaken if _are_opposite(columns[first], columns[b])), None)
         if other is None:
-            named.append((f"{name}{at}", columns[at]))
+            named.append((f"{name}{first}", columns[first]))
             continue
         untaken.remove(other)
         for plus, word in ((True, "s"), (False, "d")):
             terms = tuple(
                 a if (a == b) == plus else Fraction(0)
-                for a, b in zip(columns[at], columns[other], strict=True)
+                for a, b in zip(columns[first], columns[other], strict=True)
             )
-            lines.append(f"const VEC_32 {name}{word}{at} = {name}{at} {'-+'[plus]} {name}{other};")
-            named.append((f"{name}{word}{at}", terms))
+            lines.append(
+                f"const VEC_32 {name}{word}{first} = {name}{first} {'-+'[plus]} {name}{other};"
+            )
+            named.append((f"{name}{word}{first}", terms))
     rows = [[(text, column[i]) for text, column in named] for i in range(len(matrix))]
     done: set[int] = set()
     for i, row in enumerate(rows):
@@ -250,8 +252,8 @@ def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list
         factor = _common([number for _, number in opposite])
         odd = _sum([(text, number / factor) for text, number in opposite])
         lines += [f"const VEC_32 even{i} = {even}, odd{i} = {odd};"]
-        for at, sign in ((i, 1), (pair, -1)):
-            lines.append(put(at, _sum([(f"even{i}", Fraction(1)), (f"odd{i}", sign * factor)])))
+        for first, sign in ((i, 1), (pair, -1)):
+            lines.append(put(first, _sum([(f"even{i}", Fraction(1)), (f"odd{i}", sign * factor)])))
     return lines
 
 

@@ -90,8 +90,8 @@ def transformed(weights: np.ndarray, rows: Filtering, columns: Filtering) -> np.
         np.array([[float(number) for number in row] for row in filtering.filters])
         for filtering in (rows, columns)
     )
-    made: np.ndarray = left @ weights.astype(np.float64) @ right.T
-    return made
+    products: np.ndarray = left @ weights.astype(np.float64) @ right.T
+    return products
 
 
 def _interpolated(outputs: int, taps: int, points: Sequence[Fraction]) -> Filtering:

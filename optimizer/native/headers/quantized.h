@@ -49,6 +49,11 @@ typedef struct {
   const int32_t *rest;
   following *behind;
 } ending;
+/* S = start + x w for n outputs, those from `column` on, of some places, at each of which the channels of the panel's
+   first group begin at p; `order` is what is prepared for a panel. */
+typedef void multiply_groups(
+    void *order, const window *g, i64 column, int rows, i64 n, const uint8_t *const *p, const i64 *segment, i64 taps,
+    const int8_t *w, const int32_t *start, int32_t *S);
 #endif
 
 #undef QUANTIZED_STEP
@@ -349,18 +354,40 @@ static APART void quantized_copy(const window *g, const uint8_t *x, i64 first, i
   }
 }
 
+/* How far such lines lie apart. */
+static INLINED i64 quantized_pitch(const window *g) {
+  const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
+  return wide * g->channels;
+}
+/* The lines of an image that a block of the result's, from `line` on, is computed of: its own, or copies. */
+static INLINED const uint8_t *quantized_lines(
+    const call *c, const window *g, const uint8_t *x, i64 image, i64 line, uint8_t *copies) {
+  const uint8_t *of = x + image * g->height * g->width * g->channels;
+  if (!g->copies) return of + line * g->down * quantized_pitch(g);
+  const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
+  quantized_copy(g, of, line * g->down - g->above, tall, quantized_pitch(g) / g->channels, copies);
+  return copies;
+}
+/* What becomes of the sums of n outputs, from `column` on, of some places, the first of all of them `first`; `slot` is
+   that of the first output among the panels'. */
+static INLINED void quantized_finish(
+    const call *c, const window *g, const ending *e, int32_t *S, const float *scale, i64 slot, i64 first, i64 rows,
+    i64 column, i64 n, uint8_t *out) {
+  const i64 to = first * g->outputs + column;
+  if (e->step) quantized_real(c, e, S, scale, slot, first, rows, column, n, (float *)out + to, g->outputs);
+  else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
+}
+
 static APART void quantized_task(
     const task *own, window given, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
   const call *c = own->whole;
   window *g = &given;
   if (!g->lines) g->lines = g->height = c->rows;
-  const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
-  const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
   const int whole = g->groups == 1 && (g->right_apart == 1 || g->wide == 1);
   const i64 segments = whole ? g->high : g->high * g->wide;
   const i64 depth = g->channels / g->groups, width = g->outputs / g->groups, panels = c->blocks / g->groups;
   const i64 full = (whole ? g->wide : 1) * depth, length = (full + 3) / 4 * 4;
-  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
+  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = quantized_pitch(g);
   i64 *place = (i64 *)own->scratch, *segment = place + c->block * g->places;
   int32_t *sums = (int32_t *)(segment + segments);
   uint8_t *copied = (uint8_t *)(sums + c->block * g->places);
@@ -383,16 +410,14 @@ static APART void quantized_task(
     const int vectors = n > 32 ? 4 : (int)(n + 15) / 16;
     const int8_t *m = w + slot * length * segments;
     if (piece != last) {
-      const uint8_t *of = x + image * g->height * g->width * g->channels;
-      from = g->copies ? copied : of + line * g->down * pitch;
-      if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
+      from = quantized_lines(c, g, x, image, line, copied);
       last = piece;
       summed = -1;
     }
     const uint8_t *its = from + group * depth;
     if (e->rest && summed != group) quantized_places(its, place, count, segment, segments, full, sums);
     summed = group;
-    const i64 before = (image * g->lines + line) * g->places, origin = before * g->outputs + column;
+    const i64 before = (image * g->lines + line) * g->places;
     const int32_t *start = e->start + slot;
     const float *scale = e->scale + slot;
     if (e->step) {
@@ -408,9 +433,52 @@ static APART void quantized_task(
       for (i64 t = 0; t < rows; t++) p[t] = its + place[r + t];
       quantized_rows((int)rows, vectors, p, segment, segments, length, m, start, S);
       if (e->rest) quantized_rest(sums + r, e->rest + slot, rows, S);
-      const i64 to = origin + r * g->outputs;
-      if (e->step) quantized_real(c, e, S, scale, slot, before + r, rows, column, n, (float *)out + to, g->outputs);
-      else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
+      quantized_finish(c, g, e, S, scale, slot, before + r, rows, column, n, out);
     }
+  }
+}
+
+/* Convolutions of groups whose outputs lie side by side in panels: `multiply` adds up the products of some places for
+   a panel, for which filters have `size` numbers of each output, of so many `taps`, those that fill up among them. */
+static INLINED void quantized_grouped_task(
+    const task *own, const window *g, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out, i64 taps,
+    i64 size, multiply_groups *multiply, void *order) {
+  const call *c = own->whole;
+  const i64 depth = g->channels / g->groups, width = g->outputs / g->groups;
+  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = quantized_pitch(g);
+  i64 *segment = (i64 *)own->scratch;
+  uint8_t *copied = (uint8_t *)(segment + taps);
+  int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
+  int32_t begin[QUANTIZED_PANEL] __attribute__((aligned(64)));
+  float by[QUANTIZED_PANEL] __attribute__((aligned(64)));
+  i64 last = -1;
+  for (i64 k = 0; k < taps; k++) { /* of those that fill up, filters are 0 */
+    const i64 tap = LEAST(k, g->high * g->wide - 1);
+    segment[k] = tap / g->wide * g->down_apart * pitch + tap % g->wide * g->right_apart * g->channels;
+  }
+  const uint8_t *from = x;
+  for (i64 unit = own->first; unit < own->end; unit++) {
+    const i64 piece = unit / c->blocks, panel = unit % c->blocks, image = piece / parts;
+    const i64 line = piece % parts * c->block, lines = LEAST(c->block, g->lines - line);
+    const i64 column = panel * QUANTIZED_PANEL, n = LEAST(QUANTIZED_PANEL, g->outputs - column);
+    const int32_t *start = e->start + column;
+    const float *scale = e->scale + column;
+    if (piece != last) from = quantized_lines(c, g, x, image, line, copied);
+    last = piece;
+    if (e->step) {
+      quantized_begin(e, column, g->fill, begin, by);
+      start = begin;
+      scale = by;
+    }
+    for (i64 l = 0; l < lines; l++)
+      for (i64 k = 0, rows; k < g->places; k += rows) {
+        const uint8_t *p[QUANTIZED_ROWS];
+        rows = LEAST(QUANTIZED_ROWS, g->places - k);
+        for (i64 t = 0; t < rows; t++)
+          p[t] = from + l * g->down * pitch + (k + t) * g->right * g->channels + column / width * depth;
+        multiply(order, g, column, (int)rows, n, p, segment, taps, w + column * size, start, S);
+        const i64 first = (image * g->lines + line + l) * g->places + k;
+        quantized_finish(c, g, e, S, scale, column, first, rows, column, n, out);
+      }
   }
 }

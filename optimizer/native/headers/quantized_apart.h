@@ -50,57 +50,18 @@ static APART void quantized_apart_each(
       S[j] = (int32_t)sum;
     }
 }
-static APART void quantized_apart_task(
-    const task *own, window given, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
-  const call *c = own->whole;
-  const window *g = &given;
-  const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
-  const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
-  const i64 taps = g->high * g->wide, whole = (taps + 3) / 4 * 4;
-  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
-  i64 *segment = (i64 *)own->scratch;
-  uint8_t *copied = (uint8_t *)(segment + whole);
-  int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
-  int32_t begin[QUANTIZED_PANEL] __attribute__((aligned(64)));
-  float by[QUANTIZED_PANEL] __attribute__((aligned(64)));
-  i64 last = -1;
-  for (i64 k = 0; k < whole; k++) { /* of those that fill up four, filters are 0 */
-    const i64 tap = LEAST(k, taps - 1);
-    segment[k] = tap / g->wide * g->down_apart * pitch + tap % g->wide * g->right_apart * g->channels;
-  }
-  const uint8_t *from = x;
-  for (i64 unit = own->first; unit < own->end; unit++) {
-    const i64 piece = unit / c->blocks, panel = unit % c->blocks, image = piece / parts;
-    const i64 line = piece % parts * c->block, lines = LEAST(c->block, g->lines - line);
-    const i64 column = panel * QUANTIZED_PANEL, n = LEAST(QUANTIZED_PANEL, g->outputs - column);
-    const int8_t *m = w + column * whole;
-    const int32_t *start = e->start + column;
-    const float *scale = e->scale + column;
-    if (piece != last) {
-      const uint8_t *of = x + image * g->height * g->width * g->channels;
-      from = g->copies ? copied : of + line * g->down * pitch;
-      if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
-      last = piece;
-    }
-    if (e->step) {
-      quantized_begin(e, column, g->fill, begin, by);
-      start = begin;
-      scale = by;
-    }
-    for (i64 l = 0; l < lines; l++)
-      for (i64 k = 0, rows; k < g->places; k += rows) {
-        const uint8_t *p[QUANTIZED_ROWS];
-        rows = LEAST(QUANTIZED_ROWS, g->places - k);
-        for (i64 t = 0; t < rows; t++)
-          p[t] = from + l * g->down * pitch + (k + t) * g->right * g->channels + column;
+static INLINED void quantized_apart_rows(
+    void *order, const window *g, i64 column, int rows, i64 n, const uint8_t *const *p, const i64 *segment, i64 taps,
+    const int8_t *w, const int32_t *start, int32_t *S) {
+  (void)order, (void)g, (void)column;
 #if defined(LEVEL_AVX512)
-        if (has_vnni()) quantized_apart_vnni(rows, p, segment, taps, m, n, start, S);
-        else
+  if (has_vnni()) quantized_apart_vnni(rows, p, segment, taps, w, n, start, S);
+  else
 #endif
-          quantized_apart_each(rows, p, segment, taps, m, n, start, S);
-        const i64 first = (image * g->lines + line + l) * g->places + k, to = first * g->outputs + column;
-        if (e->step) quantized_real(c, e, S, scale, column, first, rows, column, n, (float *)out + to, g->outputs);
-        else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
-      }
-  }
+    quantized_apart_each(rows, p, segment, taps, w, n, start, S);
+}
+static APART void quantized_apart_task(
+    const task *own, window g, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
+  const i64 taps = (g.high * g.wide + 3) / 4 * 4;
+  quantized_grouped_task(own, &g, e, x, w, out, taps, taps, quantized_apart_rows, NULL);
 }

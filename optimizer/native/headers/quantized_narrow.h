@@ -1,24 +1,24 @@
 /* Convolutions of 8-bit integers of groups of few outputs: a vector has the outputs of several groups, each multiplied
    with channels of its own. These lie within 64 bytes of a place of the image, channels last, and are put in order by a
    permutation of bytes. Filters lie as [panels, taps, depth / 4, outputs of a panel, 4]. */
-#ifndef NARROW_ROWS
-#define NARROW_ROWS 6
+#ifndef NARROW_STEPS
 /* steps of four numbers of a group's depth at most: one group has 64 channels, or vectors have more */
 #define NARROW_STEPS 16
-/* Where a panel reads each place: what its vectors begin with, how many bytes these have, and the bytes of each
-   step. */
+/* Where the panel of outputs from `column` on reads each place: what its vectors begin with, how many bytes these
+   have, and the bytes of each step. */
 typedef struct {
-  i64 first[4], bytes[4], steps;
+  i64 column, first[4], bytes[4], steps;
   uint8_t order[NARROW_STEPS][4][64] __attribute__((aligned(64)));
 } narrow;
 #endif
 
 static APART void narrow_begin(narrow *b, i64 column, i64 outputs, i64 depth, i64 width) {
+  b->column = column;
   b->steps = (depth + 3) / 4;
   for (int v = 0; v < 4; v++) {
     const i64 from = column + 16 * v, last = LEAST(from + 16, outputs) - 1;
     const i64 group = from / width;
-    b->first[v] = group * depth;
+    b->first[v] = (group - column / width) * depth;
     b->bytes[v] = from < outputs ? (last / width - group + 1) * depth : 0;
     for (i64 k = 0; k < b->steps; k++)
       for (int j = 0; j < 64; j++) { /* what fills up four has filters of 0 */
@@ -37,7 +37,7 @@ static INLINED __m512i narrow_put(__m512i order, __m512i x) {
 static INLINED void narrow_tile(
     const int rows, const int vectors, const narrow *b, const uint8_t *const *p, const i64 *segment, i64 taps,
     const int8_t *w, const int32_t *start, int32_t *S) {
-  __m512i s[NARROW_ROWS][4];
+  __m512i s[QUANTIZED_ROWS][4];
   __mmask64 some[4];
   _Pragma("GCC unroll 4")
   for (int v = 0; v < vectors; v++)
@@ -88,58 +88,21 @@ static APART void narrow_rows_each(
         }
   }
 }
-static APART void quantized_narrow_task(
-    const task *own, window given, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
-  const call *c = own->whole;
-  const window *g = &given;
-  const i64 wide = g->copies ? (g->places - 1) * g->right + (g->wide - 1) * g->right_apart + 1 : g->width;
-  const i64 tall = (c->block - 1) * g->down + (g->high - 1) * g->down_apart + 1;
-  const i64 taps = g->high * g->wide, depth = g->channels / g->groups, width = g->outputs / g->groups;
-  const i64 parts = (g->lines + c->block - 1) / c->block, pitch = wide * g->channels;
-  i64 *segment = (i64 *)own->scratch;
-  uint8_t *copied = (uint8_t *)(segment + taps);
-  int32_t S[QUANTIZED_ROWS * QUANTIZED_PANEL] __attribute__((aligned(64)));
-  int32_t begin[QUANTIZED_PANEL] __attribute__((aligned(64)));
-  float by[QUANTIZED_PANEL] __attribute__((aligned(64)));
-  narrow b;
-  i64 last = -1, ordered = -1;
-  for (i64 k = 0; k < taps; k++)
-    segment[k] = k / g->wide * g->down_apart * pitch + k % g->wide * g->right_apart * g->channels;
-  const uint8_t *from = x;
-  for (i64 unit = own->first; unit < own->end; unit++) {
-    const i64 piece = unit / c->blocks, panel = unit % c->blocks, image = piece / parts;
-    const i64 line = piece % parts * c->block, lines = LEAST(c->block, g->lines - line);
-    const i64 column = panel * QUANTIZED_PANEL, n = LEAST(QUANTIZED_PANEL, g->outputs - column);
-    const int32_t *start = e->start + column;
-    const float *scale = e->scale + column;
-    if (panel != ordered) narrow_begin(&b, column, g->outputs, depth, width);
-    ordered = panel;
-    const int8_t *m = w + column * 4 * b.steps * taps;
-    if (piece != last) {
-      const uint8_t *of = x + image * g->height * g->width * g->channels;
-      from = g->copies ? copied : of + line * g->down * pitch;
-      if (g->copies) quantized_copy(g, of, line * g->down - g->above, tall, wide, copied);
-      last = piece;
-    }
-    if (e->step) {
-      quantized_begin(e, column, g->fill, begin, by);
-      start = begin;
-      scale = by;
-    }
-    for (i64 l = 0; l < lines; l++)
-      for (i64 k = 0, rows; k < g->places; k += rows) {
-        const uint8_t *p[NARROW_ROWS];
-        rows = LEAST(NARROW_ROWS, g->places - k);
-        for (i64 t = 0; t < rows; t++) p[t] = from + l * g->down * pitch + (k + t) * g->right * g->channels;
+static INLINED void narrow_rows(
+    void *order, const window *g, i64 column, int rows, i64 n, const uint8_t *const *p, const i64 *segment, i64 taps,
+    const int8_t *w, const int32_t *start, int32_t *S) {
+  narrow *b = (narrow *)order;
+  if (column != b->column) narrow_begin(b, column, g->outputs, g->channels / g->groups, g->outputs / g->groups);
 #if defined(LEVEL_AVX512)
-        const int vectors = n > 32 ? 4 : (int)(n + 15) / 16;
-        if (has_vnni() && has_vbmi()) narrow_rows_vbmi((int)rows, vectors, &b, p, segment, taps, m, start, S);
-        else
+  const int vectors = n > 32 ? 4 : (int)(n + 15) / 16;
+  if (has_vnni() && has_vbmi()) narrow_rows_vbmi(rows, vectors, b, p, segment, taps, w, start, S);
+  else
 #endif
-          narrow_rows_each((int)rows, n, &b, p, segment, taps, m, start, S);
-        const i64 first = (image * g->lines + line + l) * g->places + k, to = first * g->outputs + column;
-        if (e->step) quantized_real(c, e, S, scale, column, first, rows, column, n, (float *)out + to, g->outputs);
-        else quantized_end(e, S, scale, rows, n, e->other ? e->other + to : NULL, out + to, g->outputs);
-      }
-  }
+    narrow_rows_each(rows, n, b, p, segment, taps, w, start, S);
+}
+static APART void quantized_narrow_task(
+    const task *own, window g, const ending *e, const uint8_t *x, const int8_t *w, uint8_t *out) {
+  const i64 taps = g.high * g.wide, size = (g.channels / g.groups + 3) / 4 * 4 * taps;
+  narrow b = {.column = -1};
+  quantized_grouped_task(own, &g, e, x, w, out, taps, size, narrow_rows, &b);
 }

@@ -38,19 +38,19 @@ GRAIN = 16384
 def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find scatters of rows with what is computed for them alone, no two with a common node."""
     derived = candidates(meanings)
-    left = set(allowed)
-    found: list[RegionKernel] = []
+    remaining = set(allowed)
+    kernels: list[RegionKernel] = []
     for number in sorted(derived.scatters, key=derived.position.__getitem__, reverse=True):
         scatter = scatter_of(meanings, number)
-        if not left.issuperset(scatter.nodes):
+        if not remaining.issuperset(scatter.nodes):
             continue
         try:
-            grown = _grown(meanings, scatter, derived.scatters[number] & left)
+            grown = _grown(meanings, scatter, derived.scatters[number] & remaining)
         except LoweringError:
             continue
-        left -= set(grown.region.nodes)
-        found.append(grown)
-    return found[::-1]
+        remaining -= set(grown.region.nodes)
+        kernels.append(grown)
+    return kernels[::-1]
 
 
 def _grown(meanings: Meanings, scatter: Scatter, allowed: Collection[int]) -> RegionKernel:
@@ -61,7 +61,7 @@ def _grown(meanings: Meanings, scatter: Scatter, allowed: Collection[int]) -> Re
     gathers: list[Gather] = []
     refused: set[int] = set()
     while len(computed) + len(gathers) < MOST_NODES:
-        inside = {*scatter.nodes, *computed, *(one.node for one in gathers)}
+        inside = {*scatter.nodes, *computed, *(gather.node for gather in gathers)}
         read = {v for n in computed for v in graph.nodes[n].inputs} | {scatter.updates}
         makers = {graph.producer[value] for value in read if value in graph.producer}
         open_ = sorted((makers & set(allowed)) - inside - refused)
@@ -94,7 +94,7 @@ def _lowered(
     meanings: Meanings, scatter: Scatter, computed: Iterable[int], gathers: Iterable[Gather]
 ) -> RegionKernel:
     graph = meanings.graph
-    order = {number: at for at, number in enumerate(graph.order())}
+    order = {number: place for place, number in enumerate(graph.order())}
     gathered = {graph.nodes[gather.node].outputs[0]: gather for gather in gathers}
     computed = tuple(sorted(computed, key=order.__getitem__))
     moved = meanings.shape(scatter.updates)
@@ -119,7 +119,7 @@ def _lowered(
     ends = scatter.axis + scatter.parts
     rows = tuple(range(len(extents), len(extents) + scatter.parts))
     extents += target[scatter.axis : ends]
-    made: Map = (
+    place: Map = (
         *places[: scatter.axis],
         *(loop(number) for number in rows),
         *places[scatter.axis + 1 :],
@@ -170,7 +170,7 @@ def _lowered(
         0.0 if fill is None else fill,
     )
     shapes = shapes_of(
-        meanings, inputs, tuple(extents), ((target, made),), accesses=accesses, groups=groups
+        meanings, inputs, tuple(extents), ((target, place),), accesses=accesses, groups=groups
     )
     nodes = {*scatter.nodes, *computed, *(gather.node for gather in gathered.values())}
     ordered = tuple(sorted(nodes, key=order.__getitem__))

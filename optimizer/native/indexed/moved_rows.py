@@ -164,10 +164,10 @@ def _gathered(graph: Graph, nodes: list[int], source: int, last: int, places: np
     after = graph.shape(result) or ()
     for number in nodes:
         graph.remove_node(number)
-    made = Maker(graph, NAME)
-    flat = made.node("Reshape", (source, made.constant(np.array([-1, int(after[-1])]))))
-    rows = made.node("Gather", (flat, made.constant(places)), axis=0)
-    shape = made.constant(np.array(after, np.int64))
-    made.give(Node("Reshape", "", (rows, shape), (), {}), (result,))
+    maker = Maker(graph, NAME)
+    flat = maker.node("Reshape", (source, maker.constant(np.array([-1, int(after[-1])]))))
+    rows = maker.node("Gather", (flat, maker.constant(places)), axis=0)
+    shape = maker.constant(np.array(after, np.int64))
+    maker.give(Node("Reshape", "", (rows, shape), (), {}), (result,))
     reason = f"rows of {after[-1]} elements, of which {len(places)} are picked"
-    return Step(NAME, names, len(nodes), made.count, True, reason, "exact", SUMMARY)
+    return Step(NAME, names, len(nodes), maker.count, True, reason, "exact", SUMMARY)

@@ -60,8 +60,8 @@ def scatter_of(meanings: Meanings, number: int) -> Scatter:
     if reduction not in REDUCTIONS:
         raise LoweringError(f"a scatter that reduces by {reduction}")
     target, indices, updates = node.inputs
-    (made,) = node.outputs
-    if any(graph.dtype(value) != "float32" for value in (target, updates, made)):
+    (result,) = node.outputs
+    if any(graph.dtype(value) != "float32" for value in (target, updates, result)):
         raise LoweringError("a scatter of other numbers than float32")
     rows = _by_elements if node.op_type == "ScatterElements" else _by_places
     scatter = rows(meanings, number, Scatter((number,), target, indices, updates, 0, reduction))
@@ -98,7 +98,12 @@ def separate_indices(graph: Graph) -> None:
             user
             for user in readers
             if graph.nodes[user].operator in SCATTERS
-            and [at for at, input_ in enumerate(graph.nodes[user].inputs) if input_ == value] == [1]
+            and [
+                position
+                for position, input_ in enumerate(graph.nodes[user].inputs)
+                if input_ == value
+            ]
+            == [1]
         ]
         for user in scattering[0 if len(scattering) < len(readers) else 1 :]:
             reader = graph.nodes[user]

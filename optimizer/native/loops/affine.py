@@ -124,16 +124,16 @@ class Ranges:
             return difference.offset < 0
         if difference.terms != ((last, 1),):
             raise LoweringError("a condition on several indices")
-        at = -difference.offset  # holds for the loop below it
+        end_below = -difference.offset  # holds for the loop below it
         extent = self.extents[last]
         end = extent if self.end is None else self.end
-        if at <= self.first:
+        if end_below <= self.first:
             return False
-        if not isinstance(end, str) and at >= end:
+        if not isinstance(end, str) and end_below >= end:
             return True
         if isinstance(end, str):
             raise LoweringError("a condition on an index whose extent is not known")
-        raise SplitError(at)
+        raise SplitError(end_below)
 
 
 def index_of(term: Term, known: Mapping[Variable, Affine], ranges: Ranges) -> Affine:

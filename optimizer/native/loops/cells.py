@@ -352,9 +352,9 @@ class Cells:
 
     def _operand(self, tensor: str, frame: _Frame) -> int:
         """Return the value that a node's specification calls `tensor`."""
-        for at, declared in enumerate(frame.expansion.inputs):
+        for position, declared in enumerate(frame.expansion.inputs):
             if declared is not None and declared.name == tensor:
-                return self.meanings.graph.nodes[frame.node].inputs[at]
+                return self.meanings.graph.nodes[frame.node].inputs[position]
         raise LoweringError(f"{tensor} is no input")
 
     def _reduce(self, term: Reduce, frame: _Frame) -> Term:

@@ -152,11 +152,11 @@ class ColumnWriter(Writer):
             steps += f" + {self.steps[number]} * from" if self.steps[number] else ""
             kind = C_TYPES[access.dtype]
             lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
-        for at, output in enumerate(self._outputs(self.cells)):
+        for k, output in enumerate(self._outputs(self.cells)):
             without = self.reduced if output.row else -1
             steps = "".join(f" + i{g} * {self._behind(g, without)}" for g in outer)
-            kind = C_TYPES[self.made[at]]
-            lines.append(f"    {kind} *restrict q{at} = ({kind} *)c->out[{at}]{steps} + from;")
+            kind = C_TYPES[self.output_types[k]]
+            lines.append(f"    {kind} *restrict q{k} = ({kind} *)c->out[{k}]{steps} + from;")
         return lines
 
     def _runs(self, access: int, group: int) -> bool:
@@ -174,14 +174,14 @@ class ColumnWriter(Writer):
         """Return the one loop over columns that computes few rows."""
         cells, rows = self.cells, self.rows or 0
         body = self._begin()
-        for at, output in enumerate(self._outputs(cells)):
+        for k, output in enumerate(self._outputs(cells)):
             if output.row:
-                body.append(f"q{at}[j] = {stored(self._column(output.cell), self.made[at])};")
+                body.append(f"q{k}[j] = {stored(self._column(output.cell), self.output_types[k])};")
                 continue
             for copy in range(rows):
                 place = f"{copy} * {self._behind(self.reduced, -1)} + j"
-                value = stored(self._value(output.cell, copy), self.made[at])
-                body.append(f"q{at}[{place}] = {value};")
+                value = stored(self._value(output.cell, copy), self.output_types[k])
+                body.append(f"q{k}[{place}] = {value};")
         return self._loop_over_columns(body, "    ")
 
     def _passes(self) -> list[str]:
@@ -198,9 +198,9 @@ class ColumnWriter(Writer):
         for number in self._stored:
             if self.cells.cells[number].level == level:
                 body.append(f"y{number}[j] = {self._column(number)};")
-        for at, output in enumerate(self._outputs(self.cells)):
+        for k, output in enumerate(self._outputs(self.cells)):
             if output.row and self.cells.cells[output.cell].level == level:
-                body.append(f"q{at}[j] = {stored(self._column(output.cell), self.made[at])};")
+                body.append(f"q{k}[j] = {stored(self._column(output.cell), self.output_types[k])};")
         self._ready |= {
             number for number in self._stored if self.cells.cells[number].level == level
         }
@@ -260,11 +260,11 @@ class ColumnWriter(Writer):
                     body.append(
                         f"x{self.kept.index(number)}[{place}] = {self._value(number, copy)};"
                     )
-            for at, output in enumerate(self._outputs(cells)):
+            for k, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
                     place = f"(r + {copy}) * {self._behind(self.reduced, -1)} + j"
-                    value = stored(self._value(output.cell, copy), self.made[at])
-                    body.append(f"q{at}[{place}] = {value};")
+                    value = stored(self._value(output.cell, copy), self.output_types[k])
+                    body.append(f"q{k}[{place}] = {value};")
         for n in folded:
             kind, of = cells.reductions[n].kind, cells.reductions[n].body
             folded_rows = _tree(kind, [self._value(of, copy) for copy in range(copies)])

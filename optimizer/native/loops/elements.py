@@ -36,12 +36,12 @@ def stored(text: str, dtype: str) -> str:
 
 
 def as_numbers(
-    op_type: str, expansion: Expansion, given: Sequence[str | None], made: Sequence[str]
+    op_type: str, expansion: Expansion, given: Sequence[str | None], output_types: Sequence[str]
 ) -> Expansion:
     """Return what a node computes in float32, from its specification and its operands' types.
 
-    `given` and `made` are the element types of inputs and outputs. Raises LoweringError where
-    integers would wrap around, or a number is cut off to become one.
+    `given` and `output_types` are the element types of inputs and outputs. Raises LoweringError
+    where integers would wrap around, or a number is cut off to become one.
     """
     named = {
         tensor.name: dtype
@@ -49,7 +49,7 @@ def as_numbers(
         if tensor is not None
     }
     outputs = []
-    for output, dtype in zip(expansion.outputs, made, strict=False):
+    for output, dtype in zip(expansion.outputs, output_types, strict=False):
         value = output.value
         if integer_range(dtype):
             value = _integer(value, dtype, named)

@@ -125,7 +125,9 @@ class Meanings:
         graph, node = self.graph, self.graph.nodes[number]
         spec = self.specification(number)
         known = set() if spec is None else set(spec.known_inputs)
-        read = [v for at, v in enumerate(node.inputs) if v != ABSENT and at not in known]
+        read = [
+            v for position, v in enumerate(node.inputs) if v != ABSENT and position not in known
+        ]
         return all(graph.dtype(value) in FULL for value in (*read, *node.outputs))
 
     def shape(self, value: int) -> tuple[Extent, ...]:
@@ -162,24 +164,26 @@ class Meanings:
             raise LoweringError(f"{node.operator} has no meaning that a kernel computes")
         if node.operator == "ReduceLogSumExp":
             raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
-        made = ["" if value == ABSENT else graph.dtype(value) or "" for value in node.outputs]
-        if any(dtype not in C_TYPES for dtype in made):
+        output_types = [
+            "" if value == ABSENT else graph.dtype(value) or "" for value in node.outputs
+        ]
+        if any(dtype not in C_TYPES for dtype in output_types):
             raise LoweringError(f"{node.operator} gives something else than kernels do")
         shapes: list[Sequence[Extent] | None] = []
         values: dict[int, object] = {}
         given: list[str | None] = []
-        for at, value in enumerate(node.inputs):
+        for position, value in enumerate(node.inputs):
             given.append(None if value == ABSENT else graph.dtype(value))
             if value == ABSENT:
                 shapes.append(None)
                 continue
             shapes.append(self.shape(value))
-            if at in spec.known_inputs:
+            if position in spec.known_inputs:
                 known = graph.constant(value)
                 if known is None:
-                    raise LoweringError(f"{node.operator}: its input {at} is not known")
-                values[at] = known.tolist()
-            elif graph.dtype(value) not in C_TYPES and (node.operator, at) != ("Gather", 1):
+                    raise LoweringError(f"{node.operator}: its input {position} is not known")
+                values[position] = known.tolist()
+            elif graph.dtype(value) not in C_TYPES and (node.operator, position) != ("Gather", 1):
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
         attributes = graph.attributes(number)
         if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:
@@ -189,7 +193,7 @@ class Meanings:
             raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
         if len(expansion.outputs) != len(node.outputs):
             raise LoweringError(f"{node.operator}: not all outputs are specified")
-        expansion = as_numbers(node.op_type, expansion, given, made)
+        expansion = as_numbers(node.op_type, expansion, given, output_types)
         if node.operator == "Clip" and graph.opset() >= BOUNDS_ARE_INPUTS:
             return _bounded(expansion)
         return expansion

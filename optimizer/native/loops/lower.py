@@ -186,8 +186,8 @@ def lower_region(
     groups = merged(extents, reduced, places)
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
-    made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
-    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    output_types = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
+    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, output_types)
     row, column, cell = RowConfiguration(), ColumnConfiguration(), CellConfiguration()
     match configuration:
         case RowConfiguration():
@@ -200,7 +200,7 @@ def lower_region(
     if reduced and len(extents) - 1 not in reduced:
         if picks:
             raise LoweringError("columns of rows that are picked")
-        if HALVES.intersection((*made, *(access.dtype for access in accesses))):
+        if HALVES.intersection((*output_types, *(access.dtype for access in accesses))):
             raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
         columns.column_configuration = column
@@ -215,7 +215,7 @@ def lower_region(
         outputs,
         accesses=(*accesses, *read),
         groups=Groups((*groups.of, *range(groups.count, groups.count + len(picks)))),
-        made=made,
+        made=output_types,
         picked=len(picks),
     )
     cost = sum(part.cells[output].cost for part in parts for output in part.outputs) / len(parts)
@@ -232,7 +232,9 @@ def lower_region(
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
             slots=0 if columns else writer.slots,
             room=0 if columns else writer.room,
-            support=_support(text, (*made, *(access.dtype for access in accesses)), bool(picks)),
+            support=_support(
+                text, (*output_types, *(access.dtype for access in accesses)), bool(picks)
+            ),
             flushes=flushes(meanings, region.nodes),
             columns=columns.arranges if columns else (),
             drawn=tuple((pick.value, pick.table, pick.axis) for pick in picks),
@@ -316,7 +318,8 @@ def shapes_of(
 ) -> Shapes:
     """Return how operands are checked and read; `groups` are loops one by one unless given.
 
-    `accesses` are to operands among `inputs`. Raises LoweringError as `check` does.
+    `accesses` are to operands among `inputs`. Raises LoweringError where a
+    size isn't known when it runs.
     """
     shapes = Shapes(
         tuple((meanings.graph.dtype(value) or "", meanings.shape(value)) for value in inputs),
@@ -327,11 +330,11 @@ def shapes_of(
         made,
         picked,
     )
-    check(shapes)
+    _check(shapes)
     return shapes
 
 
-def check(shapes: Shapes) -> None:
+def _check(shapes: Shapes) -> None:
     """Raise LoweringError where a loop's extent, or an operand's, isn't known when it runs."""
     given = {size for _, shape in shapes.inputs for size in shape}
     if any(isinstance(extent, str) and extent not in given for extent in shapes.extents):

@@ -41,7 +41,7 @@ class Output:
 class Writer:
     """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop.
 
-    `made` are the outputs' element types, `picks` the indices that are read for each row.
+    `output_types` are the outputs' element types, `picks` the indices that are read for each row.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Writer:
     steps: Sequence[int]
     groups: Groups
     extents: tuple[Extent, ...]
-    made: Sequence[str] = ()
+    output_types: Sequence[str] = ()
     row_configuration: RowConfiguration = field(default_factory=RowConfiguration)
     cell_configuration: CellConfiguration = field(default_factory=CellConfiguration)
     picks: Sequence[Pick] = ()
@@ -84,7 +84,9 @@ class Writer:
         read = [f"p{n}" for n in range(len(self.accesses)) if self._is_widened(n)]
         rows = [output.row for output in self._outputs(first)]
         return read + [
-            f"q{at}" for at, row in enumerate(rows) if not row and self.made[at] in HALVES
+            f"q{number}"
+            for number, row in enumerate(rows)
+            if not row and self.output_types[number] in HALVES
         ]
 
     def _is_widened(self, number: int) -> bool:
@@ -134,9 +136,11 @@ class Writer:
         else:
             for part, (start, end) in zip(self.parts, self.bounds, strict=True):
                 lines += self._part(part, start, end)
-        for at, dtype in enumerate(self.made):
-            if f"q{at}" in self._converted:
-                lines.append(f"    narrow_to_{dtype}(q{at} + from, m{at} + from, to - from);")
+        for number, dtype in enumerate(self.output_types):
+            if f"q{number}" in self._converted:
+                lines.append(
+                    f"    narrow_to_{dtype}(q{number} + from, m{number} + from, to - from);"
+                )
         return "\n".join([*lines, "  }", "}"])
 
     def _scratch(self) -> list[str]:
@@ -151,13 +155,15 @@ class Writer:
     def _picked(self) -> list[str]:
         """Read the indices of a unit; leave it where one names nothing."""
         lines = []
-        for at, pick in enumerate(self.picks):
-            number = len(self.accesses) + at
+        for position, pick in enumerate(self.picks):
+            number = len(self.accesses) + position
             place = "".join(self._along(number, pick.map))
-            size = pick.size if isinstance(pick.size, int) else f"c->extent[{self._group(at)}]"
+            size = (
+                pick.size if isinstance(pick.size, int) else f"c->extent[{self._group(position)}]"
+            )
             lines += [
-                f"    const i64 t{at} = indexed_row(*(a{number}{place}), {size});",
-                f"    if (t{at} < 0) {{ indexed_outside(c); continue; }}",
+                f"    const i64 t{position} = indexed_row(*(a{number}{place}), {size});",
+                f"    if (t{position} < 0) {{ indexed_outside(c); continue; }}",
             ]
         return lines
 
@@ -170,9 +176,9 @@ class Writer:
             if loops & set(self.groups.loops(group))
         ]
         return steps + [
-            f" + t{at} * c->stride[{number}][{self._group(at)}]"
-            for at in range(len(self.picks))
-            if len(self.extents) + at in loops
+            f" + t{position} * c->stride[{number}][{self._group(position)}]"
+            for position in range(len(self.picks))
+            if len(self.extents) + position in loops
         ]
 
     def _group(self, pick: int) -> int:
@@ -196,11 +202,11 @@ class Writer:
                 lines.append(
                     f"    const float p{number}[] = {{wide_{access.dtype}(*(a{number}{steps}))}};"
                 )
-        for at, output in enumerate(self._outputs(self.parts[0])):
+        for k, output in enumerate(self._outputs(self.parts[0])):
             place = "row" if output.row else "row * inner" + " + base" * shifted
-            kind = C_TYPES[self.made[at]]
-            name = f"{'m' if self.made[at] in HALVES else 'q'}{at}"
-            lines.append(f"    {kind} *restrict {name} = ({kind} *)c->out[{at}] + {place};")
+            kind = C_TYPES[self.output_types[k]]
+            name = f"{'m' if self.output_types[k] in HALVES else 'q'}{k}"
+            lines.append(f"    {kind} *restrict {name} = ({kind} *)c->out[{k}] + {place};")
         return lines
 
     def _widened(self, accesses: Iterable[int], start: str, stop: str) -> list[str]:
@@ -285,16 +291,16 @@ class Writer:
     def _lent(self, cells: Cells, last: Mapping[int, int]) -> dict[int, int]:
         """Choose outputs in which kept cells, last read in some stage, can lie until then."""
         free = [
-            at
-            for at, output in enumerate(cells.outputs)
-            if not cells.cells[output].row and self.made[at] in ("float32", *HALVES)
+            number
+            for number, output in enumerate(cells.outputs)
+            if not cells.cells[output].row and self.output_types[number] in ("float32", *HALVES)
         ]
         slots: dict[int, int] = {}
         for number, stage in last.items():
-            for at in free:
-                if cells.cells[cells.outputs[at]].level >= stage:
-                    slots[number] = at
-                    free.remove(at)
+            for k in free:
+                if cells.cells[cells.outputs[k]].level >= stage:
+                    slots[number] = k
+                    free.remove(k)
                     break
         return slots
 
@@ -325,20 +331,20 @@ class Writer:
                 if kept_cell in new and kept_cell not in assigned:
                     body.append(f"{self._slot(kept_cell)}[j] = {texts[kept_cell]};")
                     assigned.add(kept_cell)
-            for at, output in enumerate(self._outputs(cells)):
+            for k, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
-                    body.append(f"q{at}[j] = {stored(texts[output.cell], self.made[at])};")
+                    body.append(f"q{k}[j] = {stored(texts[output.cell], self.output_types[k])};")
                     written.add(output.cell)
             cost = max((cells.cells[root].cost for root in roots), default=0.0)
             lines += self._loop(body, folds, cost)
-        for at, output in enumerate(self._outputs(cells)):
+        for k, output in enumerate(self._outputs(cells)):
             if output.row:
                 text = self._row(cells, output.cell, lines, named)
-                dtype = self.made[at]
+                dtype = self.output_types[k]
                 if dtype in HALVES:
-                    lines.append(f"    m{at}[0] = narrow_{dtype}({text});")
+                    lines.append(f"    m{k}[0] = narrow_{dtype}({text});")
                 else:
-                    lines.append(f"    q{at}[0] = {stored(text, dtype)};")
+                    lines.append(f"    q{k}[0] = {stored(text, dtype)};")
         return lines
 
     def _loop(self, body: Sequence[str], folds: Sequence[Fold], cost: float) -> list[str]:
@@ -402,8 +408,8 @@ class Writer:
         named: set[int] = set()
         for output in cells.outputs:
             self._cell(cells, output, texts, body, rows, named, set(), [])
-        for at, shown in enumerate(cells.outputs):
-            body.append(f"q{at}[j] = {stored(texts[shown], self.made[at])};")
+        for number, shown in enumerate(cells.outputs):
+            body.append(f"q{number}[j] = {stored(texts[shown], self.output_types[number])};")
         back = " - base" if self._converted else ""
         stop = "to" if end is None else f"LEAST(to, {end}{back})"
         lines = ["    {", *rows, f"    const i64 begin = {start}{back};"]
@@ -422,7 +428,7 @@ class Writer:
     def _cell(
         self,
         cells: Cells,
-        one: int,
+        index: int,
         texts: dict[int, str],
         body: list[str],
         rows: list[str],
@@ -431,28 +437,28 @@ class Writer:
         new: list[int],
     ) -> str:
         """Write what a cell needs into the loop's body, or before it; return how it is read."""
-        cell = cells.cells[one]
+        cell = cells.cells[index]
         if cell.row:
-            texts[one] = self._row(cells, one, rows, named)
-        if one in texts:
-            return texts[one]
-        if one in ready:
-            source = self._slot(one) if one in self.kept else f"q{cells.outputs.index(one)}"
-            body.append(f"const float c{one} = {source}[j];")
+            texts[index] = self._row(cells, index, rows, named)
+        if index in texts:
+            return texts[index]
+        if index in ready:
+            source = self._slot(index) if index in self.kept else f"q{cells.outputs.index(index)}"
+            body.append(f"const float c{index} = {source}[j];")
         elif cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
-            index = "j" if step == 1 or self._is_widened(number) else f"{step} * j"
+            element = "j" if step == 1 or self._is_widened(number) else f"{step} * j"
             source = self.pointer(number)
-            body.append(f"const {local_type(cell.boolean)} c{one} = {source}[{index}];")
+            body.append(f"const {local_type(cell.boolean)} c{index} = {source}[{element}];")
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-            body.append(f"const {local_type(cell.boolean)} c{one} = {text};")
-            new.append(one)
-        texts[one] = f"c{one}"
-        return texts[one]
+            body.append(f"const {local_type(cell.boolean)} c{index} = {text};")
+            new.append(index)
+        texts[index] = f"c{index}"
+        return texts[index]
 
     def _row(self, cells: Cells, index: int, rows: list[str], named: set[int]) -> str:
         """Write a row's cell before the loop, once."""

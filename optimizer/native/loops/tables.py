@@ -39,17 +39,17 @@ def operation(kernel: Kernel) -> str:
                 checks.append(f"{{{operand}, {axis}, -1, {size}}}")
     extents, operands, axes = [], [], []
     for extent in shapes.extents:
-        at = _place(extent, shapes.inputs)
+        source = _place(extent, shapes.inputs)
         extents.append(str(extent) if isinstance(extent, int) else "-1")
-        operands.append(str(at[0]))
-        axes.append(str(at[1]))
+        operands.append(str(source[0]))
+        axes.append(str(source[1]))
     outputs = []
     for shape, place in shapes.outputs:
         loops = ", ".join("-1" if index.single is None else str(index.single) for index in place)
         sizes = ", ".join(str(size) if isinstance(size, int) else "0" for size in shape)
         outputs.append(f"{{{len(shape)}, {{{loops or 0}}}, {{{sizes or 0}}}}}")
     inputs = shapes.inputs
-    made = shapes.made or ["float32"] * len(outputs)
+    output_types = shapes.made or ["float32"] * len(outputs)
     arrange, lines = kernel.arrange or "NULL", []
     if kernel.columns:
         function = kernel.arrange or "arrange_columns"
@@ -68,7 +68,7 @@ def operation(kernel: Kernel) -> str:
         _table("int16_t", f"axis_{name}", axes),
         _table("int16_t", f"group_{name}", [str(group) for group in shapes.groups.of]),
         _table("output_shape", f"output_{name}", outputs),
-        _table("uint8_t", f"made_{name}", [TYPES[dtype] for dtype in made]),
+        _table("uint8_t", f"made_{name}", [TYPES[dtype] for dtype in output_types]),
         f"static const operation what_{name} = {{",
         f'  "{name}", run_{name}, {len(inputs)}, {len(outputs)}, {len(extents)}, '
         f"{len(shapes.accesses)}, {len(terms)}, {len(checks)},",

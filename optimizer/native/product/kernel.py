@@ -59,44 +59,44 @@ MOST_BEHIND = 24
 
 def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find products that one kernel computes with what follows, no two with a common node."""
-    found: list[RegionKernel] = []
-    left = set(allowed)
+    kernels: list[RegionKernel] = []
+    remaining = set(allowed)
     derived = candidates(meanings)
     for number in sorted(derived.products, key=derived.position.__getitem__):
-        if number not in left:
+        if number not in remaining:
             continue
-        for behind in growths(meanings, number, left):
+        for behind in growths(meanings, number, remaining):
             try:
-                one = _lowered(meanings, number, derived.products[number], behind)
+                product_kernel = _lowered(meanings, number, derived.products[number], behind)
             except LoweringError:
                 continue
-            left -= set(one.region.nodes)
-            found.append(one)
+            remaining -= set(product_kernel.region.nodes)
+            kernels.append(product_kernel)
             break
-    return found
+    return kernels
 
 
 def formed(
-    meanings: Meanings, found: Iterable[RegionKernel], forms: Iterable[str]
+    meanings: Meanings, product_kernels: Iterable[RegionKernel], forms: Iterable[str]
 ) -> list[RegionKernel]:
     """Return kernels of other forms, of those in RANKS, for products that were found."""
     forms = tuple(forms)
-    made: list[RegionKernel] = []
-    for one in found:
-        if one.kernel.form != EACH:
+    kernels: list[RegionKernel] = []
+    for product_kernel in product_kernels:
+        if product_kernel.kernel.form != EACH:
             continue
-        product, matrix, behind = _product_of(meanings, one)
+        product, matrix, behind = _product_of(meanings, product_kernel)
         for form in forms:
             try:
-                made.append(_lowered(meanings, product, matrix, behind, form))
+                kernels.append(_lowered(meanings, product, matrix, behind, form))
             except LoweringError:
                 continue
-    return made
+    return kernels
 
 
 def configured(
     meanings: Meanings,
-    one: RegionKernel,
+    product_kernel: RegionKernel,
     configurations: Iterable[ProductConfiguration],
     level: str,
 ) -> list[RegionKernel]:
@@ -104,21 +104,23 @@ def configured(
 
     Only products that are computed product by product have any.
     """
-    if one.kernel.form != EACH:
+    if product_kernel.kernel.form != EACH:
         return []
-    product, matrix, behind = _product_of(meanings, one)
+    product, matrix, behind = _product_of(meanings, product_kernel)
     return [
         _lowered(meanings, product, matrix, behind, chosen=Chosen(each, level))
         for each in configurations
     ]
 
 
-def _product_of(meanings: Meanings, one: RegionKernel) -> tuple[int, Matrix, frozenset[int]]:
+def _product_of(
+    meanings: Meanings, product_kernel: RegionKernel
+) -> tuple[int, Matrix, frozenset[int]]:
     """Return the product in a region, its matrix, and the nodes behind it."""
     products = candidates(meanings).products
-    product = next(number for number in one.region.nodes if number in products)
+    product = next(number for number in product_kernel.region.nodes if number in products)
     matrix = products[product]
-    return product, matrix, frozenset(one.region.nodes) - matrix.nodes - {product}
+    return product, matrix, frozenset(product_kernel.region.nodes) - matrix.nodes - {product}
 
 
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:

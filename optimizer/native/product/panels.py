@@ -43,12 +43,14 @@ def packed(matrix: np.ndarray, width: int = PANEL) -> np.ndarray:
     """Lay out a matrix [k, n] as [panels, k, width], zeros beyond the last column."""
     depth, columns = matrix.shape
     panels = -(-columns // width)
-    made = np.zeros((panels, depth, width), np.float32)
+    packed_panels = np.zeros((panels, depth, width), np.float32)
     whole = columns // width
-    made[:whole] = matrix[:, : whole * width].reshape(depth, whole, width).transpose(1, 0, 2)
+    packed_panels[:whole] = (
+        matrix[:, : whole * width].reshape(depth, whole, width).transpose(1, 0, 2)
+    )
     if whole < panels:
-        made[whole, :, : columns - whole * width] = matrix[:, whole * width :]
-    return made
+        packed_panels[whole, :, : columns - whole * width] = matrix[:, whole * width :]
+    return packed_panels
 
 
 def fits_half(matrix: np.ndarray) -> bool:

@@ -28,7 +28,7 @@ from ..product.kernel import growths, needed
 from ..product.text import ending_text, operands
 from ..regions.region_facts import is_exact
 from .groups import INTEGERS as EIGHT_BITS
-from .groups import Numbers, known, sole_user
+from .groups import Numbers, known, sign_flip, sole_user
 from .kernel import (
     GRAIN,
     INTEGERS,
@@ -73,9 +73,9 @@ def dynamic_products(
 
     What is elementwise and follows is computed with it, of nodes `behind`.
     """
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     taken: set[int] = set()
-    position = {number: at for at, number in enumerate(meanings.graph.order())}
+    position = {number: place for place, number in enumerate(meanings.graph.order())}
     for number in position:
         group = dynamic_product(meanings.graph, number)
         free = set(allowed) - taken
@@ -85,13 +85,15 @@ def dynamic_products(
         follows = set(behind) & free - set(group.nodes)
         for chain in growths(meanings, last, follows):
             try:
-                one = _lowered(meanings, group, tuple(sorted(chain, key=position.__getitem__)))
+                region_kernel = _lowered(
+                    meanings, group, tuple(sorted(chain, key=position.__getitem__))
+                )
             except LoweringError:
                 continue
-            taken |= set(one.region.nodes)
-            found.append(one)
+            taken |= set(region_kernel.region.nodes)
+            kernels.append(region_kernel)
             break
-    return found
+    return kernels
 
 
 def fold_rows(graph: Graph) -> None:
@@ -129,12 +131,12 @@ def _spelled(graph: Graph, number: int) -> Dynamic:
     x, w, zero, zeros = (*node.inputs, ABSENT, ABSENT)[:4]
     casting = sole_user(graph, node.outputs[0])
     scaling = sole_user(graph, graph.nodes[casting].outputs[0])
-    made = graph.nodes[casting].outputs[0]
-    if graph.nodes[casting].operator != "Cast" or graph.dtype(made) != "float32":
-        raise LoweringError("sums that are not made float32")
+    sums = graph.nodes[casting].outputs[0]
+    if graph.nodes[casting].operator != "Cast" or graph.dtype(sums) != "float32":
+        raise LoweringError("sums that are not sums float32")
     if graph.nodes[scaling].operator != "Mul":
         raise LoweringError("sums that are not scaled")
-    scale = _other(graph, scaling, made)
+    scale = _other(graph, scaling, sums)
     merging = graph.producer.get(scale)
     if merging is None or graph.nodes[merging].operator != "Mul":
         raise LoweringError("scales that are not a product of two")
@@ -215,8 +217,8 @@ def _is_row(graph: Graph, value: int, weights: Numbers, axis: int) -> bool:
 
 def _lies_along(shape: tuple[int, ...], axis: int) -> bool:
     """Tell whether all but one axis, counted from behind, have one element."""
-    at = len(shape) + axis
-    return all(size == 1 for k, size in enumerate(shape) if k != at)
+    counted_axis = len(shape) + axis
+    return all(size == 1 for k, size in enumerate(shape) if k != counted_axis)
 
 
 # ------------------------------------------------------------------------------------ lowering
@@ -250,29 +252,32 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     after = None
     if chain:
         # of an image nothing else is read: what follows is the same wherever its channels are
-        given, made = meanings.shape(group.result), meanings.shape(result)
-        after = Between(meanings, chain, group.result, result, made, given)
+        given, result_shape = meanings.shape(group.result), meanings.shape(result)
+        after = Between(meanings, chain, group.result, result, result_shape, given)
     accesses = [] if after is None else after.loads
     if is_image and accesses:
         raise LoweringError("an image that is computed with others")
     packed = _laid_out(meanings, group, filters, outputs)
     read = {"x": as_read[group.x], "step": group.step, "zero": group.zero}
-    read |= {name: one[0] for name, one in packed.items()}
-    inputs = tuple(dict.fromkeys((*read.values(), *(one.value for one in accesses))))
+    read |= {name: constant[0] for name, constant in packed.items()}
+    inputs = tuple(dict.fromkeys((*read.values(), *(access.value for access in accesses))))
     if len(inputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
     outputs_at = ((shape, axis_by_axis(len(shape))),)
     shapes = shapes_of(meanings, inputs, extents, outputs_at, accesses=accesses)
-    flip = 128 if graph.dtype(group.x) == "int8" else 0
+    flip = sign_flip(graph.dtype(group.x))
     copies = flip != 0 or window.copies
     nodes = (*group.nodes, *chain)
-    at = {name: inputs.index(value) for name, value in read.items()}
+    operands = {name: inputs.index(value) for name, value in read.items()}
     behind = [] if after is None else _behind(extents, accesses, inputs, after)
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes]),
         "\n".join(
-            [*behind, *_text(window, window.told(outputs, copies, flip), flip, at, bool(behind))]
+            [
+                *behind,
+                *_text(window, window.told(outputs, copies, flip), flip, operands, bool(behind)),
+            ]
         ),
         shapes,
         inputs,
@@ -321,21 +326,24 @@ def _laid_out(
     }
 
 
-def _text(window: Window, told: str, flip: int, at: Mapping[str, int], more: bool) -> list[str]:
-    """Return the function; `at` has the operands by their names, `more` says that more follows."""
+def _text(
+    window: Window, told: str, flip: int, operands: Mapping[str, int], more: bool
+) -> list[str]:
+    """Return the function of `operands` by their names; `more` says that something follows."""
     kinds = {"start": "int32_t", "scale": "float", "step": "float", "bias": "float"}
     ending = {
-        name: f"(const {kind} *)c->in[{at[name]}]"
+        name: f"(const {kind} *)c->in[{operands[name]}]"
         for name, kind in (kinds | {"rest": "int32_t"}).items()
-        if name in at
+        if name in operands
     }
     if more:
         ending["behind"] = "NAME_behind"
     x, w = (
-        f"(const {kind} *)c->in[{at[name]}]" for name, kind in (("x", "uint8_t"), ("w", "int8_t"))
+        f"(const {kind} *)c->in[{operands[name]}]"
+        for name, kind in (("x", "uint8_t"), ("w", "int8_t"))
     )
     told_ending = ", ".join(f".{name} = {text}" for name, text in ending.items())
-    zero = f"*(const uint8_t *)c->in[{at['zero']}]"
+    zero = f"*(const uint8_t *)c->in[{operands['zero']}]"
     return [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",

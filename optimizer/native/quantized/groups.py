@@ -111,8 +111,8 @@ def _spelled(graph: Graph, number: int) -> Group:
         if not plain or graph.attribute(number, "transA"):
             raise LoweringError("a Gemm that is more than a product")
         transposed = bool(graph.attribute(number, "transB"))
-    (made,) = node.outputs
-    quantizing = sole_user(graph, made)
+    (result,) = node.outputs
+    quantizing = sole_user(graph, result)
     if graph.nodes[quantizing].operator != QUANTIZE:
         raise LoweringError("a result that isn't quantized")
     axis = 0 if node.op_type == "Conv" or transposed else -1
@@ -130,9 +130,9 @@ def _spelled(graph: Graph, number: int) -> Group:
 
 def _operator(graph: Graph, number: int) -> Group:
     node = graph.nodes[number]
-    given = [numbers_of(graph, *node.inputs[at : at + 3]) for at in (0, 3)]
-    (made,) = node.outputs
-    y = numbers_of(graph, made, *node.inputs[6:8])
+    given = [numbers_of(graph, *node.inputs[first : first + 3]) for first in (0, 3)]
+    (result,) = node.outputs
+    y = numbers_of(graph, result, *node.inputs[6:8])
     bias = None
     if len(node.inputs) > 8 and node.inputs[8] != ABSENT:
         bias = known(graph, node.inputs[8])
@@ -163,8 +163,8 @@ def dequantized(graph: Graph, value: int, axis: int | None = None) -> tuple[int,
 def quantized(graph: Graph, number: int) -> Numbers:
     """Return what a node quantizes to, by one scale."""
     node = graph.nodes[number]
-    (made,) = node.outputs
-    numbers = numbers_of(graph, made, *(*node.inputs[1:], ABSENT)[:2])
+    (result,) = node.outputs
+    numbers = numbers_of(graph, result, *(*node.inputs[1:], ABSENT)[:2])
     if numbers.scale.size != 1 or graph.attributes(number).get("precision"):
         raise LoweringError("a result of several scales")
     return numbers
@@ -205,6 +205,11 @@ def _bias(graph: Graph, value: int, x: Numbers, w: Numbers) -> tuple[int, np.nda
     if not np.allclose(scale, x.scale * w.scale, rtol=NEAR, atol=0):
         raise LoweringError("a bias of another scale than the sums'")
     return number, integers
+
+
+def sign_flip(dtype: str | None) -> int:
+    """Return the bits to turn over in integers of 8 bits, so that they are unsigned ones."""
+    return 128 if dtype == "int8" else 0
 
 
 def known(graph: Graph, value: int) -> np.ndarray:

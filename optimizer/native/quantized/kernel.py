@@ -27,7 +27,7 @@ from ..loops.lower import (
     named,
     shapes_of,
 )
-from .groups import DEQUANTIZE, Group, Numbers, group_of
+from .groups import DEQUANTIZE, Group, Numbers, group_of, sign_flip
 from .groups import INTEGERS as EIGHT_BITS
 from .packing import LANES, ApartFilters, Filters, Given, NarrowFilters
 from .sums import Sum, sum_behind
@@ -52,9 +52,9 @@ def quantized_products(
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
     graph = meanings.graph
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     taken: set[int] = set()
-    looked_up = {one.kernel.inputs[0]: one for one in functions}
+    looked_up = {function.kernel.inputs[0]: function for function in functions}
     for number in graph.order():
         group = group_of(graph, number) if number in allowed else None
         free = set(allowed) - taken
@@ -66,13 +66,13 @@ def quantized_products(
         function = looked_up.get((group if added is None else added).y.value)
         for ends in ((added, function), (added, None), (None, None)):
             try:
-                one = _lowered(meanings, group, *ends)
+                region_kernel = _lowered(meanings, group, *ends)
             except LoweringError:
                 continue
-            taken |= set(one.region.nodes)
-            found.append(one)
+            taken |= set(region_kernel.region.nodes)
+            kernels.append(region_kernel)
             break
-    return found
+    return kernels
 
 
 def _lowered(
@@ -95,7 +95,7 @@ def _lowered(
     depth = window.depth
     if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
         raise LoweringError("too little to multiply")
-    flip = 128 if graph.dtype(group.x.value) == "int8" else 0
+    flip = sign_flip(graph.dtype(group.x.value))
     fill = int(group.x.zero[0]) + flip
     packed: list[tuple[int, int, Laying]] = [*_laid_out(meanings, group, filters, fill)]
     rest = packed[3:]
@@ -114,12 +114,12 @@ def _lowered(
         value: turned(meanings, value) if is_image else value
         for value in (group.x.value, *others, result)
     }
-    made = as_read[result]
-    shape = meanings.shape(made)
+    written = as_read[result]
+    shape = meanings.shape(written)
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
     if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES:
         raise LoweringError("too many axes")
-    operands = [as_read[group.x.value], *(one[0] for one in packed)]
+    operands = [as_read[group.x.value], *(constant[0] for constant in packed)]
     inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
     outputs_at = ((shape, axis_by_axis(len(shape))),)
     made_as = (graph.dtype(result) or "",)
@@ -138,7 +138,7 @@ def _lowered(
         _text(window.told(outputs, copies, flip), ending, task_of(window)),
         shapes,
         inputs,
-        (made,),
+        (written,),
         grain=GRAIN,
         arrange="arrange_quantized",
         columns=window.arranged(outputs, depth, copies),
@@ -156,11 +156,11 @@ def _lowered(
 
 def looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
     """Return the result of a function of a value's integers that nobody else reads."""
-    (made,) = function.region.outputs
+    (result,) = function.region.outputs
     outside = graph.users.get(value, set()) - set(function.region.nodes)
-    if outside or graph.is_pinned(value) or graph.dtype(made) not in EIGHT_BITS:
+    if outside or graph.is_pinned(value) or graph.dtype(result) not in EIGHT_BITS:
         raise LoweringError("integers that others read, or a function that gives none")
-    return made
+    return result
 
 
 def _laid_out(
@@ -240,7 +240,7 @@ def _is_narrow(groups: int, depth: int, outputs: int) -> bool:
     if width >= LANES:
         return False
     firsts = range(0, outputs, LANES)
-    spans = [(min(at + LANES, outputs) - 1) // width - at // width + 1 for at in firsts]
+    spans = [(min(first + LANES, outputs) - 1) // width - first // width + 1 for first in firsts]
     return max(spans) * depth <= MOST_WINDOW
 
 

@@ -22,7 +22,17 @@ from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Laying, label, named, shapes_of
-from .groups import DEQUANTIZE, QUANTIZE, Group, alike, dequantized, group_of, quantized, sole_user
+from .groups import (
+    DEQUANTIZE,
+    QUANTIZE,
+    Group,
+    alike,
+    dequantized,
+    group_of,
+    quantized,
+    sign_flip,
+    sole_user,
+)
 from .kernel import constant_of, laid, looked_up
 from .packing import Given
 from .whole import refuse_real
@@ -85,10 +95,8 @@ def _lowered(
     )
     result, nodes = group.y.value, [*group.nodes, *x_nodes, *w_nodes]
     limits = integer_range(graph.dtype(result) or "") or (0, 0)
-    flips = [
-        128 if graph.dtype(x.value) == "int8" else 0,
-        0 if graph.dtype(w.value) == "int8" else 128,
-    ]
+    # rows become unsigned, columns signed
+    flips = [sign_flip(graph.dtype(x.value)), 128 - sign_flip(graph.dtype(w.value))]
     source = constant_of(graph, nodes)
     numbers = _numbers(group, limits, flips)
     packed: list[tuple[int, int, Laying]] = [
@@ -100,7 +108,7 @@ def _lowered(
         packed += function.kernel.packed
     moved, place, behind = _written(meanings, result, (*batch, rows, columns), free)
     inputs = tuple(dict.fromkeys((x_value, w_value, *(entry[0] for entry in packed))))
-    at = {value: inputs.index(value) for value in inputs}
+    numbers_of = {value: inputs.index(value) for value in inputs}
     shapes = shapes_of(
         meanings,
         inputs,
@@ -120,17 +128,17 @@ def _lowered(
         "most": str(limits[1]),
     }
     if function is not None:
-        told["table"] = f"(const uint8_t *)c->in[{at[function.kernel.inputs[1]]}]"
+        told["table"] = f"(const uint8_t *)c->in[{numbers_of[function.kernel.inputs[1]]}]"
     ending = ", ".join(f".{name} = {text}" for name, text in told.items())
     text = [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",
         "  const call *c = own->whole;",
-        f"  const float *t = (const float *)c->in[{at[packed[0][0]]}];",
+        f"  const float *t = (const float *)c->in[{numbers_of[packed[0][0]]}];",
         f"  const matrices g = {{{flips[0]}, (uint8_t)t[3], {flips[1]}, (int32_t)t[4], t[5]}};",
         f"  ending e = {{{ending}}};",
-        f"  matrices_task(own, &g, &e, (const uint8_t *)c->in[{at[x_value]}], "
-        f"(const uint8_t *)c->in[{at[w_value]}], (uint8_t *)c->out[0]);",
+        f"  matrices_task(own, &g, &e, (const uint8_t *)c->in[{numbers_of[x_value]}], "
+        f"(const uint8_t *)c->in[{numbers_of[w_value]}], (uint8_t *)c->out[0]);",
         "}",
     ]
     ordered = tuple(n for n in graph.order() if n in {*nodes, *behind})
@@ -217,12 +225,12 @@ def _transposed(
     moving = number
     try:
         if node.operator == QUANTIZE:
-            made = quantized(graph, number)
+            requantized = quantized(graph, number)
             moving = graph.producer.get(node.inputs[0], ABSENT)
             if moving == ABSENT or sole_user(graph, node.inputs[0]) != number:
                 return None
             opening, given = dequantized(graph, graph.nodes[moving].inputs[0])
-            if not alike(given, made) or graph.dtype(given.value) != graph.dtype(value):
+            if not alike(given, requantized) or graph.dtype(given.value) != graph.dtype(value):
                 return None
             source, nodes, node = given.value, (opening, moving, number), graph.nodes[moving]
         else:
@@ -245,18 +253,18 @@ def _written(
     if len(users) != 1 or graph.is_pinned(value):
         return value, whole, ()
     (number,) = users
-    made = graph.nodes[number].outputs[0]
+    result = graph.nodes[number].outputs[0]
     if graph.nodes[number].operator == DEQUANTIZE:
-        further = graph.users.get(made, set())
+        further = graph.users.get(result, set())
         closing = graph.nodes[next(iter(further))].outputs[0] if len(further) == 1 else value
         again = graph.users.get(closing, set())
         if len(again) != 1:
             return value, whole, ()
-        made = graph.nodes[next(iter(again))].outputs[0]
-        if graph.dtype(made) != graph.dtype(value):
+        result = graph.nodes[next(iter(again))].outputs[0]
+        if graph.dtype(result) != graph.dtype(value):
             return value, whole, ()
-    transposed = _transposed(graph, made, free)
+    transposed = _transposed(graph, result, free)
     if transposed is None or transposed[0] != value or transposed[1][-1] != len(loops) - 1:
         return value, whole, ()
     _, order, nodes = transposed
-    return made, tuple(whole[axis] for axis in order), nodes
+    return result, tuple(whole[axis] for axis in order), nodes

@@ -22,7 +22,7 @@ from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups, inner_step, merged
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
 from .formulas import formula_of
-from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sole_user
+from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
 from .kernel import constant_of, laid
 from .packing import Given
 from .whole import refuse_real
@@ -90,7 +90,7 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     if 0 in shape or len(shape) > min(MOST_AXES, MOST_LOOPS):
         raise LoweringError("nothing to compute, or too many axes")
     read_shapes = [meanings.shape(operand.value) for operand in (a, b)]
-    flip = 128 if dtype == "int8" else 0
+    flip = sign_flip(dtype)
     told_of = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
     formula = formula_of(match.operator, *told_of, _pattern(*read_shapes))
     if formula is None:
@@ -131,7 +131,7 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         groups=groups,
         made=(dtype,),
     )
-    at = [inputs.index(value) for value in read]
+    operands = [inputs.index(value) for value in read]
     told = f"{int(match.operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
     text = [
         "static void NAME(i64 *given) {",
@@ -139,8 +139,8 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         "  const call *c = own->whole;",
         f"  const float *t = (const float *)c->in[{len(inputs)}];",
         "  const pairs g = {t[0], t[1], t[2], t[3]};",
-        f"  pairs_task(own, {told}, &g, (const uint8_t *)c->in[{at[0]}], "
-        f"(const uint8_t *)c->in[{at[1]}], (uint8_t *)c->out[0]);",
+        f"  pairs_task(own, {told}, &g, (const uint8_t *)c->in[{operands[0]}], "
+        f"(const uint8_t *)c->in[{operands[1]}], (uint8_t *)c->out[0]);",
         "}",
     ]
     kernel = Kernel(

@@ -10,7 +10,7 @@ from ..loops.affine import axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import Kernel, label, named, shapes_of
-from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sole_user
+from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sign_flip, sole_user
 from .window import turned, window_of
 
 # Integers that are worth a task.
@@ -19,16 +19,16 @@ GRAIN = 8192
 
 def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
-    found = []
+    kernels = []
     for number in meanings.graph.order():
         if meanings.graph.nodes[number].operator == "MaxPool" and number in allowed:
             try:
-                one = _lowered(meanings, number)
+                region_kernel = _lowered(meanings, number)
             except LoweringError:
                 continue
-            if set(one.region.nodes) <= set(allowed):
-                found.append(one)
-    return found
+            if set(region_kernel.region.nodes) <= set(allowed):
+                kernels.append(region_kernel)
+    return kernels
 
 
 def _lowered(meanings: Meanings, number: int) -> RegionKernel:
@@ -41,10 +41,10 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
         closing = sole_user(graph, y)
         if graph.nodes[closing].operator != QUANTIZE:
             raise LoweringError("a result that isn't quantized")
-        made = quantized(graph, closing)
-        if not alike(given, made) or graph.dtype(given.value) != graph.dtype(made.value):
+        result = quantized(graph, closing)
+        if not alike(given, result) or graph.dtype(given.value) != graph.dtype(result.value):
             raise LoweringError("other integers before and behind")
-        x, y, nodes = given.value, made.value, (opening, number, closing)
+        x, y, nodes = given.value, result.value, (opening, number, closing)
     attributes = graph.attributes(number)
     if len(node.outputs) != 1 or attributes.get("ceil_mode") or attributes.get("storage_order"):
         raise LoweringError("a pool that tells more, or windows that end outside")
@@ -59,7 +59,7 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
     lines = Groups((*range(rank - 2), rank - 2, rank - 2))  # one is the innermost loop
     outputs = ((shape, axis_by_axis(rank)),)
     shapes = shapes_of(meanings, (as_read[x],), shape, outputs, groups=lines, made=(dtype,))
-    told = window.told(window.image[2], False, 128 if dtype == "int8" else 0)
+    told = window.told(window.image[2], False, sign_flip(dtype))
     text = [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",

@@ -42,23 +42,23 @@ def running_norms(
     """
     optimized = meanings.optimized or {}
     values = {name: value for value, name in enumerate(meanings.graph.names)}
-    found: list[RegionKernel] = []
+    kernels: list[RegionKernel] = []
     free = set(allowed)
     for node in {id(node): node for node in optimized.values()}.values():
         if node.domain != DOMAIN or node.op_type not in SIMPLIFIED:
             continue
         if not is_running(SIMPLIFIED[node.op_type]):
             continue
-        made = values.get(node.output[0])
-        if made is None or meanings.graph.producer.get(made) in computable:
+        result = values.get(node.output[0])
+        if result is None or meanings.graph.producer.get(result) in computable:
             continue
         try:
-            one = _lowered(meanings, node, values, free)
+            region_kernel = _lowered(meanings, node, values, free)
         except LoweringError:
             continue
-        free -= set(one.region.nodes)
-        found.append(one)
-    return found
+        free -= set(region_kernel.region.nodes)
+        kernels.append(region_kernel)
+    return kernels
 
 
 def _lowered(
@@ -67,12 +67,12 @@ def _lowered(
     graph = meanings.graph
     simplified = SIMPLIFIED[node.op_type]
     given = [values.get(name) for name in node.input]
-    made = [values.get(name) for name in node.output]
+    results = [values.get(name) for name in node.output]
     a, b, gain, *others = given
-    if (a is None) != (b is None) and made[0] is not None:
+    if (a is None) != (b is None) and results[0] is not None:
         # the runtime has moved a DequantizeLinear behind what moves elements, under another name
-        a, b = _summed(graph, made[0], a, b)
-    if a is None or b is None or gain is None or made[0] is None:
+        a, b = _summed(graph, results[0], a, b)
+    if a is None or b is None or gain is None or results[0] is None:
         raise LoweringError("operands that the model lacks")
     further = dict(zip(("bias",) if simplified else ("shift", "bias"), others, strict=False))
     further = {
@@ -82,26 +82,30 @@ def _lowered(
     }
     if any(value is None for value in further.values()):
         raise LoweringError("operands that the model lacks")
-    sums = made[3] if len(made) > 3 else None
+    sums = results[3] if len(results) > 3 else None
     if any(node.output[1:3]) or (sums is None and any(node.output[3:])):
         raise LoweringError("results that the model lacks")
-    outputs = tuple(value for value in (made[0], sums) if value is not None)
+    outputs = tuple(value for value in (results[0], sums) if value is not None)
     read = {a, b, gain, *further.values()}
     nodes = _between(graph, outputs, read, free)  # type: ignore[arg-type]
-    shape = meanings.shape(made[0])
+    shape = meanings.shape(results[0])
     rows = {name: meanings.shape(value) for name, value in further.items()}  # type: ignore[arg-type]
     if not shape or len(shape) > MOST_AXES or not isinstance(shape[-1], int):
         raise LoweringError("rows whose length isn't known")
     if meanings.shape(a) != shape or meanings.shape(b) != shape or 0 in shape:
         raise LoweringError("a sum that broadcasts")
-    if any(one != (shape[-1],) for one in (meanings.shape(gain), *rows.values())):
+    if any(
+        operand_shape != (shape[-1],) for operand_shape in (meanings.shape(gain), *rows.values())
+    ):
         raise LoweringError("factors of something else than elements of a row")
     inputs = tuple(dict.fromkeys((a, b, gain, *(v for v in further.values() if v is not None))))
     if any(graph.dtype(value) != "float32" for value in (*inputs, *outputs)):
         raise LoweringError("numbers of other types")
     outputs_at = ((shape, axis_by_axis(len(shape))),) * len(outputs)
     shapes = shapes_of(meanings, inputs, shape, outputs_at)
-    epsilon = next((one.f for one in node.attribute if one.name == "epsilon"), 1e-12)
+    epsilon = next(
+        (attribute.f for attribute in node.attribute if attribute.name == "epsilon"), 1e-12
+    )
     operands = {"a": a, "b": b, "gain": gain, **further}
     told = {
         name: f"(const float *)own->whole->in[{inputs.index(value)}]"
@@ -167,7 +171,9 @@ def _between(
         if number not in free:
             raise LoweringError("nodes of another kernel")
         inside.add(number)
-        waiting += [one for one in graph.nodes[number].inputs if one >= 0 and one not in inputs]
+        waiting += [
+            value for value in graph.nodes[number].inputs if value >= 0 and value not in inputs
+        ]
     for number in inside:
         for value in graph.nodes[number].outputs:
             is_needed = graph.is_pinned(value) or graph.users.get(value, set()) - inside
@@ -187,12 +193,12 @@ def running_norm(
     total = a + b
     mean = np.zeros(total.shape[:-1], single)
     square = np.zeros_like(mean)
-    for at in range(total.shape[-1]):
-        one = total[..., at]
-        before = one if plain else one - mean
+    for column in range(total.shape[-1]):
+        element = total[..., column]
+        before = element if plain else element - mean
         if not plain:
-            mean = mean + before / single(at + 1)
-        square = square + before * (one - mean)
+            mean = mean + before / single(column + 1)
+        square = square + before * (element - mean)
     deviation = np.sqrt(square / single(total.shape[-1]) + single(epsilon))
     normal = (total - mean[..., None]) / deviation[..., None] * gain
     result: np.ndarray = normal if plain else normal + shift
@@ -204,20 +210,24 @@ def is_running(simplified: bool) -> bool:
     """Tell whether the runtime at hand normalizes as these kernels do, to the bit."""
     rng = np.random.default_rng(1)
     epsilon = 1e-5
-    name = next(one for one, plain in SIMPLIFIED.items() if plain == simplified)
+    name = next(operator for operator, plain in SIMPLIFIED.items() if plain == simplified)
     for length in (5, 64, 769):
         gain, shift = rng.normal(1, 0.2, (2, length)).astype(np.float32)
         rows = [
-            (rng.normal(size=(1, 48, length)) * 10.0 ** rng.uniform(-3, 3, (1, 48, 1)) + at)
-            for at in (0, 7)
+            (rng.normal(size=(1, 48, length)) * 10.0 ** rng.uniform(-3, 3, (1, 48, 1)) + offset)
+            for offset in (0, 7)
         ]
-        a, b = (one.astype(np.float32) for one in rows)
-        held = {"gain": gain} if simplified else {"gain": gain, "shift": shift}
-        node = helper.make_node(name, ["a", "b", *held], ["y"], domain=DOMAIN, epsilon=epsilon)
+        a, b = (row.astype(np.float32) for row in rows)
+        parameters = {"gain": gain} if simplified else {"gain": gain, "shift": shift}
+        node = helper.make_node(
+            name, ["a", "b", *parameters], ["y"], domain=DOMAIN, epsilon=epsilon
+        )
         info = [
-            helper.make_tensor_value_info(one, onnx.TensorProto.FLOAT, a.shape) for one in "aby"
+            helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, a.shape) for value in "aby"
         ]
-        constants = [numpy_helper.from_array(array, one) for one, array in held.items()]
+        constants = [
+            numpy_helper.from_array(array, parameter) for parameter, array in parameters.items()
+        ]
         graph = helper.make_graph([node], "norm", info[:2], info[2:], constants)
         imports = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
         model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)

@@ -23,7 +23,7 @@ from ..grow import RegionKernel
 from ..loops.affine import axis_by_axis
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
-from .groups import QUANTIZE, Numbers, dequantized, quantized, sole_user
+from .groups import QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
 from .kernel import constant_of, laid
 from .packing import Given
 from .whole import refuse_real
@@ -86,7 +86,7 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
     length = shape[-1]
     if match.axis not in (-1, len(shape) - 1) or not isinstance(length, int):
         raise LoweringError("another axis than the last, or one of unknown size")
-    scale, flip = float(match.y.scale[0]), 128 if dtype == "int8" else 0
+    scale, flip = float(match.y.scale[0]), sign_flip(dtype)
     zero = int(match.y.zero[0]) + flip
     table = table_of(length, float(match.x.scale[0]), scale, zero)
     if table is None:

@@ -49,21 +49,21 @@ class _Spelling:
         attributes = {}
         if axis is not None and known(graph, scale).size > 1:
             attributes["axis"] = helper.make_attribute("axis", axis)
-        made = graph.new_value(f"{graph.names[value]}.real")
+        result = graph.new_value(f"{graph.names[value]}.real")
         inputs = (value, scale, *(() if zero == ABSENT else (zero,)))
-        self.nodes.append(Node(DEQUANTIZE, "", inputs, (made,), attributes))
-        return made
+        self.nodes.append(Node(DEQUANTIZE, "", inputs, (result,), attributes))
+        return result
 
     def computed(
         self, op_type: str, inputs: tuple[int, ...], attributes: dict[str, onnx.AttributeProto]
     ) -> int:
-        made = self.graph.new_value(f"{op_type}.real")
-        self.nodes.append(Node(op_type, "", inputs, (made,), attributes))
-        return made
+        result = self.graph.new_value(f"{op_type}.real")
+        self.nodes.append(Node(op_type, "", inputs, (result,), attributes))
+        return result
 
-    def quantized(self, value: int, scale: int, zero: int, made: int) -> None:
+    def quantized(self, value: int, scale: int, zero: int, target: int) -> None:
         inputs = (value, scale, *(() if zero == ABSENT else (zero,)))
-        self.nodes.append(Node(QUANTIZE, "", inputs, (made,), {}))
+        self.nodes.append(Node(QUANTIZE, "", inputs, (target,), {}))
 
 
 def spell(graph: Graph) -> int:
@@ -91,14 +91,14 @@ def spell(graph: Graph) -> int:
 
 def _spelled(graph: Graph, node: Node) -> list[Node]:
     """Return the nodes that an operator is spelled with; none for another operator."""
-    spelling, (made, *_) = _Spelling(graph), node.outputs
+    spelling, (target, *_) = _Spelling(graph), node.outputs
     given = (*node.inputs, *(ABSENT,) * 9)
     if node.op_type in OF_SEVERAL:
         zeros, scale, zero = (given[2], given[5]), given[6], given[7]
         _refuse_signed(graph, (*zeros, zero))
-        operands = tuple(spelling.dequantized(*given[at : at + 3]) for at in (0, 3))
+        operands = tuple(spelling.dequantized(*given[first : first + 3]) for first in (0, 3))
         result = spelling.computed(OF_SEVERAL[node.op_type], operands, {})
-        spelling.quantized(result, scale, zero, made)
+        spelling.quantized(result, scale, zero, target)
     elif node.op_type in OF_ONE:
         _refuse_signed(graph, (given[2], given[4]))
         attributes = {n: a for n, a in node.attributes.items() if n not in FURTHER}
@@ -108,21 +108,23 @@ def _spelled(graph: Graph, node: Node) -> list[Node]:
             raise LoweringError("a softmax over several axes")
         operand = spelling.dequantized(*given[:3])
         result = spelling.computed(OF_ONE[node.op_type], (operand,), attributes)
-        spelling.quantized(result, given[3], given[4], made)
+        spelling.quantized(result, given[3], given[4], target)
     elif node.op_type == "QLinearConcat":
         scale, zero, *operands_of = node.inputs
-        triples = [operands_of[at : at + 3] for at in range(0, len(operands_of), 3)]
+        triples = [operands_of[first : first + 3] for first in range(0, len(operands_of), 3)]
         _refuse_signed(graph, (zero, *(triple[2] for triple in triples)))
         read = tuple(spelling.dequantized(*triple) for triple in triples)
         spelling.quantized(
-            spelling.computed("Concat", read, dict(node.attributes)), scale, zero, made
+            spelling.computed("Concat", read, dict(node.attributes)), scale, zero, target
         )
     elif node.op_type == "QGemm":
-        _gemm(graph, node, spelling, given, made)
+        _gemm(graph, node, spelling, given, target)
     return spelling.nodes
 
 
-def _gemm(graph: Graph, node: Node, spelling: _Spelling, given: tuple[int, ...], made: int) -> None:
+def _gemm(
+    graph: Graph, node: Node, spelling: _Spelling, given: tuple[int, ...], target: int
+) -> None:
     a, a_scale, a_zero, b, b_scale, b_zero, bias, scale, zero = given[:9]
     _refuse_signed(graph, (a_zero, zero))
     attributes = dict(node.attributes)
@@ -138,7 +140,7 @@ def _gemm(graph: Graph, node: Node, spelling: _Spelling, given: tuple[int, ...],
         of_sums = graph.add_constant(scales.reshape(known(graph, b_scale).shape), "sums.scale")
         read.append(spelling.dequantized(bias, of_sums, ABSENT, 0))
     result = spelling.computed("Gemm", tuple(read), attributes)
-    spelling.quantized(result, scale, zero, made)
+    spelling.quantized(result, scale, zero, target)
 
 
 def _refuse_signed(graph: Graph, zeros: tuple[int, ...]) -> None:

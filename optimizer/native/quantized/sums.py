@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from .formulas import formula_of
-from .groups import QUANTIZE, Group, Numbers, dequantized, quantized, sole_user
+from .groups import QUANTIZE, Group, Numbers, dequantized, quantized, sign_flip, sole_user
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def sum_behind(graph: Graph, group: Group) -> Sum | None:
     tensors = {(graph.dtype(operand.value), graph.shape(operand.value)) for operand in (a, b, y)}
     if len(tensors) != 1 or other.value == value or other.value in graph.constants:
         return None
-    flip = 128 if graph.dtype(value) == "int8" else 0
+    flip = sign_flip(graph.dtype(value))
     numbers = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
     formula = formula_of("Add", *numbers, "")
     if formula is None or formula.is_swapped:

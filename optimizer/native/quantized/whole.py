@@ -52,8 +52,8 @@ def refuse_real(meanings: Meanings, number: int) -> None:
     without kernels for them. Then the numbers that it quantizes are in the model as it is run.
     """
     graph = meanings.graph
-    (made,) = graph.nodes[number].outputs
-    if graph.dtype(made) not in INTEGERS and graph.names[made] in (meanings.optimized or {}):
+    (result,) = graph.nodes[number].outputs
+    if graph.dtype(result) not in INTEGERS and graph.names[result] in (meanings.optimized or {}):
         raise LoweringError("a group that the runtime computes in float32")
 
 

@@ -126,7 +126,7 @@ def _lowered(meanings: Meanings, steps: Steps, before: Collection[int]) -> Regio
 
 def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: int) -> RegionKernel:
     graph = meanings.graph
-    made_states = [made for _, made in steps.states.values()]
+    made_states = [state for _, state in steps.states.values()]
     shapes = [meanings.shape(value) for value in made_states]
     space = max(shapes, key=lambda shape: sum(size != 1 for size in shape))
     axes = tuple(axis for axis, size in enumerate(space) if size != 1)
@@ -135,7 +135,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     if reduced and not set(axes) & set(range(len(space) - reduced, len(space))):
         raise LoweringError("a reduction over one element")
     step_outputs = tuple(
-        dict.fromkeys((*made_states, *(stacked.made for stacked in steps.stacked)))
+        dict.fromkeys((*made_states, *(stacked.value for stacked in steps.stacked)))
     )
     inside = tuple(sorted(steps.body | set(before)))
     region = Region(inside, read_by(graph, inside), step_outputs, space, reduced)
@@ -157,19 +157,19 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     states: list[State] = []
     placed = list(dict.fromkeys(made_states))
     for number, access in enumerate(accesses[first_state:], first_state):
-        begin, made = steps.states[access.value]
-        at = placed.index(made)
+        begin, state = steps.states[access.value]
+        output = placed.index(state)
         fill = meanings.uniform(begin)
         if fill is None:
             if meanings.shape(begin) != meanings.shape(access.value):
                 raise LoweringError("a state that begins with another shape")
             read.append(Access(begin, access.map, access.dtype))
-        is_row = cells.cells[cells.outputs[at]].row
-        last = next((value for value, of in steps.last.items() if of == made), None)
+        is_row = cells.cells[cells.outputs[output]].row
+        last = next((value for value, of in steps.last.items() if of == state), None)
         states.append(
             State(
                 number,
-                at,
+                output,
                 None if fill is not None else len(read) - 1,
                 0,
                 fill or 0.0,
@@ -195,7 +195,7 @@ def _found(
     outputs = (*(row.result for row in steps.stacked), *results)
     places: list[Map] = []
     for row in steps.stacked:
-        natural = list(cells.natural(row.made))
+        natural = list(cells.natural(row.value))
         natural[row.axis] = loop(TIME)
         places.append(tuple(natural))
     places += [cells.natural(value) for value in results]
@@ -212,7 +212,7 @@ def _found(
     strides = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
     for access in read[len(accesses) - len(states) :]:
         inner_step(access.map, meanings.shape(access.value), inner)
-    stacked = [cells.region.outputs.index(row.made) for row in steps.stacked]
+    stacked = [cells.region.outputs.index(row.value) for row in steps.stacked]
     writer = StepWriter(
         "NAME",
         [cells],

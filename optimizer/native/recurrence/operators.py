@@ -48,10 +48,10 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
         for value in node.outputs
         if value >= 0
     }
-    of = {value: made for made, value in outputs.items()}
-    made = tuple(of.get(value, value) for value in node.outputs)
+    of = {value: inner for inner, value in outputs.items()}
+    new_outputs = tuple(of.get(value, value) for value in node.outputs)
     known = set(short.nodes)
-    short.nodes[number] = replace(node, outputs=made, proto=None)
+    short.nodes[number] = replace(node, outputs=new_outputs, proto=None)
     for value, copied in of.items():
         del short.producer[value]
         short.producer[copied] = number
@@ -65,9 +65,11 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
     }
     meanings = Meanings(short)
     concats = [
-        at for at in short.order() if at not in known and short.nodes[at].operator == "Concat"
+        number
+        for number in short.order()
+        if number not in known and short.nodes[number].operator == "Concat"
     ]
-    concats = [at for at in concats if short.nodes[at].outputs[0] in outputs]
+    concats = [number for number in concats if short.nodes[number].outputs[0] in outputs]
     if not concats:
         raise LoweringError("a loop that gives nothing of each step")
     computable = candidates(meanings).computable
@@ -96,9 +98,9 @@ def of_operator(of_steps: RegionKernel, loop: ShortLoop, graph: Graph) -> Region
     outputs = tuple(loop.outputs[value] for value in kernel.outputs)
     before = [number for number in of_steps.region.nodes if number not in loop.steps.nodes]
     nodes = (*before, loop.number)
-    made = {value for number in nodes for value in graph.nodes[number].outputs}
+    inner_values = {value for number in nodes for value in graph.nodes[number].outputs}
     read = dict.fromkeys(value for number in nodes for value in graph.nodes[number].reads)
-    inputs = tuple(value for value in read if value not in made)
+    inputs = tuple(value for value in read if value not in inner_values)
     region = replace(of_steps.region, nodes=nodes, inputs=inputs, outputs=outputs)
     return RegionKernel(region, replace(kernel, outputs=outputs))
 

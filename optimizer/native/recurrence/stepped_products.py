@@ -17,6 +17,7 @@ from ...codegen.expressions import LoweringError, literal
 from ...graph.graph import Graph, TensorType
 from ..grow import RegionKernel
 from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import (
@@ -26,10 +27,10 @@ from ..loops.lower import (
     MOST_OPERANDS,
     Kernel,
     Shapes,
-    check,
     flushes,
     label,
     named,
+    shapes_of,
 )
 from ..loops.row_text import Writer
 from ..product.panels import PANEL, Panels
@@ -111,16 +112,16 @@ class _Stepped:
             for number in self.graph.order()
             if number in steps.body and _is_product(self.graph, number)
         }
-        self.of_result = {one.result: one for one in self.products.values()}
+        self.of_result = {product.result: product for product in self.products.values()}
         self.levels: dict[int, int] = {}
         self.buffers = _Buffers()
-        self.made = tuple(dict.fromkeys(made for _, made in steps.states.values()))
+        self.states_after = tuple(dict.fromkeys(state for _, state in steps.states.values()))
         self.results = list(dict.fromkeys(steps.last))
-        self.outputs = (*(one.result for one in steps.stacked), *self.results)
+        self.outputs = (*(stack.result for stack in steps.stacked), *self.results)
         self.rows: Extent = 1
         self.widths: list[int] = []
         self.inputs: list[int] = []
-        self.accesses: list[tuple[int, Map]] = []
+        self.accesses: list[Access] = []
         self.packed: list[tuple[int, int, Panels]] = []
 
     # ------------------------------------------------------------------------------ shapes
@@ -177,7 +178,9 @@ class _Stepped:
                 and value not in self.steps.moving
             ):
                 node = self.graph.nodes[number]
-                behind = max((self._level(one) for one in node.inputs if one != ABSENT), default=0)
+                behind = max(
+                    (self._level(input_) for input_ in node.inputs if input_ != ABSENT), default=0
+                )
                 self.levels[value] = behind + (number in self.products)
         return self.levels[value]
 
@@ -185,10 +188,12 @@ class _Stepped:
 
     def _targets(self) -> dict[int, list[Target]]:
         """Return what is computed in each stage, behind so many products."""
-        found: dict[int, list[Target]] = {}
+        targets_of: dict[int, list[Target]] = {}
 
         def add(level: int, value: int, buffer: str, offset: int = 0) -> None:
-            found.setdefault(level, []).append(Target(value, buffer, self._row_of(value), offset))
+            targets_of.setdefault(level, []).append(
+                Target(value, buffer, self._row_of(value), offset)
+            )
 
         for product in self.products.values():
             self.buffers.add(f"P{product.node}", self._sizes(product)[1])
@@ -204,15 +209,15 @@ class _Stepped:
             self.buffers.add(f"K{value}", self._row_of(value))
             add(self._level(value), value, f"K{value}")
         self.kept = set(kept)
-        for value in self.made:
+        for value in self.states_after:
             self.buffers.add(f"S{value}a", self._row_of(value))
             self.buffers.add(f"S{value}b", self._row_of(value))
             add(self._level(value), value, f"s{value}")
-        for at, one in enumerate(self.steps.stacked):
-            add(self._level(one.made), one.made, f"o{at}")
+        for number, stack in enumerate(self.steps.stacked):
+            add(self._level(stack.value), stack.value, f"o{number}")
         if self.buffers.numbers > MOST_NUMBERS:
             raise LoweringError("rows that don't stay in the cache")
-        return {level: list(dict.fromkeys(targets)) for level, targets in found.items()}
+        return {level: list(dict.fromkeys(targets)) for level, targets in targets_of.items()}
 
     def _pieces(self, value: int) -> tuple[int, ...]:
         """Return what a value is put together of along its rows."""
@@ -231,9 +236,9 @@ class _Stepped:
             return False
         readers = self.graph.users.get(value, set()) & self.steps.body - self.products.keys()
         return any(
-            self._level(made) > self._level(value)
+            self._level(output) > self._level(value)
             for reader in readers
-            for made in self.graph.nodes[reader].outputs
+            for output in self.graph.nodes[reader].outputs
         )
 
     def _inside(self, values: Sequence[int], level: int) -> tuple[int, ...]:
@@ -249,7 +254,7 @@ class _Stepped:
                 continue
             if number not in inside:
                 inside.add(number)
-                waiting += [one for one in self.graph.nodes[number].inputs if one != ABSENT]
+                waiting += [value for value in self.graph.nodes[number].inputs if value != ABSENT]
         return tuple(number for number in self.graph.order() if number in inside)
 
     # -------------------------------------------------------------------------------- text
@@ -316,10 +321,10 @@ class _Stepped:
     def _begun(self) -> list[str]:
         lines = []
         begun = dict.fromkeys(self.steps.states.values())
-        if len(begun) > len(self.made):
+        if len(begun) > len(self.states_after):
             raise LoweringError("a state that begins with two values")
-        for begin, made in begun:
-            width = self._row_of(made)
+        for begin, state in begun:
+            width = self._row_of(state)
             fill = self.meanings.uniform(begin)
             source = literal(fill or 0.0)
             if fill is None:
@@ -328,28 +333,28 @@ class _Stepped:
                 source = f"({self._base(begin, self._natural(begin))})[j]"
             lines += [
                 f"    for (i64 r = 0; r < rows; r++) for (i64 j = 0; j < {width}; j++)",
-                f"      S{made}a[r * {width} + j] = {source};",
+                f"      S{state}a[r * {width} + j] = {source};",
             ]
         return lines
 
     def _turning(self) -> list[str]:
         lines = ["    for (i64 t = 0; t < steps; t++) {"]
-        for made in self.made:
+        for state in self.states_after:
             lines += [
-                f"      const float *restrict h{made} = t & 1 ? S{made}b : S{made}a;",
-                f"      float *restrict s{made} = t & 1 ? S{made}a : S{made}b;",
+                f"      const float *restrict h{state} = t & 1 ? S{state}b : S{state}a;",
+                f"      float *restrict s{state} = t & 1 ? S{state}a : S{state}b;",
             ]
         return lines
 
     def _finished(self) -> list[str]:
         lines = []
-        for at, value in enumerate(self.results, len(self.steps.stacked)):
-            made = self.steps.last[value]
-            width = self._row_of(made)
+        for k, value in enumerate(self.results, len(self.steps.stacked)):
+            state = self.steps.last[value]
+            width = self._row_of(state)
             lines += [
                 "    for (i64 r = 0; r < rows; r++)",
-                f"      memcpy((float *)c->out[{at}] + (first + r) * c->place[{at}][{ROWS}],",
-                f"             (steps & 1 ? S{made}b : S{made}a) + r * {width}, "
+                f"      memcpy((float *)c->out[{k}] + (first + r) * c->place[{k}][{ROWS}],",
+                f"             (steps & 1 ? S{state}b : S{state}a) + r * {width}, "
                 f"sizeof(float) * {width});",
             ]
         return lines
@@ -378,7 +383,7 @@ class _Stepped:
         ]
 
     def _stage(self, level: int, width: int, targets: Sequence[Target]) -> list[str]:
-        values = tuple(dict.fromkeys(one.value for one in targets))
+        values = tuple(dict.fromkeys(target.value for target in targets))
         inside = self._inside(values, level)
         space = self.meanings.shape(values[0])
         region = Region(inside, read_by(self.graph, inside), values, space)
@@ -390,36 +395,39 @@ class _Stepped:
         if cells.reductions or len(axes) > 2:
             raise LoweringError("a step that reduces rows")
         row, column = (len(axes) - 1 if len(axes) > 1 else None), len(axes)
-        names, apart = [], []
+        names, strides = [], []
         for access in cells.accesses:
             if access.dtype != "float32":
                 raise LoweringError("numbers of other types")
             pointer, step = self._pointer(access.value, access.map, row, column, width)
             names.append(pointer)
-            apart.append(step)
+            strides.append(step)
         writer = _StageWriter(
             "",
             [cells],
             [(0, None)],
             list(cells.accesses),
             [],
-            apart,
+            strides,
             Groups(tuple(range(len(extents)))),
             extents,
         )
-        writer.names = [f"p{at}" for at in range(len(names))]
+        writer.names = [f"p{number}" for number in range(len(names))]
         rows, body, texts = writer.cells_of(cells)
         lines = ["      for (i64 r = 0; r < rows; r++) {"]
-        lines += [f"        const float *restrict p{at} = {name};" for at, name in enumerate(names)]
+        lines += [
+            f"        const float *restrict p{number} = {name};"
+            for number, name in enumerate(names)
+        ]
         stores = []
-        for at, target in enumerate(targets):
-            lines.append(f"        float *restrict q{at} = {self._place(target)};")
-            stores.append(f"q{at}[j] = {texts[values.index(target.value)]};")
-        lines += [f"    {one}" for one in rows]
+        for number, target in enumerate(targets):
+            lines.append(f"        float *restrict q{number} = {self._place(target)};")
+            stores.append(f"q{number}[j] = {texts[values.index(target.value)]};")
+        lines += [f"    {line}" for line in rows]
         lines += [
             "        #pragma omp simd",
             f"        for (i64 j = 0; j < {width}; j++) {{",
-            *(f"          {one}" for one in (*body, *stores)),
+            *(f"          {line}" for line in (*body, *stores)),
             "        }",
             "      }",
         ]
@@ -428,10 +436,10 @@ class _Stepped:
     def _place(self, target: Target) -> str:
         """Return where a stage puts a row."""
         if target.buffer.startswith("o"):
-            at = int(target.buffer[1:])
+            number = int(target.buffer[1:])
             return (
-                f"(float *)c->out[{at}] + t * c->place[{at}][{TIME}] "
-                f"+ (first + r) * c->place[{at}][{ROWS}]"
+                f"(float *)c->out[{number}] + t * c->place[{number}][{TIME}] "
+                f"+ (first + r) * c->place[{number}][{ROWS}]"
             )
         wide = self.buffers.widths.get(target.buffer, target.width)
         return f"{target.buffer} + r * {wide} + {target.offset}"
@@ -469,18 +477,18 @@ class _Stepped:
         self, buffer: str, value: int, place: Map, row: int | None, column: int
     ) -> tuple[str, int]:
         shape = self.meanings.shape(value)
-        offset, step, apart = 0, 0, 1
+        offset, step, stride = 0, 0, 1
         for size, index in zip(reversed(shape), reversed(place), strict=True):
-            is_last = apart == 1 or size != 1
+            is_last = stride == 1 or size != 1
             if row is not None and row in index.loops:
                 if index != loop(row):
                     raise LoweringError("rows of another batch")
             elif index.loops - {column}:
                 raise LoweringError("other steps of a buffer")
             elif is_last:
-                offset += index.offset * apart
-                step += index.coefficient(column) * apart
-            apart *= size if isinstance(size, int) else 0
+                offset += index.offset * stride
+                step += index.coefficient(column) * stride
+            stride *= size if isinstance(size, int) else 0
         if not 0 <= offset < shape[-1]:  # type: ignore[operator]
             raise LoweringError("a row of another one of the batch")
         return f"{buffer} + r * {shape[-1]} + {offset}", step
@@ -499,14 +507,14 @@ class _Stepped:
 
     def _base(self, value: int, place: Map) -> str:
         """Return where the row of an operand begins in a step."""
-        access = (self._operand(value), place)
+        operand, access = self._operand(value), Access(value, place, self.graph.dtype(value) or "")
         if access not in self.accesses:
             self.accesses.append(access)
-        at = self.accesses.index(access)
-        text = f"(const float *)c->in[{access[0]}] + c->offset[{at}]"
-        loops = {number for index in place for number in index.loops}
-        text += f" + t * c->stride[{at}][{TIME}]" if TIME in loops else ""
-        return text + (f" + (first + r) * c->stride[{at}][{ROWS}]" if ROWS in loops else "")
+        number = self.accesses.index(access)
+        text = f"(const float *)c->in[{operand}] + c->offset[{number}]"
+        loops = {step for index in place for step in index.loops}
+        text += f" + t * c->stride[{number}][{TIME}]" if TIME in loops else ""
+        return text + (f" + (first + r) * c->stride[{number}][{ROWS}]" if ROWS in loops else "")
 
     def _natural(self, value: int) -> Map:
         """Return the place of a value of rows, by the kernel's loops."""
@@ -517,10 +525,10 @@ class _Stepped:
     def _shapes(self) -> Shapes:
         graph = self.graph
         places = []
-        for one in self.steps.stacked:
-            natural = list(self._natural(one.made))
-            natural[one.axis] = loop(TIME)
-            places.append((self.meanings.shape(one.result), tuple(natural)))
+        for stack in self.steps.stacked:
+            natural = list(self._natural(stack.value))
+            natural[stack.axis] = loop(TIME)
+            places.append((self.meanings.shape(stack.result), tuple(natural)))
         places += [(self.meanings.shape(value), self._natural(value)) for value in self.results]
         extents: tuple[Extent, ...] = (self.steps.count, self.rows, *self.widths)
         if len(extents) > MOST_LOOPS or max(len(self.inputs), len(self.accesses)) > min(
@@ -533,15 +541,8 @@ class _Stepped:
             raise LoweringError("too many results, or axes")
         if any(graph.dtype(value) != "float32" for value in (*self.inputs, *self.outputs)):
             raise LoweringError("numbers of other types")
-        shapes = Shapes(
-            tuple((graph.dtype(v) or "", self.meanings.shape(v)) for v in self.inputs),
-            tuple(self.accesses),
-            extents,
-            Groups(tuple(range(len(extents)))),
-            tuple(places),
-        )
-        check(shapes)
-        return shapes
+        outputs = tuple(places)
+        return shapes_of(self.meanings, self.inputs, extents, outputs, accesses=self.accesses)
 
 
 class _StageWriter(Writer):
@@ -555,10 +556,11 @@ class _StageWriter(Writer):
         body: list[str] = []
         texts: dict[int, str] = {}
         named: set[int] = set()
-        found = [
-            self._cell(cells, one, texts, body, rows, named, set(), []) for one in cells.outputs
+        results = [
+            self._cell(cells, output, texts, body, rows, named, set(), [])
+            for output in cells.outputs
         ]
-        return rows, body, found
+        return rows, body, results
 
     def pointer(self, number: int) -> str:
         """Give the pointer to a row of an access."""

@@ -44,7 +44,7 @@ class Moving:
 class Stacked:
     """What a step makes, and the value that has that of all steps along an axis."""
 
-    made: int
+    value: int
     axis: int
     result: int
 
@@ -87,14 +87,14 @@ def _stacked(graph: Graph, number: int) -> Stacked:
     if node.operator != "Concat" or len(node.inputs) < LEAST_STEPS:
         raise LoweringError("no results of several steps")
     (result,) = node.outputs
-    made = node.inputs[1]
-    shape = graph.shape(made)
+    first = node.inputs[1]
+    shape = graph.shape(first)
     if shape is None or len(set(node.inputs)) != len(node.inputs):
         raise LoweringError("results that aren't those of several steps")
     axis = int(graph.attribute(number, "axis")) % len(shape)  # type: ignore[call-overload]
     if any((graph.shape(value) or ())[axis : axis + 1] != (1,) for value in node.inputs):
         raise LoweringError("several elements of a step")
-    return Stacked(made, axis, result)
+    return Stacked(first, axis, result)
 
 
 class _Follower:
@@ -104,7 +104,7 @@ class _Follower:
         self.graph, self.allowed, self.steps = graph, allowed, steps
         self.known: set[Values] = set()
         # what steps made, by all but the last of it
-        self.made: dict[Values, Values] = {}
+        self.next_values: dict[Values, Values] = {}
         # what all steps read where the second one, which tells the loop, reads a value
         self.read: dict[int, Values] = {}
 
@@ -121,7 +121,7 @@ class _Follower:
             self.known.add(values)
             if is_one:
                 continue
-            before = self.made.get(values[1:])
+            before = self.next_values.get(values[1:])
             if before is not None:
                 self._refuse_growing(before)
                 self.steps.states[values[1]] = (values[0], before[1])
@@ -137,7 +137,7 @@ class _Follower:
             if not set(nodes) <= set(self.allowed):
                 raise LoweringError("steps that no kernel may have")
             self.steps.body.add(nodes[1])
-            self.made[values[:-1]] = values
+            self.next_values[values[:-1]] = values
             operands = [self.graph.nodes[node].inputs for node in nodes]
             waiting += reversed(list(zip(*operands, strict=True)))
 
@@ -187,7 +187,7 @@ def _are_equal(graph: Graph, values: Values) -> bool:
     first = known[0]
     if first is None or any(constant is None or constant.type != first.type for constant in known):
         return False
-    if all(one is not None and one.tensor is first.tensor for one in known):
+    if all(constant is not None and constant.tensor is first.tensor for constant in known):
         return True  # a body's own, written out several times
     if (first.type.size_bytes or 0) > MOST_COMPARED_BYTES:
         return False
@@ -229,8 +229,8 @@ def _place(graph: Graph, number: int) -> tuple[int, int, bool]:
             raise LoweringError("a slice of several axes")
         place, end, axis = numbers[:3]
         axis, keeps = axis % len(shape), True
-        made = graph.shape(node.outputs[0])
-        if made is None or made[axis] != 1 or (end - place != 1 and place >= 0):
+        cut = graph.shape(node.outputs[0])
+        if cut is None or cut[axis] != 1 or (end - place != 1 and place >= 0):
             raise LoweringError("a slice of several elements")
     if place < 0:
         size = shape[axis]

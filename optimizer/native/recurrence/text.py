@@ -23,7 +23,7 @@ class State:
     """
 
     read: int
-    made: int
+    output: int
     access: int | None
     operand: int
     fill: float
@@ -131,7 +131,7 @@ class StepWriter(Writer):
         for i, state in enumerate(self.states):
             lines += [
                 f"      const float *restrict p{state.read} = s{i}[t & 1];",
-                f"      float *restrict q{state.made} = s{i}[~t & 1];",
+                f"      float *restrict q{state.output} = s{i}[~t & 1];",
             ]
         (cells,) = self.parts
         for position, output in enumerate(self.stacked):
@@ -145,7 +145,7 @@ class StepWriter(Writer):
     def _is_direct(self, i: int) -> bool:
         """Tell whether a step writes an output of the kernel where it belongs, once."""
         output = self.stacked[i]
-        is_state = any(state.made == output for state in self.states)
+        is_state = any(state.output == output for state in self.states)
         return not is_state and output not in self.stacked[:i]
 
     def _steps(self, access: int) -> str:

@@ -117,10 +117,10 @@ class Candidates:
             asked = {stem}
             if not self._by_stem:
                 asked.update(self.products, self.block_products, self._nodes("convolves"))
-            nodes: dict[int, set[int]] = {one: set() for one in asked}
-            for one, number in self._derived({"stem": [(one,) for one in asked]}, "follows"):
-                nodes[one].add(number)
-            self._by_stem |= {one: frozenset(inside) for one, inside in nodes.items()}
+            nodes: dict[int, set[int]] = {root: set() for root in asked}
+            for root, number in self._derived({"stem": [(root,) for root in asked]}, "follows"):
+                nodes[root].add(number)
+            self._by_stem |= {root: frozenset(inside) for root, inside in nodes.items()}
         return self._by_stem[stem]
 
     @cached_property
@@ -137,12 +137,12 @@ class Candidates:
         nodes: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
         for softmax, number, role in self._derived.rows("attends"):
             nodes[softmax][role].add(number)
-        made = {}
+        by_softmax = {}
         for softmax in sorted(nodes, key=self.position.__getitem__):
             of = {role: frozenset(inside) for role, inside in nodes[softmax].items()}
             none = frozenset[int]()
             (scores,), (product,) = of["scores"], of["product"]
-            made[softmax] = AttentionCandidate(
+            by_softmax[softmax] = AttentionCandidate(
                 softmax,
                 scores,
                 product,
@@ -152,7 +152,7 @@ class Candidates:
                 (of.get("queries", none), of.get("keys", none), of.get("values", none)),
                 of.get("result", none),
             )
-        return made
+        return by_softmax
 
 
 @cache

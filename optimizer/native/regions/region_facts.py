@@ -85,8 +85,15 @@ def region_facts(meanings: Meanings) -> Facts:
     for value in graph.constants:
         _describe_constant(meanings, value, facts)
     facts["frame"] = [
-        (one.name, text(one.space), one.rows.reduced, one.rows.behind, one.sizes, one.row)
-        for one in frames(graph)
+        (
+            frame.name,
+            text(frame.space),
+            frame.rows.reduced,
+            frame.rows.behind,
+            frame.sizes,
+            frame.row,
+        )
+        for frame in frames(graph)
     ]
     return facts
 
@@ -249,7 +256,7 @@ class _AnyText(dict[str, "str | float | bool"]):
 
 def is_slow(meanings: Meanings, number: int) -> bool:
     """Tell whether a cell of a node takes much longer than a load."""
-    terms = (one.value for one in meanings.of(number).outputs)
+    terms = (output.value for output in meanings.of(number).outputs)
     parts = (part for term in terms for part in parts_of(term))
     return any(isinstance(part, Apply) and part.function in SLOW for part in parts)
 
@@ -260,7 +267,7 @@ def is_exact(meanings: Meanings, number: int) -> bool:
         expansion: Expansion = meanings.of(number)
     except LoweringError:
         return False
-    return all(_computes_exactly(one.value) for one in (*expansion.outputs, *expansion.locals))
+    return all(_computes_exactly(term.value) for term in (*expansion.outputs, *expansion.locals))
 
 
 def _computes_exactly(term: Term) -> bool:

@@ -46,10 +46,10 @@ def _drop_copies(graph: Graph) -> int:
         node = graph.nodes[number]
         if node.domain or node.op_type not in ("Cast", "Identity") or node.inputs[0] == ABSENT:
             continue
-        given, (made,) = graph.dtype(node.inputs[0]), node.outputs
-        if given is None or given != graph.dtype(made) or graph.is_pinned(made):
+        given, (copy,) = graph.dtype(node.inputs[0]), node.outputs
+        if given is None or given != graph.dtype(copy) or graph.is_pinned(copy):
             continue
-        graph.replace_uses(made, node.inputs[0])
+        graph.replace_uses(copy, node.inputs[0])
         graph.remove_node(number)
         dropped += 1
     return dropped

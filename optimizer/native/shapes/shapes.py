@@ -59,9 +59,9 @@ class Followed:
     def _follow(self, number: int) -> None:
         node = self.graph.nodes[number]
         if node.domain == "" and len(node.outputs) == 1 and not node.captures:
-            made = self._computed(number)
-            if made is not None and len(made) <= MOST_ELEMENTS:
-                self.elements[node.outputs[0]] = made
+            elements = self._computed(number)
+            if elements is not None and len(elements) <= MOST_ELEMENTS:
+                self.elements[node.outputs[0]] = elements
         shapes = [self.graph.shape(value) for value in node.outputs if value != ABSENT]
         is_open = any(shape is None or any(map(_is_open, shape)) for shape in shapes)
         rule = SHAPES.get(node.op_type) if node.domain == "" else None

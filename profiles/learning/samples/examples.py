@@ -191,10 +191,10 @@ def _configured(example: Example, nodes: Array, chosen: Array) -> Array:
     places = example.places[nodes]
     configured = np.flatnonzero(places >= 0)
     width = example.configurations.shape[2]
-    made = np.full((len(nodes), len(chosen), width), _ABSENT, np.float32)
+    columns = np.full((len(nodes), len(chosen), width), _ABSENT, np.float32)
     values = example.configurations[np.ix_(chosen, places[configured])]
-    made[configured] = values.transpose(1, 0, 2)
-    return made
+    columns[configured] = values.transpose(1, 0, 2)
+    return columns
 
 
 def _inner(example: Example, nodes: Array) -> Array:

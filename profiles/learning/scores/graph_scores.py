@@ -95,12 +95,12 @@ def score_graphs(
         if networks:
             model = train_ensemble(known, hops=hops, prior_feature=prior, training=training)
             predictor = CostPredictor(model.SerializeToString())
-            made = [predictor.predict(example) for example in unseen]
+            predictions = [predictor.predict(example) for example in unseen]
             within = [
                 (each.least_ns <= np.exp(example.logs)) & (np.exp(example.logs) <= each.most_ns)
-                for each, example in zip(made, unseen, strict=True)
+                for each, example in zip(predictions, unseen, strict=True)
             ]
-            times = [each.times_ns for each in made]
+            times = [each.times_ns for each in predictions]
             covered = float(np.mean(np.concatenate(within)))
             scores.append(_score("graph network", architecture, len(known), unseen, times, covered))
     if not scores:

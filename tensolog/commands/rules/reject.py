@@ -90,13 +90,13 @@ def _move(rule: Rule, path: Path, target: Path, witness: list[str]) -> None:
     before = target.read_text(encoding="utf-8") if target.exists() else ""
     after = f"{before.rstrip()}\n\n{block}" if before.strip() else block
     parse_rules(after, str(target))
-    made = []
+    replaced = []
     try:
         for old, text in ((target, after), (path, rest)):
             new = old.with_name(f".{old.name}.new")
             new.write_text(text, encoding="utf-8")
-            made.append((new, old))
-        replace_together(made)
+            replaced.append((new, old))
+        replace_together(replaced)
     finally:
-        for new, _ in made:
+        for new, _ in replaced:
             new.unlink(missing_ok=True)
