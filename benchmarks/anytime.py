@@ -54,7 +54,7 @@ def measure(arguments: argparse.Namespace, folder: Path, case: Row) -> Steps:
     run_step(
         "build", name=case["name"], source="onnx", path=str(path), tiny=arguments.size == "small"
     )
-    results, found = {}, {}
+    results, parts_of = {}, {}
     for place, budget in enumerate(arguments.budgets):
         for costs in COSTS[:: -1 if place % 2 else 1]:
             name = key(budget, costs)
@@ -69,8 +69,8 @@ def measure(arguments: argparse.Namespace, folder: Path, case: Row) -> Steps:
                 catalog=f"{results[name]}.duckdb",
                 costs=costs,
             )
-            found[name] = {part: optimized[part] for part in ("seconds", "first_s", "chosen")}
-    yield "racing", {"found": found}
+            parts_of[name] = {part: optimized[part] for part in ("seconds", "first_s", "chosen")}
+    yield "racing", {"found": parts_of}
     yield (
         "done",
         run_step(

@@ -171,16 +171,16 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
         reference="original",
         executions={"optimized": execution},
     )
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "opened": execution.describe(),
         "opening_before_ms": openings["original"].median_ns / 1e6,
         "opening_ms": openings["optimized"].median_ns / 1e6,
         "opening_verdict": openings["optimized"].verdict,
     }
     if plain:
-        found["plain_speedup"] = 1 / laps["plain"].ratio
-        found["plain_verdict"] = laps["plain"].verdict
-    return found | {
+        row["plain_speedup"] = 1 / laps["plain"].ratio
+        row["plain_verdict"] = laps["plain"].verdict
+    return row | {
         "original_ms": laps["original"].median_ns / 1e6,
         "optimized_ms": lap.median_ns / 1e6,
         "speedup": 1 / lap.ratio,
@@ -358,12 +358,12 @@ def predict(path: str, *, threads: int, rounds: int) -> dict[str, Any]:
     model = onnx.load(path)
     feeds = random_feeds(model, dimensions={"batch": 1, "tokens": 128})
     del model
-    found = accuracy(Path(path), feeds, threads=threads, rounds=rounds)
+    scores = accuracy(Path(path), feeds, threads=threads, rounds=rounds)
     return {
-        "measured_ms": found.measured_ns / 1e6,
-        "ratio": found.ratio,
-        "kernels": sum(share.count for share in found.shares),
-        "untimed": [kernel.label() for kernel in found.untimed],
+        "measured_ms": scores.measured_ns / 1e6,
+        "ratio": scores.ratio,
+        "kernels": sum(share.count for share in scores.shares),
+        "untimed": [kernel.label() for kernel in scores.untimed],
         "shares": [
             {
                 "kernel": share.kernel.label(),
@@ -371,7 +371,7 @@ def predict(path: str, *, threads: int, rounds: int) -> dict[str, Any]:
                 "us": share.ns / 1e3,
                 "part": share.part,
             }
-            for share in found.shares
+            for share in scores.shares
         ],
     }
 

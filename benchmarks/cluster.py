@@ -94,7 +94,7 @@ def inside(address: str, name: str) -> dict[str, Any]:
         onnx.save(model, folder / "model.onnx")
         weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
         limit = runtime_bytes() + round(_SHARE * weights)
-        devices = tuple(replace(one, memory_bytes=limit) for one in cluster.devices)
+        devices = tuple(replace(device, memory_bytes=limit) for device in cluster.devices)
         start = time.monotonic()
         plan = deploy(
             folder / "model.onnx",
@@ -106,13 +106,13 @@ def inside(address: str, name: str) -> dict[str, Any]:
         deployed_s = time.monotonic() - start
         session = onnxruntime.InferenceSession(folder / "model.onnx")
         feeds = [drawn_feeds(plan.inputs, {}, None, seed=seed) for seed in range(3)]
-        expected = [session.run(None, one) for one in feeds]
+        expected = [session.run(None, feed) for feed in feeds]
         assert plan.timeline is not None and plan.remote is not None
         with open_parallel(plan) as parallel:
             worst = max(
                 float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))
-                for one, outputs in zip(feeds, expected, strict=True)
-                for a, b in zip(parallel.run(one), outputs, strict=True)
+                for feed, outputs in zip(feeds, expected, strict=True)
+                for a, b in zip(parallel.run(feed), outputs, strict=True)
             )
             latencies = []
             for _ in range(_RUNS):

@@ -46,13 +46,13 @@ MOST_OPERATIONS = 500e6
 def shapes(count: int, seed: int) -> list[Size]:
     """Draw different shapes."""
     random = np.random.default_rng(seed)
-    found: dict[Size, None] = {}
-    while len(found) < count:
-        channels, made, side = (int(random.choice(one)) for one in (CHANNELS, CHANNELS, SIDES))
+    drawn: dict[Size, None] = {}
+    while len(drawn) < count:
+        channels, made, side = (int(random.choice(sizes)) for sizes in (CHANNELS, CHANNELS, SIDES))
         size = Size("", channels, side, made, TAPS[random.integers(len(TAPS))])
         if size.operations <= MOST_OPERATIONS:
-            found[size] = None
-    return list(found)
+            drawn[size] = None
+    return list(drawn)
 
 
 def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[str, Any]]:
@@ -64,15 +64,15 @@ def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[s
     proto = model(size, block_size() or 16)
     graph = load_graph(proto)
     for entry in (*proto.graph.input, *proto.graph.output):
-        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        shape = tuple(dimension.dim_value for dimension in entry.type.tensor_type.shape.dim)
         graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
 
     def every(sizes: ConvolutionSizes) -> Sequence[Any]:
         prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
         return legal_convolutions(sizes, here, prepared)[1:]
 
-    found = convolutions(Meanings(graph), graph.nodes, every)
-    kernels = [one.kernel for one in found]
+    region_kernels = convolutions(Meanings(graph), graph.nodes, every)
+    kernels = [region_kernel.kernel for region_kernel in region_kernels]
     library = build(kernels, levels=[native_level()])
     supply(graph, kernels)
     if compiles:
@@ -80,20 +80,29 @@ def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[s
 
     def race(ones: Sequence[RegionKernel], seconds: float) -> list[list[Timed]]:
         """Return the ratios to the first one's time, of each of two races."""
-        own = [one.kernel for one in ones]
+        kernels = [region_kernel.kernel for region_kernel in ones]
         races = [
             measured_forms(
-                graph, found[0].region, order, library, graph.types, threads=1, budget_s=seconds / 2
+                graph,
+                region_kernels[0].region,
+                order,
+                library,
+                graph.types,
+                threads=1,
+                budget_s=seconds / 2,
             )
-            for order in (own, own[::-1])
+            for order in (kernels, kernels[::-1])
         ]
         return [
-            [beside(laps[k.name][KERNEL], laps[own[0].name][KERNEL]) for k in own] for laps in races
+            [beside(laps[k.name][KERNEL], laps[kernels[0].name][KERNEL]) for k in kernels]
+            for laps in races
         ]
 
     rows = []
     for form in dict.fromkeys(kernel.form for kernel in kernels):
-        ones = [one for one in found if one.kernel.form == form]
+        ones = [
+            region_kernel for region_kernel in region_kernels if region_kernel.kernel.form == form
+        ]
         if len(ones) < 2:
             continue
         races = race(ones, budget_s)

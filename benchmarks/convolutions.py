@@ -51,8 +51,8 @@ class Size:
     @property
     def operations(self) -> int:
         """The additions and multiplications of it, multiplied out."""
-        own = self.channels // self.groups * self.taps[0] * self.taps[1]
-        return 2 * self.side**2 * self.made * own
+        taps_depth = self.channels // self.groups * self.taps[0] * self.taps[1]
+        return 2 * self.side**2 * self.made * taps_depth
 
 
 SIZES = [
@@ -95,9 +95,9 @@ def drawn(distribution: str, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def filters(size: Size) -> Array:
-    own = size.channels // size.groups
-    scale = (own * size.taps[0] * size.taps[1]) ** -0.5
-    return drawn("normal", (size.made, own, *size.taps), 0) * np.float32(scale)
+    group_depth = size.channels // size.groups
+    scale = (group_depth * size.taps[0] * size.taps[1]) ** -0.5
+    return drawn("normal", (size.made, group_depth, *size.taps), 0) * np.float32(scale)
 
 
 def model(size: Size, block: int) -> onnx.ModelProto:
@@ -132,15 +132,15 @@ def forms(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.ModelProto, Execut
     yield "runtime", proto, AS_WRITTEN
     graph = load_graph(proto)
     for entry in (*proto.graph.input, *proto.graph.output):
-        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        shape = tuple(dimension.dim_value for dimension in entry.type.tensor_type.shape.dim)
         graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
-    found = convolutions(Meanings(graph), graph.nodes)
-    library = build([one.kernel for one in found])
-    for one in found:
+    region_kernels = convolutions(Meanings(graph), graph.nodes)
+    library = build([region_kernel.kernel for region_kernel in region_kernels])
+    for region_kernel in region_kernels:
         changed = graph.copy()
-        supply(changed, [one.kernel])
-        assert place(changed, one.region.nodes, one.kernel)
-        form = one.kernel.form.removeprefix("minimal filtering ").split(" ")[0]
+        supply(changed, [region_kernel.kernel])
+        assert place(changed, region_kernel.region.nodes, region_kernel.kernel)
+        form = region_kernel.kernel.form.removeprefix("minimal filtering ").split(" ")[0]
         yield form, to_model(embed(changed, library.domain)), Execution(libraries=(library.path,))
 
 
@@ -162,17 +162,19 @@ def times(block: int, threads: int, cold: bool, rounds: int) -> None:
         for _ in range(max(2, rounds // max(map(len, runs.values())))):
             for form, entries in runs.items():
                 laps[form] += [entry.time() for entry in entries]
-        own = statistics.median(laps["runtime"])
+        runtime_ns = statistics.median(laps["runtime"])
         told = (
             f"{size.channels} -> {size.made} {size.side}x{size.side} {size.taps[0]}x{size.taps[1]}"
         )
         ratios = "  ".join(
-            f"{form} {statistics.median(lap) / own:.2f}"
+            f"{form} {statistics.median(lap) / runtime_ns:.2f}"
             for form, lap in laps.items()
             if form != "runtime"
         )
-        rate = size.operations / own
-        print(f"  {size.where:13s}{told:24s}{own / 1e3:8.0f}{rate:6.0f}  {ratios}", flush=True)
+        rate = size.operations / runtime_ns
+        print(
+            f"  {size.where:13s}{told:24s}{runtime_ns / 1e3:8.0f}{rate:6.0f}  {ratios}", flush=True
+        )
 
 
 def errors(block: int) -> None:
@@ -188,14 +190,14 @@ def errors(block: int) -> None:
         for distribution in DISTRIBUTIONS:
             x = drawn(distribution, (1, size.channels, size.side, size.side), 1)
             exact = _exact(_plain(x, block), filters(size))
-            found = {
+            results = {
                 form: _plain(session.run(None, {"x": x})[0], block) - exact
                 for form, session in entries
             }
-            own = found.pop("runtime")
-            for form, error in found.items():
-                rms = (np.mean(error**2) / np.mean(own**2)) ** 0.5
-                most = abs(error).max() / abs(own).max()
+            runtime_result = results.pop("runtime")
+            for form, error in results.items():
+                rms = (np.mean(error**2) / np.mean(runtime_result**2)) ** 0.5
+                most = abs(error).max() / abs(runtime_result).max()
                 rows.setdefault(form, []).append(f"{rms:.1f}, {most:.1f}")
         for form, cells in rows.items():
             print(f"  {taps[0]}x{taps[1]}, {form:19s}" + "".join(f"{cell:>16s}" for cell in cells))

@@ -81,7 +81,7 @@ def measure(folder: Path, tiny: bool, rounds: int, most_rows: int | None, row: R
     timed = exhaustive(plan, most, rounds)
     grid_s = time.monotonic() - start
     best = max(timed.values(), key=lambda entry: entry.rows_per_s).setting
-    found = {
+    times = {
         "size": "tiny" if tiny else "full",
         "settings": len(timed),
         "best": str(best),
@@ -89,7 +89,7 @@ def measure(folder: Path, tiny: bool, rounds: int, most_rows: int | None, row: R
         "of_one": timed[plan.setting].rows_per_s / timed[plan.baseline.setting].rows_per_s,
         "of_time": deploy_s / grid_s,
     }
-    yield "racing the best of all", found
+    yield "racing the best of all", times
     yield "racing OpenVINO", against(plan, best)
     yield "done", against_openvino(plan)
 
@@ -106,8 +106,8 @@ def exhaustive(plan: Deployment, most_rows: int, rounds: int) -> dict[Setting, M
             for setting in settings:
                 times[setting].append(crews.time(setting, _WINDOW_S, _RUNS))
         return {
-            setting: summarize(setting, found, crews.memory_bytes(setting))
-            for setting, found in times.items()
+            setting: summarize(setting, times_of, crews.memory_bytes(setting))
+            for setting, times_of in times.items()
         }
 
 
@@ -120,8 +120,8 @@ def against(plan: Deployment, best: Setting) -> Row:
             Contender(setting, partial(crews.time, setting)) for setting in (plan.setting, best)
         ]
         race(pair, "throughput", budget_s=_FINAL_S, terms=_FINAL)
-    found = lead(*pair, "throughput")
-    return {"of_best": found.factor, "of_best_low": found.low, "of_best_high": found.high}
+    factor = lead(*pair, "throughput")
+    return {"of_best": factor.factor, "of_best_low": factor.low, "of_best_high": factor.high}
 
 
 def request(plan: Deployment, rows: int) -> dict[str, Any]:
@@ -144,11 +144,11 @@ def against_openvino(plan: Deployment) -> Row:
         return {"openvino": " ".join(str(error).split())[:80]}
     with Crews(plan.model_path, cores, cache(partial(request, plan))) as crews:
         for _ in range(_PEER_ROUNDS):
-            found = crews.time(plan.setting, _PEER_S, _RUNS)
-            ours.append(summarize(plan.setting, [found], 0).rows_per_s)
+            run_times = crews.time(plan.setting, _PEER_S, _RUNS)
+            ours.append(summarize(plan.setting, [run_times], 0).rows_per_s)
             for rows, queue in queues.items():
                 rates[rows].append(rows * queue_rate(queue))
-    peer = max(float(np.median(found)) for found in rates.values())
+    peer = max(float(np.median(rates_of)) for rates_of in rates.values())
     return {"of_openvino": float(np.median(ours)) / peer}
 
 

@@ -105,7 +105,7 @@ def ray_compiled(rounds: int) -> Times:
     from ray.dag import InputNode
 
     with _ray():
-        found: Times = {name: [] for name in SIZES}
+        times: Times = {name: [] for name in SIZES}
         parts = [ray.remote(Part).options(num_cpus=0).remote(model()) for _ in range(3)]
         graphs = []
         for chain in (parts[:1], parts[1:]):
@@ -127,8 +127,8 @@ def ray_compiled(rounds: int) -> Times:
                     print(f"{name}: {type(error).__name__}")
                     break
                 if number >= _WARM:
-                    found[name].append(each[1] - each[0])
-        return found
+                    times[name].append(each[1] - each[0])
+        return times
 
 
 @contextmanager
@@ -181,7 +181,7 @@ async def _ask(address: str, proto: bytes, rounds: int) -> Times:
     from distributed.protocol import to_serialize
 
     part, comm = Part(proto), await connect(address, deserialize=True)
-    found: Times = {name: [] for name in SIZES}
+    times: Times = {name: [] for name in SIZES}
     for name, size in SIZES.items():
         array = np.zeros(size // 4, np.float32)
         for number in range(_WARM + rounds):
@@ -189,9 +189,9 @@ async def _ask(address: str, proto: bytes, rounds: int) -> Times:
             await comm.write({"array": to_serialize(array)})
             part.step((await comm.read())["array"])
             if number >= _WARM:
-                found[name].append((time.perf_counter() - start) / 2)
+                times[name].append((time.perf_counter() - start) / 2)
     await comm.close()
-    return found
+    return times
 
 
 @contextmanager
@@ -222,10 +222,10 @@ def sockets(rounds: int) -> Times:
                 _read(connection, memoryview(into).cast("B"))
                 part.step(into)
 
-            found = {name: timed(trip, size, rounds) for name, size in SIZES.items()}
+            times = {name: timed(trip, size, rounds) for name, size in SIZES.items()}
             connection.close()
             process.wait()
-    return found
+    return times
 
 
 def echo(port: int) -> None:
@@ -262,7 +262,7 @@ def _groups(code: str) -> Times:
     from tensolog.parallel.cluster.engine import Engine
     from tensolog.parallel.cluster.places import Place
 
-    found: Times = {}
+    times: Times = {}
     with _dask() as client, Engine(client.scheduler.address) as engine:
         client.run(exec, code)
         workers = engine.workers()
@@ -276,8 +276,8 @@ def _groups(code: str) -> Times:
             for _ in range(_GROUPS):
                 with tempfile.TemporaryDirectory() as folder:
                     hops.append(measure_hop(start, Path(folder), size))
-            found[name] = hops
-    return found
+            times[name] = hops
+    return times
 
 
 ENGINES: dict[str, Callable[[int], Times]] = {
@@ -312,7 +312,7 @@ def main() -> None:
     for name, engine in chosen.items():
         start = time.perf_counter()
         try:
-            found = engine(arguments.rounds)
+            times_of_engine = engine(arguments.rounds)
         except ImportError as error:
             print(f"{name}: {error}")
             continue
@@ -320,7 +320,7 @@ def main() -> None:
             f"{statistics.median(times) * 1e6:.0f} µs ({np.percentile(times, 90) * 1e6:.0f})"
             if times
             else "fails"
-            for times in found.values()
+            for times in times_of_engine.values()
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], f"{time.perf_counter() - start:.1f} s", flush=True)

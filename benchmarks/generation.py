@@ -69,16 +69,16 @@ def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
             except TargetError as error:
                 return str(error)
             ran = True
-            for one, other in zip(before, after, strict=True):
-                scale = max(1.0, float(np.abs(one[np.isfinite(one)]).max(initial=0.0)))
-                if one.shape != other.shape or one.dtype != other.dtype:
-                    return f"{one.dtype}{one.shape} and {other.dtype}{other.shape}"
-                if one.dtype.kind != "f":
-                    agree = np.array_equal(one, other)
+            for first, other in zip(before, after, strict=True):
+                scale = max(1.0, float(np.abs(first[np.isfinite(first)]).max(initial=0.0)))
+                if first.shape != other.shape or first.dtype != other.dtype:
+                    return f"{first.dtype}{first.shape} and {other.dtype}{other.shape}"
+                if first.dtype.kind != "f":
+                    agree = np.array_equal(first, other)
                 else:
-                    agree = np.allclose(one, other, rtol=1e-3, atol=1e-4 * scale, equal_nan=True)
+                    agree = np.allclose(first, other, rtol=1e-3, atol=1e-4 * scale, equal_nan=True)
                 if not agree:
-                    return f"other numbers for {sorted(numbers)} of {one.shape}"
+                    return f"other numbers for {sorted(numbers)} of {first.shape}"
     return None if ran else ""
 
 
@@ -118,12 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws instances and numbers")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args(arguments)
-    found = named_apart([rule for path in given.found for rule in load_rules([path])])
-    known = [*found, *(load_rules() if given.shipped else ())]
-    verdicts = {rule.name: disagreement(rule, _INSTANCES, given.seed) for rule in found}
+    generated = named_apart([rule for path in given.found for rule in load_rules([path])])
+    known = [*generated, *(load_rules() if given.shipped else ())]
+    verdicts = {rule.name: disagreement(rule, _INSTANCES, given.seed) for rule in generated}
     false = {name: reason for name, reason in verdicts.items() if reason}
     silent = [name for name, reason in verdicts.items() if reason == ""]
-    operators = {op for rule in found for n in (*rule.match, *rule.rewrite) for op in n.operators}
+    operators = {
+        op for rule in generated for n in (*rule.match, *rule.rewrite) for op in n.operators
+    }
     counts: Counter[str] = Counter()
     missed: dict[str, list[str]] = {}
     for path in given.samples:
@@ -134,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if outcome != "derived":
                 missed.setdefault(outcome, []).append(rule.name)
     lines = [
-        f"{len(found)} rules found, each run on {_INSTANCES} instances by ONNX Runtime: "
+        f"{len(generated)} rules found, each run on {_INSTANCES} instances by ONNX Runtime: "
         f"{len(false)} false, {len(silent)} not run.",
         *(f"- {name}: {reason}" for name, reason in false.items()),
         *([f"- not run: {', '.join(silent)}"] if silent else ()),

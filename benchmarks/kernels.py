@@ -135,8 +135,10 @@ def _model(nodes: Nodes, inputs: dict[str, list[int]], constants: object = ()) -
     arrays: dict[str, np.ndarray] = dict(constants)  # type: ignore[call-overload]
     given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()]
-    graph = helper.make_graph(nodes, "graph", given, [output], held)
+    initializers = [
+        numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()
+    ]
+    graph = helper.make_graph(nodes, "graph", given, [output], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
@@ -187,17 +189,22 @@ def kernels(threads: int) -> None:
         graph.types = infer_types(graph)
         meanings = Meanings(graph)
         (found,) = regions(meanings, graph.nodes)
-        forms = [one.kernel for one in (found, *formed(meanings, [found], RANKS))]
+        forms = [
+            region_kernel.kernel for region_kernel in (found, *formed(meanings, [found], RANKS))
+        ]
         supply(graph, forms)
         library = build_library(forms)
         laps = measured_forms(
             graph, found.region, forms, library, graph.types, threads=threads, budget_s=3
         )
         for kernel in forms:
-            lap, own = laps[kernel.name][KERNEL], laps[kernel.name][OPERATORS].median_ns / 1e3
+            lap, operators_us = (
+                laps[kernel.name][KERNEL],
+                laps[kernel.name][OPERATORS].median_ns / 1e3,
+            )
             form = f"  {kernel.form}" if len(forms) > 1 else ""
             print(
-                f"  {name:32s}{own:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
+                f"  {name:32s}{operators_us:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
                 f"  [{lap.ratio_low:.2f}, {lap.ratio_high:.2f}]{form}",
                 flush=True,
             )
@@ -253,12 +260,14 @@ def models(names: list[str], threads: int, budget: float) -> None:
             budget=budget,
             catalog=":memory:",
         )
-        raced = [one for one in result.measurements if one.ratio is not None]
-        (original,) = (one for one in raced if one.candidate == "original")
-        fused = [one for one in raced if "kernels" in one.candidate]
-        plain = [one for one in raced if one not in fused]
-        rules = min(one.ratio or 1.0 for one in plain)
-        best = min(fused, key=lambda one: one.ratio or 1.0, default=None)
+        raced = [
+            measurement for measurement in result.measurements if measurement.ratio is not None
+        ]
+        (original,) = (measurement for measurement in raced if measurement.candidate == "original")
+        fused = [measurement for measurement in raced if "kernels" in measurement.candidate]
+        plain = [measurement for measurement in raced if measurement not in fused]
+        rules = min(measurement.ratio or 1.0 for measurement in plain)
+        best = min(fused, key=lambda measurement: measurement.ratio or 1.0, default=None)
         text = "   none" if best is None else f"{best.ratio:9.3f}"
         span = "" if best is None else f"[{best.ratio_low:.3f}, {best.ratio_high:.3f}]"
         time_ms = (original.median_ns or 0.0) / 1e6

@@ -161,8 +161,10 @@ class Drawn:
             for name, shape in self.values.items()
             if name not in self.used and name != "x"
         ]
-        held = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, "drawn", given, outputs, held)
+        initializers = [
+            numpy_helper.from_array(array, name) for name, array in self.constants.items()
+        ]
+        graph = helper.make_graph(self.nodes, "drawn", given, outputs, initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -217,16 +219,16 @@ def measure(
         "operators": count,
         "is_complete": 2**count <= MOST,
         "unmeasured": unmeasured,
-        "cheapest": [one.blocked for one in chosen].index(cheapest)
-        if cheapest in [one.blocked for one in chosen]
+        "cheapest": [assignment.blocked for assignment in chosen].index(cheapest)
+        if cheapest in [assignment.blocked for assignment in chosen]
         else None,
-        "additive_ns": [round(one.cost_ns) for one in chosen],
+        "additive_ns": [round(assignment.cost_ns) for assignment in chosen],
         "times_ns": [round(value) for value in timed.times_ns.tolist()],
         "first_ns": [round(value) for value in timed.first_ns.tolist()],
         "second_ns": [round(value) for value in timed.second_ns.tolist()],
         "sums": [
-            [round(value, 1) for value in sums(assignments, one, machine, 1).tolist()]
-            for one in chosen
+            [round(value, 1) for value in sums(assignments, assignment, machine, 1).tolist()]
+            for assignment in chosen
         ],
     }
     print(
@@ -294,14 +296,14 @@ def table_of(row: Mapping[str, Any], first_guess: Array) -> Array:
 
 def corrected(rows: Sequence[Mapping[str, Any]], guesses: Sequence[Array]) -> list[Array]:
     """Predict each model's assignments by trees that were trained without it to correct a guess."""
-    found: dict[int, Array] = {}
+    predictions: dict[int, Array] = {}
     for fold in range(FOLDS):
         unseen = [place for place in range(len(rows)) if place % FOLDS == fold]
         trees = _fitted(rows, [p for p in range(len(rows)) if p not in unseen], guesses)
         for place in unseen:
-            own = table_of(rows[place], guesses[place])
-            found[place] = guesses[place] * np.exp(trees.predict(own))
-    return [found[place] for place in range(len(rows))]
+            columns = table_of(rows[place], guesses[place])
+            predictions[place] = guesses[place] * np.exp(trees.predict(columns))
+    return [predictions[place] for place in range(len(rows))]
 
 
 def _fitted(
@@ -312,8 +314,10 @@ def _fitted(
     table = np.concatenate([table_of(rows[place], guesses[place]) for place in known])
     corrections = [np.log(np.array(rows[p]["times_ns"]) / guesses[p]) for p in known]
     # Assignments of one model are ranked: what all of them have in common tells nothing.
-    centred = np.concatenate([one - one.mean() for one in corrections])
-    weights = np.concatenate([np.full(len(one), 1 / len(one)) for one in corrections])
+    centred = np.concatenate([correction - correction.mean() for correction in corrections])
+    weights = np.concatenate(
+        [np.full(len(correction), 1 / len(correction)) for correction in corrections]
+    )
     return HistGradientBoostingRegressor(
         max_iter=200, learning_rate=0.05, min_samples_leaf=8, max_leaf_nodes=12, random_state=0
     ).fit(table, centred, weights)
@@ -329,16 +333,16 @@ def networked(
     from tensolog.profiles.learning.training.training_options import Training
 
     examples = {name: example_of(graphs[name]) for name in names}
-    found: dict[str, Array] = {}
+    predictions: dict[str, Array] = {}
     for fold in range(NETWORK_FOLDS):
         unseen = [name for place, name in enumerate(names) if place % NETWORK_FOLDS == fold]
         known = without(list(examples.values()), [examples[name] for name in unseen])
         model = train_ensemble(known, training=Training(steps=steps), members=2)
         predictor = CostPredictor(model.SerializeToString())
         for name in unseen:
-            found[name] = predictor.predict(examples[name]).times_ns
+            predictions[name] = predictor.predict(examples[name]).times_ns
         print(f"trained {fold + 1} of {NETWORK_FOLDS}", file=sys.stderr, flush=True)
-    return found
+    return predictions
 
 
 def score(
@@ -392,25 +396,28 @@ def table(scored: Sequence[Mapping[str, Any]]) -> str:
         "|---" * 10 + "|",
     ]
     for name in names:
-        own = [row for row in scored if row["model"] == name]
-        taus = np.array([row["tau"] for row in own])
-        slower = np.array([row["slowdown"] for row in own])
-        complete = np.array([row["is_complete"] for row in own])
+        rows_of_model = [row for row in scored if row["model"] == name]
+        taus = np.array([row["tau"] for row in rows_of_model])
+        slower = np.array([row["slowdown"] for row in rows_of_model])
+        complete = np.array([row["is_complete"] for row in rows_of_model])
         lines.append(
             f"| {name} | {taus.mean():.3f} | {np.median(taus):.3f} | {taus.min():.2f} "
-            f"| {np.mean([row['opa'] for row in own]):.3f} | {slower.mean():.1%} "
+            f"| {np.mean([row['opa'] for row in rows_of_model]):.3f} | {slower.mean():.1%} "
             f"| {np.median(slower):.1%} | {slower.max():.1%} "
-            f"| {(slower <= 0.03).sum()} of {len(own)} "
+            f"| {(slower <= 0.03).sum()} of {len(rows_of_model)} "
             f"| {(slower[complete] <= 0.03).sum()} of {complete.sum()} |"
         )
     lines += ["", f"| model | operators | assignments | worst over best | {' | '.join(names)} |"]
     lines.append("|---" * (4 + len(names)) + "|")
     for model in dict.fromkeys(row["name"] for row in scored):
-        own = {row["model"]: row for row in scored if row["name"] == model}
-        one = own[names[0]]
-        count = f"{one['assignments']}{'' if one['is_complete'] else ' drawn'}"
-        cells = [model, str(one["operators"]), count, f"{one['spread']:.2f}"]
-        cells += [f"{own[name]['tau']:.2f}, {own[name]['slowdown']:.1%}" for name in names]
+        rows_of_model = {row["model"]: row for row in scored if row["name"] == model}
+        first = rows_of_model[names[0]]
+        count = f"{first['assignments']}{'' if first['is_complete'] else ' drawn'}"
+        cells = [model, str(first["operators"]), count, f"{first['spread']:.2f}"]
+        cells += [
+            f"{rows_of_model[name]['tau']:.2f}, {rows_of_model[name]['slowdown']:.1%}"
+            for name in names
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

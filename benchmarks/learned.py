@@ -82,17 +82,17 @@ def score(graphs: Path, model: Path) -> list[dict[str, Any]]:
     )
     logs = np.concatenate([example.logs for example in known])
     made = [predictor.predict(example) for example in together]
-    predictions = {"roofline": np.concatenate([np.exp(one.prior) for one in together])}
+    predictions = {"roofline": np.concatenate([np.exp(example.prior) for example in together])}
     for name, regression in regressions().items():
         predictions[name] = np.exp(regression(table, logs, others))
     predictions[CORRECTED] = corrected(
         [rows_of[example.path] for example in known],
         [rows_of[example.path] for example in together],
     )
-    predictions["graph network"] = np.concatenate([one.times_ns for one in made])
+    predictions["graph network"] = np.concatenate([prediction.times_ns for prediction in made])
     times = np.exp(np.concatenate([example.logs for example in together]))
-    within = np.concatenate([one.least_ns for one in made]) <= times
-    within &= times <= np.concatenate([one.most_ns for one in made])
+    within = np.concatenate([prediction.least_ns for prediction in made]) <= times
+    within &= times <= np.concatenate([prediction.most_ns for prediction in made])
     rows, start = [], 0
     for architecture, examples in tested.items():
         part = slice(start, start + sum(len(example.logs) for example in examples))

@@ -67,8 +67,8 @@ def normalization(random: np.random.Generator, rows: int, length: int) -> onnx.M
         helper.make_node("Add", ["x", "z"], ["a"]),
         helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"], axis=-1),
     ]
-    held = {"g": random.normal(size=length), "b": random.normal(size=length)}
-    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, held)
+    constants = {"g": random.normal(size=length), "b": random.normal(size=length)}
+    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, constants)
 
 
 def root_mean_square(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
@@ -81,8 +81,8 @@ def root_mean_square(random: np.random.Generator, rows: int, length: int) -> onn
         helper.make_node("Div", ["x", "r"], ["d"]),
         helper.make_node("Mul", ["d", "g"], ["y"]),
     ]
-    held = {"e": np.array(1e-5), "g": random.normal(size=length)}
-    return _model(nodes, {"x": [rows, length]}, held)
+    constants = {"e": np.array(1e-5), "g": random.normal(size=length)}
+    return _model(nodes, {"x": [rows, length]}, constants)
 
 
 def softmax(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
@@ -92,8 +92,8 @@ def softmax(random: np.random.Generator, rows: int, length: int) -> onnx.ModelPr
         helper.make_node("Add", ["a", "m"], ["b"]),
         helper.make_node("Softmax", ["b"], ["y"], axis=-1),
     ]
-    held = {"s": np.array(0.125), "m": random.normal(size=length)}
-    return _model(nodes, {"x": [rows, length]}, held)
+    constants = {"s": np.array(0.125), "m": random.normal(size=length)}
+    return _model(nodes, {"x": [rows, length]}, constants)
 
 
 def products(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
@@ -172,8 +172,8 @@ def column_normalization(random: np.random.Generator, rows: int, length: int) ->
         helper.make_node("Div", ["c", "r"], ["d"]),
         helper.make_node("Mul", ["d", "g"], ["y"]),
     ]
-    held = {"e": np.array(1e-5), "g": random.normal(size=length)}
-    return _model(nodes, {"x": [rows, length]}, held)
+    constants = {"e": np.array(1e-5), "g": random.normal(size=length)}
+    return _model(nodes, {"x": [rows, length]}, constants)
 
 
 def over_columns(random: np.random.Generator) -> onnx.ModelProto:
@@ -200,9 +200,9 @@ def scaled_sum(random: np.random.Generator, rows: int, length: int) -> onnx.Mode
         helper.make_node("Add", ["c", "z"], ["d"]),
         helper.make_node("Clip", ["d", "l", "h"], ["y"]),
     ]
-    held = {"g": random.normal(size=length), "b": random.normal(size=length)}
-    held |= {"l": np.array(0.0), "h": np.array(6.0)}
-    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, held)
+    constants = {"g": random.normal(size=length), "b": random.normal(size=length)}
+    constants |= {"l": np.array(0.0), "h": np.array(6.0)}
+    return _model(nodes, {"x": [rows, length], "z": [rows, length]}, constants)
 
 
 def gelu(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto:
@@ -215,9 +215,9 @@ def gelu(random: np.random.Generator, rows: int, length: int) -> onnx.ModelProto
         helper.make_node("Mul", ["a", "e"], ["f"]),
         helper.make_node("Mul", ["f", "h"], ["y"]),
     ]
-    held = {"b": random.normal(size=length), "r": np.array(0.5**0.5)}
-    held |= {"o": np.array(1.0), "h": np.array(0.5)}
-    return _model(nodes, {"x": [rows, length]}, held)
+    constants = {"b": random.normal(size=length), "r": np.array(0.5**0.5)}
+    constants |= {"o": np.array(1.0), "h": np.array(0.5)}
+    return _model(nodes, {"x": [rows, length]}, constants)
 
 
 def single_cells(random: np.random.Generator) -> onnx.ModelProto:
@@ -236,7 +236,7 @@ def pair(random: np.random.Generator) -> onnx.ModelProto:
     points = random.normal(size=(width, depth, 1, 1)) / depth**0.5
     filters = random.normal(size=(width, 1, taps, taps)) / taps
     layouts = Layout((width,), block), Layout((depth,), block)
-    held = {
+    constants = {
         "p": dense(points.astype(np.float32), *layouts),
         "t": outer(filters.astype(np.float32), layouts[0]),
         "b": random.normal(size=width),
@@ -257,13 +257,13 @@ def pair(random: np.random.Generator) -> onnx.ModelProto:
     ]
     made = (side - 1) // step + 1
     inner = {"m": [1, width, side, side], "y": [1, width, made, made]}
-    return _model(nodes, {"x": [1, depth, side, side]}, held, inner)
+    return _model(nodes, {"x": [1, depth, side, side]}, constants, inner)
 
 
 def _model(
     nodes: Sequence[onnx.NodeProto],
     given: Mapping[str, Sequence[int]],
-    held: Mapping[str, np.ndarray[Any, Any]],
+    constants: Mapping[str, np.ndarray[Any, Any]],
     known: Mapping[str, Sequence[int]] | None = None,
 ) -> onnx.ModelProto:
     """Return a model; `known` are shapes that ONNX doesn't infer."""
@@ -273,7 +273,7 @@ def _model(
         "kernel",
         [helper.make_tensor_value_info(name, 1, shape) for name, shape in given.items()],
         [helper.make_tensor_value_info("y", 1, known.get("y"))],
-        [numpy_helper.from_array(a.astype(np.float32), name) for name, a in held.items()],
+        [numpy_helper.from_array(a.astype(np.float32), name) for name, a in constants.items()],
         value_info=[
             helper.make_tensor_value_info(name, 1, shape)
             for name, shape in known.items()
@@ -293,34 +293,34 @@ def kernels(model: onnx.ModelProto, threads: int) -> tuple[Meanings, str, list[R
     graph = load_graph(model)
     graph.types = infer_types(graph)
     for entry in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        shape = tuple(dimension.dim_value for dimension in entry.type.tensor_type.shape.dim)
         if shape:
             graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
     meanings = Meanings(graph)
     if any(node.domain == NCHWC for node in model.graph.node):
-        found = pairs(
+        kernels = pairs(
             meanings,
             graph.nodes,
             lambda sizes: legal_pairs(replace(sizes, threads=threads), processor())[1:],
         )
         given, width, made = (meanings.shape(graph.names.index(name)) for name in "xmy")
         name = f"{given[1]} to {width[1]} channels, {given[2]} to {made[2]} lines"
-        return meanings, f"{found[0].kernel.form}, {name}", found
+        return meanings, f"{kernels[0].kernel.form}, {name}", kernels
     (default,) = regions(meanings, graph.nodes)
     extents = [int(size) for size in default.kernel.shapes.extents]
     sizes = other_sizes(default, extents, threads)
     ways = [] if sizes is None else other_ways(sizes, processor())
-    found = [default, *(in_configuration(meanings, default, way) for way in ways)]
-    distinct = {one.kernel.name: one for one in reversed(found)}
-    ordered = sorted(distinct.values(), key=found.index)
-    ordered.sort(key=lambda one: one.kernel.name != default.kernel.name)
+    kernels = [default, *(in_configuration(meanings, default, way) for way in ways)]
+    distinct = {region_kernel.kernel.name: region_kernel for region_kernel in reversed(kernels)}
+    ordered = sorted(distinct.values(), key=kernels.index)
+    ordered.sort(key=lambda region_kernel: region_kernel.kernel.name != default.kernel.name)
     label = "attention" if default.kernel.arrange else default.kernel.label
     return meanings, f"{label}, {' x '.join(map(str, extents))}", ordered
 
 
 def race(
     meanings: Meanings,
-    found: RegionKernel,
+    default: RegionKernel,
     others: Sequence[RegionKernel],
     threads: int,
     budget_s: float,
@@ -330,25 +330,31 @@ def race(
     Where a session's memory lies makes it faster or slower as long as it lives: the second race has
     sessions of its own, opened in another order.
     """
-    own = [one.kernel for one in (found, *others)]
-    library = build([own[0], *sorted(own[1:], key=_chosen)], levels=[native_level()])
+    kernels = [region_kernel.kernel for region_kernel in (default, *others)]
+    library = build([kernels[0], *sorted(kernels[1:], key=_chosen)], levels=[native_level()])
     graph = meanings.graph
     races = [
         measured_forms(
-            graph, found.region, order, library, graph.types, threads=threads, budget_s=budget_s / 2
+            graph,
+            default.region,
+            order,
+            library,
+            graph.types,
+            threads=threads,
+            budget_s=budget_s / 2,
         )
-        for order in (own, own[::-1])
+        for order in (kernels, kernels[::-1])
     ]
-    if any(found.kernel.name not in laps for laps in races):
+    if any(default.kernel.name not in laps for laps in races):
         return None
     return [
         among(
             [
-                beside(laps[one.kernel.name][KERNEL], laps[found.kernel.name][KERNEL])
+                beside(laps[other.kernel.name][KERNEL], laps[default.kernel.name][KERNEL])
                 for laps in races
             ]
         )
-        for one in others
+        for other in others
     ]
 
 
@@ -359,9 +365,9 @@ def _chosen(kernel: Kernel) -> Any:
 
 def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, Any] | None:
     """Race what one kernel may be; None where nothing may be chosen."""
-    meanings, name, (found, *others) = kernels(model, threads)
+    meanings, name, (default, *others) = kernels(model, threads)
     others = others[:MOST_RACED]
-    times = race(meanings, found, others, threads, budget_s) if others else None
+    times = race(meanings, default, others, threads, budget_s) if others else None
     if times is None:
         return None
     tried = times[:MOST_OF_ONE]
@@ -369,21 +375,21 @@ def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, 
     row: dict[str, Any] = {
         "kernel": name,
         "configurations": len(others) + 1,
-        "best": round(min(1.0, *(one.ratio for one in times)), 4),
+        "best": round(min(1.0, *(time.ratio for time in times)), 4),
         "ratios": {
-            one.kernel.configuration.configuration.description: round(timed.ratio, 4)  # type: ignore[union-attr]
-            for one, timed in zip(others, times, strict=True)
+            other.kernel.configuration.configuration.description: round(timed.ratio, 4)  # type: ignore[union-attr]
+            for other, timed in zip(others, times, strict=True)
         },
         "gain": 1.0,
         "slower": False,
     }
     if tried[best].is_faster:
-        again = race(meanings, found, [others[best]], threads, budget_s)
+        again = race(meanings, default, [others[best]], threads, budget_s)
         if again is not None:
             row["chosen"] = list(row["ratios"])[best]
             row["gain"] = round(1 / again[0].ratio, 4)
             row["low"], row["high"] = (
-                round(1 / one, 4) for one in (again[0].ratio_high, again[0].ratio_low)
+                round(1 / ratio, 4) for ratio in (again[0].ratio_high, again[0].ratio_low)
             )
             row["slower"] = again[0].ratio_low > 1.0
     print({k: v for k, v in row.items() if k != "ratios"}, file=sys.stderr, flush=True)

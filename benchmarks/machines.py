@@ -47,13 +47,13 @@ def why_not() -> str:
 @contextlib.contextmanager
 def machines(count: int, latency_s: float, bytes_per_s: float) -> Iterator[list[Machine]]:
     """Make machines that are linked with each other; a packet takes `latency_s` one way."""
-    found = [Machine(f"tl{os.getpid()}-{n}", f"10.231.7.{n + 1}") for n in range(count)]
+    machines = [Machine(f"tl{os.getpid()}-{n}", f"10.231.7.{n + 1}") for n in range(count)]
     with contextlib.ExitStack() as cleanup:
-        for one in found:
-            _ip("netns", "add", one.namespace)
-            cleanup.callback(_ip, "netns", "delete", one.namespace)
-            _ip("-n", one.namespace, "link", "set", "lo", "up")
-        names = [one.namespace for one in found]
+        for machine in machines:
+            _ip("netns", "add", machine.namespace)
+            cleanup.callback(_ip, "netns", "delete", machine.namespace)
+            _ip("-n", machine.namespace, "link", "set", "lo", "up")
+        names = [machine.namespace for machine in machines]
         told = [str(latency_s), str(bytes_per_s), *names]
         wire = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.machines", *told], stdout=subprocess.PIPE
@@ -62,10 +62,10 @@ def machines(count: int, latency_s: float, bytes_per_s: float) -> Iterator[list[
         cleanup.callback(wire.kill)
         assert wire.stdout is not None
         wire.stdout.readline()
-        for one in found:
-            _ip("-n", one.namespace, "address", "add", f"{one.address}/24", "dev", "wire")
-            _ip("-n", one.namespace, "link", "set", "wire", "mtu", str(_MTU), "up")
-        yield found
+        for machine in machines:
+            _ip("-n", machine.namespace, "address", "add", f"{machine.address}/24", "dev", "wire")
+            _ip("-n", machine.namespace, "link", "set", "wire", "mtu", str(_MTU), "up")
+        yield machines
 
 
 class Machine:

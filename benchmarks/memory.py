@@ -42,7 +42,7 @@ def main() -> None:
                 )
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
             with console.status(f"{label}: optimizing {size / 1e6:.0f} MB"):
-                found = run_step(
+                row = run_step(
                     "optimize",
                     path=str(path),
                     out=str(out),
@@ -54,8 +54,8 @@ def main() -> None:
                 deviation = run_step("compare", original=str(path), optimized=str(out))
         allowed = MEMORY_FACTOR * size + MEMORY_EXTRA
         print(
-            f"{label}: {size / 1e6:.0f} MB optimized in {found['seconds']:.1f} s, "
-            f"peak {found['peak_bytes'] / 1e6:.0f} of {allowed / 1e6:.0f} MB, "
+            f"{label}: {size / 1e6:.0f} MB optimized in {row['seconds']:.1f} s, "
+            f"peak {row['peak_bytes'] / 1e6:.0f} of {allowed / 1e6:.0f} MB, "
             f"deviation {deviation['deviation']:.1e}"
         )
 

@@ -172,11 +172,11 @@ def forms() -> Iterator[Form]:
 def raced(form: Form, threads: int, seconds: float) -> tuple[Lap, Lap]:
     """The named operator against what the runtime finds, and against the operators apart."""
     apart = form.model(form.apart).SerializeToString()
-    one = form.model(form.one).SerializeToString()
+    named = form.model(form.one).SerializeToString()
     without = DEFAULTS.without(*FUSIONS[form.operator])
-    found, parts = (
+    result, parts = (
         race(
-            {"named": one, "standard": apart},
+            {"named": named, "standard": apart},
             form.feeds(),
             threads=threads,
             budget_s=seconds / 2,
@@ -185,7 +185,7 @@ def raced(form: Form, threads: int, seconds: float) -> tuple[Lap, Lap]:
         )["named"]
         for execution in (DEFAULTS, without)
     )
-    return found, parts
+    return result, parts
 
 
 def main(measure: Callable[[Form, int, float], tuple[Lap, Lap]] = raced) -> None:

@@ -97,18 +97,18 @@ def planned(name: str, count: int) -> dict[str, Any]:
     model = MODELS[name]()
     cluster = parse_cluster(CLUSTER.format(*DEVICES[count]))
     start = time.process_time()
-    found = plan(model, cluster, goal="latency")
+    result = plan(model, cluster, goal="latency")
     seconds = time.process_time() - start
     usual = {
-        kind: min((t for n, t in found.compared.items() if n.startswith(kind)), default=None)
+        kind: min((t for n, t in result.compared.items() if n.startswith(kind)), default=None)
         for kind in USUAL
     }
     return {
         "model": name,
-        "operators": len(found.problem.workload.operators),
+        "operators": len(result.problem.workload.operators),
         "devices": count,
-        "name": found.name,
-        "ms": found.latency_s * 1e3,
+        "name": result.name,
+        "ms": result.latency_s * 1e3,
         "usual_ms": {kind: None if t is None else t * 1e3 for kind, t in usual.items()},
         "planning_s": seconds,
     }

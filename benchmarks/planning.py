@@ -69,11 +69,11 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
 
     def timed(program: Any, *arguments: Any, **options: Any) -> Any:
         begin = time.process_time()
-        found = plan(program, *arguments, **options)
+        result = plan(program, *arguments, **options)
         took_s = time.process_time() - begin
-        counted = found.counts.costed + found.counts.bounds
+        counted = result.counts.costed + result.counts.bounds
         made.append({"nodes": len(program.nodes), "ms": 1e3 * took_s, "counted": counted})
-        return found
+        return result
 
     refused = mock.Mock(side_effect=TensologError("planned alone"))
     Machine.here(1)  # the rates are measured once for a processor, not for a program
@@ -97,15 +97,15 @@ def _in_child(name: str, quick: bool) -> list[dict[str, float]]:
     command = [sys.executable, "-m", "benchmarks.planning", "--one", name]
     command += ["--quick"] if quick else []
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    found: list[dict[str, float]] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    rows: list[dict[str, float]] = json.loads(ran.stdout.splitlines()[-1])
+    return rows
 
 
 def _line(name: str, runs: list[list[dict[str, float]]]) -> str:
     first = [run[0]["ms"] for run in runs]
-    later = [one["ms"] for run in runs for one in run[1:]]
-    largest = max(runs[0], key=lambda one: one["nodes"])
-    counted = max(one["counted"] for one in runs[0])
+    later = [run_later["ms"] for run in runs for run_later in run[1:]]
+    largest = max(runs[0], key=lambda run: run["nodes"])
+    counted = max(run["counted"] for run in runs[0])
     cells = [
         name.replace("|", "\\|"),
         len(runs[0]),

@@ -195,7 +195,9 @@ def optimized(
 
 def told(result: Optimization) -> str:
     """The time that a result takes of the original's."""
-    chosen = next(one for one in result.candidates if one.candidate == result.chosen)
+    chosen = next(
+        candidate for candidate in result.candidates if candidate.candidate == result.chosen
+    )
     if chosen.ratio is None or chosen.ratio_low is None or chosen.ratio_high is None:
         return "1 (the original)"
     return f"{chosen.ratio:.3f} ({chosen.ratio_low:.3f} to {chosen.ratio_high:.3f})"

@@ -24,15 +24,15 @@ _ORDER = "sums and products in another order"
 
 def table(rows: Sequence[Redundancy]) -> list[str]:
     """The rules that are derived, each with those that derive it."""
-    derived = [one for one in rows if one.status == "derived"]
+    derived = [row for row in rows if row.status == "derived"]
     lines = ["| rule | follows from |", "|---|---|"]
-    lines += [f"| `{one.rule}` | {_named(one.derived_by)} |" for one in derived]
+    lines += [f"| `{row.rule}` | {_named(row.derived_by)} |" for row in derived]
     return lines if derived else ["None."]
 
 
 def pairs(rows: Sequence[Redundancy]) -> list[str]:
     """Rules that follow from a single other one; those that follow from each other once."""
-    single = {one.rule: one.derived_by[0] for one in rows if len(one.derived_by) == 1}
+    single = {row.rule: row.derived_by[0] for row in rows if len(row.derived_by) == 1}
     lines = ["| rule | follows from | and the other way |", "|---|---|---|"]
     for rule, by in single.items():
         mutual = single.get(by) == rule
@@ -46,7 +46,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _told(rows: Sequence[Redundancy], title: str) -> str:
-    counts = [sum(one.status == status for one in rows) for status in ("derived", "no instance")]
+    counts = [sum(row.status == status for row in rows) for status in ("derived", "no instance")]
     return f"{title}: {counts[0]} of {len(rows)} ({counts[1]} had no instance to try)."
 
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     written = [rule for rule in shipped if "generated" not in rule.sources]
     by_shipped = [redundancy(rule, shipped) for rule in shipped]
     by_generated = [redundancy(rule, by_found) for rule in written]
-    found = f"the {len(by_found)} generated ones alone"
+    source = f"the {len(by_found)} generated ones alone"
     lines = [
         "# Shipped rules that follow from others",
         "",
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "",
         *pairs(by_shipped),
         "",
-        _told(by_generated, f"Of those that were written by hand, from {found}"),
+        _told(by_generated, f"Of those that were written by hand, from {source}"),
         "",
         *table(by_generated),
     ]

@@ -57,7 +57,12 @@ def main() -> None:
             print(f"| {name} | 0 | | |", flush=True)
             continue
         worst = max(
-            (one.max_error / one.tolerance for one in deviations if one.tolerance), default=0
+            (
+                deviation.max_error / deviation.tolerance
+                for deviation in deviations
+                if deviation.tolerance
+            ),
+            default=0,
         )
         verdict = next(failures(deviations), "")
         judged, refused = judged + 1, refused + bool(verdict)

@@ -76,7 +76,7 @@ def main() -> None:
         seconds = []
         for _ in range(2):  # the first one compiles the rules as well
             start = time.process_time()
-            found = search(
+            result = search(
                 graph,
                 rules,
                 DrawnPrices(),  # type: ignore[arg-type]
@@ -85,12 +85,12 @@ def main() -> None:
                 contributed=True,
             )
             seconds.append(time.process_time() - start)
-        columns = found.egraph.columns
+        columns = result.egraph.columns
         print(
             f"{name:<22}{len(graph.nodes):>7}{len(columns.living()):>9}{columns.classes:>9}"
-            f"{len(found.growth.sizes):>7}{seconds[0]:>8.2f}{seconds[1]:>8.2f}"
-            f"{found.extraction.gap:>7.1%}{found.cost_ns / found.original_cost_ns:>7.3f}"
-            f"  {found.growth.ended}",
+            f"{len(result.growth.sizes):>7}{seconds[0]:>8.2f}{seconds[1]:>8.2f}"
+            f"{result.extraction.gap:>7.1%}{result.cost_ns / result.original_cost_ns:>7.3f}"
+            f"  {result.growth.ended}",
             flush=True,
         )
 

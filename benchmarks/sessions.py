@@ -79,7 +79,7 @@ def measure(folder: Path, arguments: Any, row: Row) -> Steps:
         pairs.append({
             "pair": [kind for kind, _, _ in kinds],
             "cores": sum(used for _, used, _ in kinds),
-            "kept": [statistics.median(one) for one in zip(*kept, strict=True)],
+            "kept": [statistics.median(times) for times in zip(*kept, strict=True)],
         })  # fmt: skip
     yield "done", {"pairs": pairs}
 
@@ -117,7 +117,7 @@ def pooled(plan: Deployment, stack: ExitStack) -> list[Ask]:
 
 def shares(pair: Sequence[Sequence[Ask]]) -> list[float]:
     """Return what share of its throughput alone each of two sessions has beside the other one."""
-    alone = [rates([one])[0] for one in pair]
+    alone = [rates([side])[0] for side in pair]
     both = rates(pair)
     return [beside / by_itself for beside, by_itself in zip(both, alone, strict=True)]
 

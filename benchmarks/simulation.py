@@ -97,7 +97,7 @@ def measure(arguments: Any, folder: Path, catalog: Catalog, row: Row) -> Steps:
     yield "measuring the machine", {}
     cluster = measure_machine(2, 1)
     problem = Problem(workload, cluster, Times(cluster))
-    space = Space(problem, [cuts_of(one.kernel) for one in workload.operators])
+    space = Space(problem, [cuts_of(operator.kernel) for operator in workload.operators])
     plans = dict(plans_of(space))
     kernels = {
         part.kernel
@@ -107,28 +107,31 @@ def measure(arguments: Any, folder: Path, catalog: Catalog, row: Row) -> Steps:
     }
     yield "measuring kernels", {"plans": len(plans), "kernels": len(kernels)}
     costs = CostModel(catalog, threads=1)
-    costs.measure(sorted(kernels, key=lambda one: one.hash), budget_s=arguments.kernels)
+    costs.measure(sorted(kernels, key=lambda kernel: kernel.hash), budget_s=arguments.kernels)
     missing = len(costs.unmeasured(kernels))
     yield "measuring the model", {"unmeasured": missing}
     whole, pieces = folder / f"{name}.onnx", folder / f"{name}-pieces"
     pieces.mkdir()
     onnx.save(model, whole)
-    found = calibrate(
+    calibration = calibrate(
         Problem(workload, cluster, Times(cluster, catalog)),
         whole,
         drawn_feeds(slots_of(workload)[0], {}, None),
         pieces,
     )
-    times = Times(cluster, catalog, found)
-    problem = Problem(workload, cluster, times, of_average=found.of_average)
+    times = Times(cluster, catalog, calibration)
+    problem = Problem(workload, cluster, times, of_average=calibration.of_average)
     simulated = [Simulation(problem, plan) for plan in plans.values()]
-    yield "running plans", {"factor": found.factor, "pieces": sorted(set(found.of_average))}
+    yield (
+        "running plans",
+        {"factor": calibration.factor, "pieces": sorted(set(calibration.of_average))},
+    )
     latency, period = run_plans(problem, plans, model, folder / name, arguments.rounds)
     judged_row = {
         "names": list(plans),
-        "simulated_latency_ms": [one.latency_s * 1e3 for one in simulated],
+        "simulated_latency_ms": [simulation.latency_s * 1e3 for simulation in simulated],
         "latency_ms": latency,
-        "simulated_period_ms": [1e3 / one.requests_per_s() for one in simulated],
+        "simulated_period_ms": [1e3 / simulation.requests_per_s() for simulation in simulated],
         "period_ms": period,
     }
     yield "done", judged_row | judged(judged_row)
@@ -143,7 +146,7 @@ def plans_of(space: Space) -> Iterator[tuple[str, Plan]]:
     count = len(space.cuts)
     operators = space.problem.workload.operators
     both = (0, 1)
-    seconds = [space.problem.times.operator(one.kernel, 0) for one in operators]
+    seconds = [space.problem.times.operator(operator.kernel, 0) for operator in operators]
     ends = np.cumsum(seconds) / sum(seconds)
     yield "one device", tuple(whole_on(0) for _ in range(count))
     for share in CUTS:
@@ -172,7 +175,7 @@ def plans_of(space: Space) -> Iterator[tuple[str, Plan]]:
         chosen = [draw.choice(choices) for _ in range(_PIECES)]
         yield (
             f"mixed {number + 1}",
-            tuple(chosen[one.devices[0]][place] for place, one in enumerate(pieces)),
+            tuple(chosen[piece.devices[0]][place] for place, piece in enumerate(pieces)),
         )
 
 
@@ -195,13 +198,13 @@ def run_plans(
             place = folder / str(number)
             place.mkdir(parents=True)
             parted.write(place)
-            own = parted.partition
+            partition = parted.partition
             processors = {
                 d.name: p for d, p in zip(problem.cluster.devices, here(2, 1), strict=True)
             }
-            places = [processors[device] for device in own.devices]
-            starts = starts_of(own, Start(place / "model.onnx", 1), places)
-            groups.append(WorkerGroup(own, starts, own.slots))
+            places = [processors[device] for device in partition.devices]
+            starts = starts_of(partition, Start(place / "model.onnx", 1), places)
+            groups.append(WorkerGroup(partition, starts, partition.slots))
         for group in groups:
             group.ready()
         lanes = [group.lanes() for group in groups]
@@ -222,11 +225,11 @@ def run_plans(
                 alone = timed(own_lanes[:1], feeds, _SECONDS, _RUNS, _LIMIT_S)
                 latencies[number].append(float(np.median(alone[0])))
                 busy = timed(own_lanes, feeds, _SECONDS, _RUNS, _LIMIT_S)
-                periods[number].append(1 / sum(1 / float(np.median(one)) for one in busy))
+                periods[number].append(1 / sum(1 / float(np.median(times)) for times in busy))
     finally:
         for group in groups:
             group.close()
-    return tuple([min(one) / 1e6 for one in side] for side in (latencies, periods))  # type: ignore[return-value]
+    return tuple([min(times) / 1e6 for times in side] for side in (latencies, periods))  # type: ignore[return-value]
 
 
 def judged(row: Row) -> Row:

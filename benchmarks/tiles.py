@@ -78,23 +78,23 @@ APART = 0.02
 def shapes(count: int, seed: int) -> list[ProductSizes]:
     """Draw different shapes."""
     random = np.random.default_rng(seed)
-    found: dict[ProductSizes, None] = {}
-    while len(found) < count:
+    drawn: dict[ProductSizes, None] = {}
+    while len(drawn) < count:
         rows, depth, columns = (int(random.choice(each)) for each in (ROWS, SIZES, SIZES))
         if rows * depth * columns <= MOST_PRODUCTS and depth * columns <= MOST_NUMBERS:
-            found[ProductSizes(rows, depth, columns)] = None
-    return list(found)
+            drawn[ProductSizes(rows, depth, columns)] = None
+    return list(drawn)
 
 
 def pool(here: Processor, count: int, seed: int) -> set[ProductConfiguration]:
     """Draw configurations that are legal for some of 200 shapes, and the default."""
     random = np.random.default_rng(seed)
     drawn = shapes(200, seed)
-    found = {DEFAULTS[here.level]}
-    while len(found) < count:
+    configurations = {DEFAULTS[here.level]}
+    while len(configurations) < count:
         every = legal(drawn[random.integers(len(drawn))], here)
-        found.add(every[random.integers(len(every))])
-    return found
+        configurations.add(every[random.integers(len(every))])
+    return configurations
 
 
 # ------------------------------------------------------------------------------------ measuring
@@ -104,7 +104,7 @@ def product(sizes: ProductSizes) -> tuple[Meanings, RegionKernel]:
     """Return a product with a constant matrix, a bias and an activation, as it is found."""
     random = np.random.default_rng(0)
     arrays = {"w": (sizes.depth, sizes.columns), "b": (sizes.columns,)}
-    held = [
+    initializers = [
         numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
         for name, shape in arrays.items()
     ]
@@ -117,13 +117,13 @@ def product(sizes: ProductSizes) -> tuple[Meanings, RegionKernel]:
         helper.make_tensor_value_info(name, 1, [sizes.rows, size])
         for name, size in (("x", sizes.depth), ("y", sizes.columns))
     ]
-    proto = helper.make_graph(nodes, "product", ends[:1], ends[1:], held)
+    proto = helper.make_graph(nodes, "product", ends[:1], ends[1:], initializers)
     imports = [helper.make_opsetid("", 20)]
     graph = load_graph(helper.make_model(proto, opset_imports=imports, ir_version=8))
     graph.types = infer_types(graph)
     meanings = Meanings(graph)
-    (found,) = products(meanings, graph.nodes)
-    return meanings, found
+    (region_kernel,) = products(meanings, graph.nodes)
+    return meanings, region_kernel
 
 
 def collect(
@@ -144,14 +144,19 @@ def collect(
         batch = []
         for sizes in drawn[at : at + BATCH]:
             meanings, found = product(sizes)
-            every = [one for one in legal(sizes, here)[1:] if one in tried]
+            every = [
+                configuration for configuration in legal(sizes, here)[1:] if configuration in tried
+            ]
             ones = configured(meanings, found, every, here.level)
             batch.append((sizes, meanings, [found, *ones], [DEFAULTS[here.level], *every]))
         start = time.monotonic()
-        library = build([one.kernel for *_, ones, _ in batch for one in ones], levels=[here.level])
+        library = build(
+            [region_kernel.kernel for *_, ones, _ in batch for region_kernel in ones],
+            levels=[here.level],
+        )
         print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         for sizes, meanings, ones, configurations in [] if compiles else batch:
-            graph, kernels = meanings.graph, [one.kernel for one in ones]
+            graph, kernels = meanings.graph, [region_kernel.kernel for region_kernel in ones]
             supply(graph, kernels)
             of_passes = [
                 measured_forms(
@@ -200,37 +205,39 @@ def confirm(
     """
     samples = samples_of(trained)
     chosen: list[tuple[Landscape, ProductConfiguration | None]] = []
-    for one in unseen:
-        predicted = predicted_ratios(one.sizes, one.configurations, samples, here)
+    for landscape in unseen:
+        predicted = predicted_ratios(landscape.sizes, landscape.configurations, samples, here)
         tried = np.argsort(predicted, kind="stable")[:TRIALS]
-        best = tried[one.ratios[tried].argmin()]
-        gains = best > 0 and one.highs[best] < 1.0
-        chosen.append((one, one.configurations[best] if gains else None))
+        best = tried[landscape.ratios[tried].argmin()]
+        gains = best > 0 and landscape.highs[best] < 1.0
+        chosen.append((landscape, landscape.configurations[best] if gains else None))
     kernels: dict[ProductSizes, tuple[Meanings, list[RegionKernel]]] = {}
-    for one, configuration in chosen:
+    for landscape, configuration in chosen:
         if configuration is not None:
-            meanings, found = product(one.sizes)
-            ones = configured(meanings, found, [configuration], here.level)
-            kernels[one.sizes] = (meanings, [found, *ones])
+            meanings, default = product(landscape.sizes)
+            ones = configured(meanings, default, [configuration], here.level)
+            kernels[landscape.sizes] = (meanings, [default, *ones])
     every = [each.kernel for _, ones in kernels.values() for each in ones]
     library = build(every, levels=[here.level])
     rows = []
-    for one, configuration in chosen:
-        row: dict[str, Any] = {"sizes": numbers(one.sizes), "gain": 1.0, "slower": False}
+    for landscape, configuration in chosen:
+        row: dict[str, Any] = {"sizes": numbers(landscape.sizes), "gain": 1.0, "slower": False}
         if configuration is not None:
-            meanings, ones = kernels[one.sizes]
-            own = [each.kernel for each in ones]
-            supply(meanings.graph, own)
+            meanings, ones = kernels[landscape.sizes]
+            product_kernels = [each.kernel for each in ones]
+            supply(meanings.graph, product_kernels)
             laps = measured_forms(
                 meanings.graph,
                 ones[0].region,
-                own,
+                product_kernels,
                 library,
                 meanings.graph.types,
                 threads=1,
                 budget_s=budget_s,
             )
-            timed = beside(laps[own[1].name][KERNEL], laps[own[0].name][KERNEL])
+            timed = beside(
+                laps[product_kernels[1].name][KERNEL], laps[product_kernels[0].name][KERNEL]
+            )
             row |= {
                 "configuration": configuration.description,
                 "gain": round(1.0 / timed.ratio, 4),
@@ -268,28 +275,32 @@ class Landscape:
 
 def landscapes(rows: Sequence[Mapping[str, Any]]) -> list[Landscape]:
     """Sort rows by shape."""
-    found: dict[ProductSizes, Landscape] = {}
+    landscape_of: dict[ProductSizes, Landscape] = {}
     for row in rows:
         sizes = ProductSizes(*row["sizes"])
-        one = found.setdefault(sizes, Landscape(sizes, [], np.empty(0), np.empty(0)))
-        one.configurations.append(ProductConfiguration(*row["configuration"]))
-    for sizes, one in found.items():
-        own = [row for row in rows if row["sizes"] == numbers(sizes)]
-        first, highs = (np.array([row[name] for row in own]) for name in ("ratio", "ratio_high"))
-        found[sizes] = replace(one, ratios=first, highs=highs)
-        if all("again" in row for row in own):
-            second = np.array([row["again"] for row in own])
+        landscape = landscape_of.setdefault(sizes, Landscape(sizes, [], np.empty(0), np.empty(0)))
+        landscape.configurations.append(ProductConfiguration(*row["configuration"]))
+    for sizes, landscape in landscape_of.items():
+        rows_of_shape = [row for row in rows if row["sizes"] == numbers(sizes)]
+        first, highs = (
+            np.array([row[name] for row in rows_of_shape]) for name in ("ratio", "ratio_high")
+        )
+        landscape_of[sizes] = replace(landscape, ratios=first, highs=highs)
+        if all("again" in row for row in rows_of_shape):
+            second = np.array([row["again"] for row in rows_of_shape])
             both = np.sqrt(first * second)
-            found[sizes] = replace(one, ratios=both, highs=highs, passes=(first, second))
-    return list(found.values())
+            landscape_of[sizes] = replace(
+                landscape, ratios=both, highs=highs, passes=(first, second)
+            )
+    return list(landscape_of.values())
 
 
 def samples_of(trained: Sequence[Landscape]) -> list[Sample]:
     """Return what predictions are made of."""
     return [
-        Sample(one.sizes, configuration, float(ratio))
-        for one in trained
-        for configuration, ratio in zip(one.configurations, one.ratios, strict=True)
+        Sample(landscape.sizes, configuration, float(ratio))
+        for landscape in trained
+        for configuration, ratio in zip(landscape.configurations, landscape.ratios, strict=True)
     ]
 
 
@@ -298,19 +309,19 @@ def score(
 ) -> list[dict[str, Any]]:
     """Rank the configurations of unseen shapes by what those of the others took."""
     samples, rows = samples_of(trained), []
-    for one in unseen:
-        predicted = predicted_ratios(one.sizes, one.configurations, samples, here)
-        best = float(one.ratios.min())
+    for landscape in unseen:
+        predicted = predicted_ratios(landscape.sizes, landscape.configurations, samples, here)
+        best = float(landscape.ratios.min())
         row: dict[str, Any] = {
-            "sizes": [one.sizes.rows, one.sizes.depth, one.sizes.columns],
-            "configurations": len(one.ratios),
+            "sizes": [landscape.sizes.rows, landscape.sizes.depth, landscape.sizes.columns],
+            "configurations": len(landscape.ratios),
             "best": best,
-            "opa": ordered_pair_accuracy(one.ratios, predicted),
+            "opa": ordered_pair_accuracy(landscape.ratios, predicted),
         }
         for count in (1, 5, 10):
-            row[f"top {count}"] = top_k_error(one.ratios, predicted, count)
+            row[f"top {count}"] = top_k_error(landscape.ratios, predicted, count)
         chosen = np.argsort(predicted, kind="stable")[:5]
-        row["gain"] = 1.0 / min(1.0, float(one.ratios[chosen].min()))
+        row["gain"] = 1.0 / min(1.0, float(landscape.ratios[chosen].min()))
         rows.append(row)
     return rows
 
@@ -333,15 +344,15 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
     of: dict[ProductSizes, list[Sample]] = {}
     for sample in samples_of(collected) if collected else shipped:
         of.setdefault(sample.sizes, []).append(sample)
-    highs = {one.sizes: one.highs for one in collected}
-    passes = {one.sizes: one.passes for one in collected}
+    highs = {landscape.sizes: landscape.highs for landscape in collected}
+    passes = {landscape.sizes: landscape.passes for landscape in collected}
     shapes_left_out = sorted(of)
     rows: list[dict[str, Any]] = []
     for part in range(PARTS):
         unseen = shapes_left_out[part::PARTS]
         known = [sample for sample in samples if sample.sizes not in unseen]
-        table = np.array([_features(one, here) for one in known])
-        targets = np.clip(np.log([one.ratio for one in known]), -math.log(2), math.log(2))
+        table = np.array([_features(sample, here) for sample in known])
+        targets = np.clip(np.log([sample.ratio for sample in known]), -math.log(2), math.log(2))
         trees = GradientBoostingRegressor(
             n_estimators=300,
             learning_rate=0.05,
@@ -353,12 +364,12 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
             random_state=0,
         ).fit(table, targets)
         for sizes in unseen:
-            ratios = np.array([one.ratio for one in of[sizes]])
-            configurations = [one.configuration for one in of[sizes]]
+            ratios = np.array([sample.ratio for sample in of[sizes]])
+            configurations = [sample.configuration for sample in of[sizes]]
             predictions = {
                 "Gaussian process": predicted_ratios(sizes, configurations, known, here),
                 "boosted trees": trees.predict(
-                    np.array([_features(one, here) for one in of[sizes]])
+                    np.array([_features(sample, here) for sample in of[sizes]])
                 ),
             }
             row: dict[str, Any] = {"sizes": numbers(sizes), "configurations": len(ratios)}
@@ -412,7 +423,9 @@ def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
         own = [row[name] for row in rows if name in row]
         if own:
             cells = [
-                f"{np.nanmean([one[score] for one in own]):.4f}" if score in own[0] else ""
+                f"{np.nanmean([scores_of[score] for scores_of in own]):.4f}"
+                if score in own[0]
+                else ""
                 for score in scores
             ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -509,13 +522,13 @@ def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | N
     """Score what was collected, print what it comes to, and write it where `out` is given."""
     files = [json.loads(file.read_text(encoding="utf-8")) for file in (trained_file, unseen_file)]
     trained, unseen = (landscapes(file["rows"]) for file in files)
-    seen = {one.sizes for one in trained}
-    unseen = [one for one in unseen if one.sizes not in seen]
+    seen = {landscape.sizes for landscape in trained}
+    unseen = [landscape for landscape in unseen if landscape.sizes not in seen]
     here = Processor(*(files[1][field.name] for field in fields(Processor)))
     rows = score(trained, unseen, here)
     if budget_s:
-        for row, found in zip(rows, confirm(trained, unseen, here, budget_s), strict=True):
-            row |= found
+        for row, columns in zip(rows, confirm(trained, unseen, here, budget_s), strict=True):
+            row |= columns
     told = summary(rows)
     lines = [f"- {name}: {value:.4g}" for name, value in told.items()]
     print("\n".join(lines))

@@ -83,8 +83,8 @@ def left_out(
             measurements=MEASUREMENTS[-1],
             seed=seed,
         )
-        found = [choice.times[:count].min() for count in MEASUREMENTS]
-        rows.append([*found, times[choice.best(PREDICTED)].min()])
+        best_times = [choice.times[:count].min() for count in MEASUREMENTS]
+        rows.append([*best_times, times[choice.best(PREDICTED)].min()])
         able = np.isfinite(times)
         pair = times[able], choice.predicted[able]
         ranks.append((kendall_tau(*pair), ordered_pair_accuracy(*pair)))

@@ -56,7 +56,6 @@ def search(state: State, seconds: float) -> Iterator[Plan]:
         bare = planner.simplify("no rules", rules=())
         count = BEST_PLANS if is_roomy(state.contest) else 1
         yield from planner.search_egraph(
-            "e-graph",
             bare,
             state.sizes,
             count,

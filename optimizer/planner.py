@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Imported within functions: the searches, each for the phase that the budget lets begin.
 
+# The plan that an e-graph derives; the others behind it are numbered.
+EGRAPH = "e-graph"
+
 
 class Planner:
     """Derives plans of one model; compiled rules and measured prices are shared by all of them."""
@@ -114,7 +117,6 @@ class Planner:
 
     def search_egraph(
         self,
-        name: str,
         start: Plan,
         sizes: Mapping[str, int],
         count: int,
@@ -133,7 +135,7 @@ class Planner:
         from .explain.node_options import steps_not_in_plan
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
-        with self.phases("searching", name):
+        with self.phases("searching", EGRAPH):
             result = search(
                 start.graph,
                 (*self.always, *self.explorative, *naming),
@@ -154,7 +156,7 @@ class Planner:
         every = [*result.plans, *([result.named] if result.named else ())]
         for place, derived in enumerate(every):
             clean(derived.graph, self.setting.fold_limit)
-            plan_name = name if place == 0 else f"{name} {place + 1}"
+            plan_name = EGRAPH if place == 0 else f"{EGRAPH} {place + 1}"
             grown = Plan(plan_name, derived.graph, steps=[*start.steps, *derived.steps])
             rules = (*self.always, *self.explorative)
             allowed = [rule for rule in rules if rule.name not in derived.without]

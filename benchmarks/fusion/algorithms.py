@@ -54,22 +54,22 @@ class Algorithm:
             return call
 
         kept = {name: getattr(module, name) for name in self.fused}
-        found = {"numpy": contender(plain)}
+        contenders = {"numpy": contender(plain)}
         for heuristic in ("cost", "all", "no_redundancy"):
             again = tensolog.fuse(heuristic=heuristic, threads=threads)  # type: ignore[call-overload]
-            found[heuristic] = contender({name: again(one) for name, one in plain.items()})
-        return found
+            contenders[heuristic] = contender({name: again(run) for name, run in plain.items()})
+        return contenders
 
 
 def _module(name: str) -> ModuleType:
-    found = sys.modules.get(f"examples_{name}")
-    if found is None:
+    module = sys.modules.get(f"examples_{name}")
+    if module is None:
         spec = importlib.util.spec_from_file_location(f"examples_{name}", _EXAMPLES / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
-        found = sys.modules[f"examples_{name}"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-    return found
+        module = sys.modules[f"examples_{name}"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
 
 
 def _rows(size: str, rows: int) -> int:
@@ -77,8 +77,8 @@ def _rows(size: str, rows: int) -> int:
 
 
 def _tall(example: ModuleType, size: str) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = example.generate(_rows(size, 100_000), 10)
-    return found
+    operands: tuple[Any, ...] = example.generate(_rows(size, 100_000), 10)
+    return operands
 
 
 def _factors(example: ModuleType, size: str) -> tuple[Any, ...]:

@@ -153,14 +153,14 @@ def race(tuning: Tuning, chosen: FusedConfiguration, call: Callable[[], object])
                 call()
                 taken.append(kernel.seconds)
             seconds[way].append(min(taken[1:]))
-    blocks = [((one,), (other,)) for one, other in zip(*seconds, strict=True)]
-    found = bootstrap_ratio(blocks)
+    blocks = [((first,), (other,)) for first, other in zip(*seconds, strict=True)]
+    ratio = bootstrap_ratio(blocks)
     return {
         "default_us": round(1e6 * median(seconds[1]), 2),
-        "gain": round(1 / found.value, 4),
-        "low": round(1 / found.high, 4),
-        "high": round(1 / found.low, 4),
-        "slower": found.low > 1.0,
+        "gain": round(1 / ratio.value, 4),
+        "low": round(1 / ratio.high, 4),
+        "high": round(1 / ratio.low, 4),
+        "slower": ratio.low > 1.0,
     }
 
 

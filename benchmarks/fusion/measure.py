@@ -66,9 +66,9 @@ def measure(name: str, threads: int, size: str, rounds: int, peers: bool) -> dic
         for heuristic in HEURISTICS:
             fused = tensolog.fuse(heuristic=heuristic, threads=threads)(function)  # type: ignore[call-overload]
             start = time.perf_counter()
-            found = fused(*arguments)
+            result = fused(*arguments)
             row[f"first_{heuristic}_s"] = time.perf_counter() - start
-            _compare(expected, found, 1e-8)
+            _compare(expected, result, 1e-8)
             contenders[heuristic] = lambda fused=fused: fused(*arguments)
             row[f"templates_{heuristic}"] = [
                 getattr(step, "template", "plain") for plan in fused.plans for step in plan.steps
@@ -108,9 +108,9 @@ def _reading(threads: int) -> Run:
     return lambda: fused(filled)
 
 
-def _compare(expected: Any, found: Any, tolerance: float) -> None:
-    for one, other in zip(_parts(expected), _parts(found), strict=True):
-        wanted = np.asarray(one)
+def _compare(expected: Any, result: Any, tolerance: float) -> None:
+    for part, other in zip(_parts(expected), _parts(result), strict=True):
+        wanted = np.asarray(part)
         scale = np.max(np.abs(wanted), initial=0.0)
         np.testing.assert_allclose(
             np.asarray(other), wanted, rtol=tolerance, atol=tolerance * scale
@@ -127,7 +127,7 @@ def _spreads(algorithm: Algorithm, data: tuple[Any, ...], expected: Any) -> list
     spreads = [np.zeros(np.shape(part)) for part in _parts(expected)]
     for attempt in range(_PERTURBED):
         rng = np.random.default_rng(attempt)
-        moved = algorithm.contenders(tuple(_moved(one, rng) for one in data), 1)["numpy"]()
+        moved = algorithm.contenders(tuple(_moved(operand, rng) for operand in data), 1)["numpy"]()
         changes = [np.abs(a - b) for a, b in zip(_parts(moved), _parts(expected), strict=True)]
         spreads = [np.maximum(a, b) for a, b in zip(spreads, changes, strict=True)]
     return [spread.max(initial=0.0) for spread in spreads]
@@ -136,21 +136,21 @@ def _spreads(algorithm: Algorithm, data: tuple[Any, ...], expected: Any) -> list
 def _moved(value: Any, rng: np.random.Generator) -> Any:
     """Return an array, or a sparse one, each of its numbers a unit in the last place off."""
     if hasattr(value, "tocsr"):
-        found = value.copy()
-        found.data = _moved(value.data, rng)
-        return found
+        moved = value.copy()
+        moved.data = _moved(value.data, rng)
+        return moved
     return value * (1 + np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], size=value.shape))
 
 
-def _deviation(expected: Any, found: Any, spreads: list[Any]) -> float:
+def _deviation(expected: Any, result: Any, spreads: list[Any]) -> float:
     """Return the largest difference, as a share of what is allowed; raise where it is above 1.
 
     Allowed is 1e-8 of the largest element, and a few times what perturbed data change.
     """
     worst = 0.0
-    for one, other, spread in zip(_parts(expected), _parts(found), spreads, strict=True):
-        off = float(np.max(np.abs(np.asarray(other) - one), initial=0.0))
-        allowed = 1e-8 * float(np.max(np.abs(one), initial=0.0)) + _SPREAD * float(spread)
+    for part, other, spread in zip(_parts(expected), _parts(result), spreads, strict=True):
+        off = float(np.max(np.abs(np.asarray(other) - part), initial=0.0))
+        allowed = 1e-8 * float(np.max(np.abs(part), initial=0.0)) + _SPREAD * float(spread)
         worst = max(worst, off / allowed if allowed else math.inf * off)
     if not worst <= 1:
         raise AssertionError(f"off by {worst:.3g} of what rounding explains")

@@ -30,8 +30,8 @@ def numexpr(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
     named = dict(zip("XYZ", arguments, strict=False))
 
     def run() -> Any:
-        found = [numexpr.evaluate(text, named) for text in program.numexpr]
-        return found[0] if len(found) == 1 else tuple(found)
+        results = [numexpr.evaluate(text, named) for text in program.numexpr]
+        return results[0] if len(results) == 1 else tuple(results)
 
     return run
 
@@ -45,19 +45,19 @@ def jax(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
     jax.config.update("jax_platforms", "cpu")
     make, given = _form(program, arguments)
     compiled = jax.jit(make(jax.numpy))
-    held = [jax.numpy.asarray(one) for one in given]
-    return lambda: jax.block_until_ready(compiled(*held))
+    operands = [jax.numpy.asarray(operand) for operand in given]
+    return lambda: jax.block_until_ready(compiled(*operands))
 
 
 def torch(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
-    module, function, held = _torch(program, arguments, threads)
-    return lambda: _without_gradients(module, function, held)
+    module, function, operands = _torch(program, arguments, threads)
+    return lambda: _without_gradients(module, function, operands)
 
 
 def torch_compile(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
-    module, function, held = _torch(program, arguments, threads)
+    module, function, operands = _torch(program, arguments, threads)
     compiled = module.compile(function, dynamic=False)
-    return lambda: _without_gradients(module, compiled, held)
+    return lambda: _without_gradients(module, compiled, operands)
 
 
 def sampled_addmm(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
@@ -66,14 +66,14 @@ def sampled_addmm(program: Program, arguments: tuple[Any, ...], threads: int) ->
         raise MissingError("only products at the entries of a sparse matrix")
     module, _, _ = _torch(program, arguments, threads)
     S, U, V = arguments
-    parts = [module.from_numpy(one) for one in (S.indptr, S.indices, S.data)]
+    parts = [module.from_numpy(array) for array in (S.indptr, S.indices, S.data)]
     pattern = module.sparse_csr_tensor(*parts, size=S.shape)
     left, right, values = module.from_numpy(U), module.from_numpy(V).T, pattern.values()
 
     def run() -> Any:
         with module.no_grad():
-            found = module.sparse.sampled_addmm(pattern, left, right, beta=0.0)
-            return (values * module.log(found.values() + 1e-15)).sum()
+            products = module.sparse.sampled_addmm(pattern, left, right, beta=0.0)
+            return (values * module.log(products.values() + 1e-15)).sum()
 
     return run
 
@@ -90,7 +90,7 @@ PEERS: Mapping[str, Callable[[Program, tuple[Any, ...], int], Run]] = {
 def _name(program: Program) -> str:
     from .programs import PROGRAMS
 
-    return next(name for name, one in PROGRAMS.items() if one is program)
+    return next(name for name, other in PROGRAMS.items() if other is program)
 
 
 def _form(program: Program, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -100,7 +100,7 @@ def _form(program: Program, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any,
     if program.entries is None:
         raise MissingError("no form for a sparse matrix")
     S = arguments[0].tocoo()
-    rows, columns = (one.astype("int64") for one in S.coords)
+    rows, columns = (coordinates.astype("int64") for coordinates in S.coords)
     return program.entries, (S.data, rows, columns, *arguments[1:])
 
 
@@ -112,14 +112,14 @@ def _torch(program: Program, arguments: tuple[Any, ...], threads: int) -> tuple[
     torch.set_num_threads(threads)
     if hasattr(arguments[0], "indptr") and program.entries is None:
         S = arguments[0]
-        parts = [torch.from_numpy(one) for one in (S.indptr, S.indices, S.data)]
+        parts = [torch.from_numpy(array) for array in (S.indptr, S.indices, S.data)]
         first = torch.sparse_csr_tensor(*parts, size=S.shape)
-        held = [first, *(torch.from_numpy(one) for one in arguments[1:])]
-        return torch, program.make(torch), held
+        operands = [first, *(torch.from_numpy(argument) for argument in arguments[1:])]
+        return torch, program.make(torch), operands
     make, given = _form(program, arguments)
-    return torch, make(torch), [torch.from_numpy(one) for one in given]
+    return torch, make(torch), [torch.from_numpy(operand) for operand in given]
 
 
-def _without_gradients(module: Any, function: Any, held: Any) -> Any:
+def _without_gradients(module: Any, function: Any, operands: Any) -> Any:
     with module.no_grad():
-        return function(*held)
+        return function(*operands)

@@ -50,13 +50,13 @@ def sparse(rng: Any, rows: int, columns: int, density: float) -> Any:
 
 def read_bytes(arguments: tuple[Any, ...]) -> int:
     """Return the bytes of arguments, of sparse ones those of values, columns and row ends."""
-    found = 0
-    for one in arguments:
-        if hasattr(one, "indptr"):
-            found += one.data.nbytes + one.indices.nbytes + one.indptr.nbytes
+    size_bytes = 0
+    for argument in arguments:
+        if hasattr(argument, "indptr"):
+            size_bytes += argument.data.nbytes + argument.indices.nbytes + argument.indptr.nbytes
         else:
-            found += one.nbytes
-    return found
+            size_bytes += argument.nbytes
+    return size_bytes
 
 
 def _dense(columns: int, count: int) -> Callable[[Any, int], tuple[Any, ...]]:

@@ -37,15 +37,15 @@ def race(
 
     `clock` tells seconds; `rest` waits until nothing of the contender before runs any longer.
     """
-    found: dict[str, list[float]] = {contender: [] for contender in contenders}
+    medians: dict[str, list[float]] = {contender: [] for contender in contenders}
     order, shuffle = list(contenders), random.Random(0)
     for _ in range(rounds):
         shuffle.shuffle(order)
         for contender in order:
             (rest or _rest)()
             contenders[contender]()
-            found[contender].append(_median(contenders[contender], clock))
-    return {contender: np.array(taken) for contender, taken in found.items()}
+            medians[contender].append(_median(contenders[contender], clock))
+    return {contender: np.array(taken) for contender, taken in medians.items()}
 
 
 def _median(run: Run, clock: Callable[[], float]) -> float:

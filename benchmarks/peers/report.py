@@ -93,8 +93,8 @@ def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
             if ratios and peer != REFERENCE:
                 mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
                 count = f"{threads} thread" + "s" * (threads != 1)
-                found = f"geometric mean {mean:.3f} over {len(ratios)} races"
-                lines.append(f"- {peer}: {found}, {count}")
+                mean_text = f"geometric mean {mean:.3f} over {len(ratios)} races"
+                lines.append(f"- {peer}: {mean_text}, {count}")
     return lines
 
 

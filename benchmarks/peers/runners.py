@@ -82,8 +82,8 @@ class Loader:
             _, results = openvino_call(self.sources[entrant], self.feeds, self.threads)
             return results()
         if entrant == "torch.compile":
-            found = self.compiled()()
-            return [part.numpy() for part in (found if isinstance(found, tuple) else (found,))]
+            result = self.compiled()()
+            return [part.numpy() for part in (result if isinstance(result, tuple) else (result,))]
         options = onnxruntime.SessionOptions()
         self.execution(entrant).apply(options, self.sources[entrant].parent)
         session = onnxruntime.InferenceSession(self.sources[entrant], options)

@@ -264,14 +264,14 @@ def detr(
 
 
 def _attended(
-    net: Network, asks: str, told: str, own: str, places: str, width: int, heads: int
+    net: Network, asks: str, told: str, position: str, places: str, width: int, heads: int
 ) -> str:
     depth = width // heads
-    query = layers.dense(net, net.op("Add", asks, own), width, width)
+    query = layers.dense(net, net.op("Add", asks, position), width, width)
     key = layers.dense(net, net.op("Add", told, places), width, width)
     values = layers.dense(net, told, width, width)
     shape = (1, -1, heads, depth)
-    query, values = (layers.heads(net, one, shape) for one in (query, values))
+    query, values = (layers.heads(net, tensor, shape) for tensor in (query, values))
     attended = layers.attend(net, query, layers.heads(net, key, shape, (0, 2, 3, 1)), values, depth)
     attended = reshape(net, net.op("Transpose", attended, perm=[0, 2, 1, 3]), (1, -1, width))
     attended = layers.dense(net, attended, width, width)

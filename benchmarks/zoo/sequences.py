@@ -49,13 +49,13 @@ def _scanned(net: Network, x: str, tokens: int, inner: int, state: int) -> str:
         "Exp", net.op("Mul", unsqueeze(net, step, 3), decay)
     )  # [1, tokens, inner, state]
     fed = net.op("Mul", unsqueeze(net, net.op("Mul", step, x), 3), unsqueeze(net, into, 2))
-    held, rows = net.constant(np.zeros((1, inner, state))), []
+    state_value, rows = net.constant(np.zeros((1, inner, state))), []
     for token in range(tokens):
         place = net.constant(token, np.int64)
-        kept = net.op("Mul", net.op("Gather", decay, place, axis=1), held)
-        held = net.op("Add", kept, net.op("Gather", fed, place, axis=1))
+        kept = net.op("Mul", net.op("Gather", decay, place, axis=1), state_value)
+        state_value = net.op("Add", kept, net.op("Gather", fed, place, axis=1))
         read = unsqueeze(net, net.op("Gather", out, place, axis=1), 2)
-        rows.append(reshape(net, net.op("MatMul", held, read), (1, 1, inner)))
+        rows.append(reshape(net, net.op("MatMul", state_value, read), (1, 1, inner)))
     scanned = net.op("Concat", *rows, axis=1)
     return net.op("Add", scanned, net.op("Mul", x, net.normal("D", inner, std=0.5)))
 
@@ -159,7 +159,7 @@ def decoder_step(
     net = Network("decoder_step", opset=opset, seed=seed)
     value, size = net.input("embedded", (1, 1, width)), width // heads
     for layer in range(depth):
-        own, other = (
+        query_parts, other = (
             [
                 net.input(f"{what}.{layer}.{name}", (1, heads, count, size))
                 for name in ("key", "value")
@@ -172,8 +172,8 @@ def decoder_step(
                 layers.heads(net, layers.dense(net, normal, width, width), (1, 1, heads, size))
                 for _ in range(3)
             )
-            key = net.op("Concat", own[0], key, axis=2)
-            values = net.op("Concat", own[1], values, axis=2)
+            key = net.op("Concat", query_parts[0], key, axis=2)
+            values = net.op("Concat", query_parts[1], values, axis=2)
             net.output(key, f"present.{layer}.key", (1, heads, past + 1, size))
             net.output(values, f"present.{layer}.value", (1, heads, past + 1, size))
             value = _stepped(net, value, query, f"present.{layer}.key", f"present.{layer}.value")

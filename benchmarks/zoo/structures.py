@@ -43,8 +43,8 @@ def graph_network(
                 reduction="add",
             )
             mean = net.op("Div", summed, net.op("Max", counted, net.constant(1.0)))
-            own = layers.dense(net, value, width, width)
-            value = net.op("Add", own, layers.dense(net, mean, width, width, bias=False))
+            root = layers.dense(net, value, width, width)
+            value = net.op("Add", root, layers.dense(net, mean, width, width, bias=False))
             value = net.op("Relu", layers.layer_normalization(net, value, width))
     net.output(layers.dense(net, value, width, classes), "scores", (points, classes))
     return net.model()
@@ -64,19 +64,19 @@ def recommender(
     net = Network("recommender", opset=opset, seed=seed)
     ids = net.input("ids", (batch, fields), TensorProto.INT64)
     net.indices[ids] = rows
-    found, linear = [], []
+    sums, linear = [], []
     for field in range(fields):
         place = net.op("Gather", ids, net.constant(field, np.int64), axis=1)
-        found.append(
+        sums.append(
             unsqueeze(net, net.op("Gather", net.normal("table", rows, width, std=0.1), place), 1)
         )
         linear.append(net.op("Gather", net.normal("linear", rows, 1, std=0.1), place))
-    value = net.op("Concat", *found, axis=1)
+    value = net.op("Concat", *sums, axis=1)
     first = net.op("Sum", *linear)
     axes = {"axes": [1], "keepdims": 0} if opset < 13 else {"keepdims": 0}
-    one = [net.integers(1)] if opset >= 13 else []
-    total = net.op("ReduceSum", value, *one, **axes)
-    squares = net.op("ReduceSum", net.op("Mul", value, value), *one, **axes)
+    axes_input = [net.integers(1)] if opset >= 13 else []
+    total = net.op("ReduceSum", value, *axes_input, **axes)
+    squares = net.op("ReduceSum", net.op("Mul", value, value), *axes_input, **axes)
     pairs = net.op("Sub", net.op("Mul", total, total), squares)
     pairs = net.op("ReduceSum", pairs, net.integers(1), keepdims=1)
     pairs = net.op("Mul", pairs, net.constant(0.5))
@@ -101,8 +101,8 @@ def trees(
     """Build a forest as scikit-learn's converter writes it: features scaled, then full trees."""
     net = Network("trees", opset=opset, seed=seed)
     value = net.input("features", (batch, features))
-    offset = [float(one) for one in net.random.normal(size=features)]
-    scale = [float(one) for one in net.random.uniform(0.5, 2, features)]
+    offset = [float(number) for number in net.random.normal(size=features)]
+    scale = [float(number) for number in net.random.uniform(0.5, 2, features)]
     value = net.op("Scaler", value, offset=offset, scale=scale, domain="ai.onnx.ml")
     inner, whole = 2**depth - 1, 2 ** (depth + 1) - 1
     nodes = np.tile(np.arange(whole), count)

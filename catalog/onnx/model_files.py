@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -30,22 +29,16 @@ def write_model(
     *,
     external_data: bool | None = None,
     outside_bytes: int | None = None,
-    spared: Collection[Path] = (),
 ) -> list[Path]:
     """Write a model as ONNX: the whole file appears, or none of it. Returns what was written.
 
     External data goes to PATH.data. By default tensors stay inside or outside as they were, but for
     initializers of at least `outside_bytes`, and go outside where the file would be over 2 GB;
-    `external_data` says so for all. Raises ModelError where the file can't be written or PATH.data
-    is one of the files that are `spared`, CatalogError for an unknown model or weights that are
-    gone.
+    `external_data` says so for all. Raises ModelError where the file can't be written, CatalogError
+    for an unknown model or weights that are gone.
     """
     path = Path(path)
     model, by_tensor, outside = _planned(catalog, model_id, external_data, outside_bytes, path)
-    if outside and _side_of(path).resolve() in spared:
-        raise ModelError(
-            f"{_side_of(path)} holds weights of the model that was read: write to another name"
-        )
     try:
         return _write(catalog, model, by_tensor, outside, path)
     except OSError as error:

@@ -302,26 +302,26 @@ def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str
     ]
 
 
-def laned_loop(
-    variable: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: int, indent: str
-) -> list[str]:
-    """Return a loop from 0 that reduces in several vectors at once: one waits for its own last sum.
+def laned_loop(body: Sequence[str], folds: Sequence[Fold], lanes: int) -> list[str]:
+    """Return a loop of j from 0 to n that reduces in several vectors at once.
+
+    One vector waits for its own last sum.
 
     `body` is computed for `lanes` cells a step, and each fold has as many results; by themselves
     compilers keep one vector of them. For little work, which fits the registers so often.
     """
-    each = f"{indent}for (i64 lane = 0; lane < {lanes}; lane++)"
-    lines = [f"{indent}const i64 even = {end} / {lanes} * {lanes};"]
-    lines += [f"{indent}{line}" for fold in folds for line in fold.declare_lanes(lanes)]
+    each = f"  for (i64 lane = 0; lane < {lanes}; lane++)"
+    lines = [f"  const i64 even = n / {lanes} * {lanes};"]
+    lines += [f"  {line}" for fold in folds for line in fold.declare_lanes(lanes)]
     lines += [
-        f"{indent}for (i64 first = 0; first < even; first += {lanes}) {{",
-        f"{indent}  #pragma omp simd",
+        f"  for (i64 first = 0; first < even; first += {lanes}) {{",
+        "    #pragma omp simd",
         f"  {each} {{",
-        f"{indent}    const i64 {variable} = first + lane;",
-        *(f"{indent}    {line}" for line in body),
-        *(f"{indent}    {fold.step_lanes('lane')}" for fold in folds),
-        f"{indent}  }}",
-        f"{indent}}}",
-        *simd_loop(variable, "even", end, body, folds, indent),
+        "      const i64 j = first + lane;",
+        *(f"      {line}" for line in body),
+        *(f"      {fold.step_lanes('lane')}" for fold in folds),
+        "    }",
+        "  }",
+        *simd_loop("j", "even", "n", body, folds, "  "),
     ]
     return [*lines, *(f"{each} {fold.join_lanes('lane')}" for fold in folds)]

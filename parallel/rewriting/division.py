@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..search.dynamic_programming import AdditiveCosts, Penalty
+from ..search.dynamic_programming import AdditiveCosts
 from ..search.elimination import Costs, Factor, eliminate
 from ..simulation.placement import Config
 from ..simulation.tasks import Plan
@@ -45,13 +45,12 @@ def best_program(
     programs: Programs,
     configs: Sequence[Sequence[Config]],
     costs: AdditiveCosts,
-    penalty: Penalty | None = None,
 ) -> DividedProgram:
     """Return the program and divisions of the least sum of costs, or good ones and a bound.
 
     `configs` are the divisions to choose from, by operator, the first one undivided.
     """
-    return _Extraction(programs, configs, costs, penalty).best()
+    return _Extraction(programs, configs, costs).best()
 
 
 class _Extraction:
@@ -62,15 +61,9 @@ class _Extraction:
         programs: Programs,
         configs: Sequence[Sequence[Config]],
         costs: AdditiveCosts,
-        penalty: Penalty | None,
     ) -> None:
         self.programs, self.configs, self.costs = programs, configs, costs
         self.unary = [costs.operators(number, config) for number, config in enumerate(configs)]
-        if penalty is not None:
-            self.unary = [
-                table + np.array([penalty(number, config) for config in own_configs])
-                for number, (table, own_configs) in enumerate(zip(self.unary, configs, strict=True))
-            ]
         gives: dict[int, int] = {}
         for givers in programs.givers.values():
             for number, _ in givers:

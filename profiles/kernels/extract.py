@@ -21,26 +21,22 @@ def kernels_of(
     shapes: Mapping[str, tuple[str, tuple[int, ...]]],
     constant: Callable[[str], Array | None],
     opsets: Mapping[str, int],
-    *,
-    is_constant: Callable[[str], bool] | None = None,
 ) -> list[tuple[str, Kernel]]:
     """Return (node name, kernel) in node order, for each node whose tensors are all known.
 
     `shapes` maps a value to (dtype, concrete shape). `constant` returns the array of a constant
     small enough to matter (up to 64 elements), or of a computed value that is known, else None.
-    `opsets` maps domains to versions.
-    `is_constant` says what is known at load time; by default initializers and Constant nodes. A
+    `opsets` maps domains to versions. Initializers and Constant nodes are known at load time. A
     node without a name is named by its first output; Constant nodes are left out.
     """
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {tensor.values.name for tensor in graph.sparse_initializer}
     constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
-    known = is_constant or constants.__contains__
     kernels = []
     for node in graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             continue
-        kernel = kernel_of(node, shapes, constant, opsets, known)
+        kernel = kernel_of(node, shapes, constant, opsets, constants.__contains__)
         if kernel is not None:
             kernels.append((node.name or next(filter(None, node.output), ""), kernel))
     return kernels

@@ -34,7 +34,7 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     limit(solver, _TIMEOUT_S)
     told: dict[str, str] = {}
     for condition in rule.given:
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             formula = reader.truth(part)
             if formula is not None:
                 label = f"condition {len(told)}"
@@ -49,11 +49,12 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     return tuple(text for label, text in told.items() if label in core)
 
 
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """Yield the parts of a condition that hold together."""
     match condition:
         case Binary("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
+            yield from conjuncts(left)
+            yield from conjuncts(right)
         case _:
             yield condition
 

@@ -17,7 +17,7 @@ from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
 from ..language.syntax import Binary, Expression, Literal, Rule, Unary
 from ..sampling.instances import Instance, instances
-from .contradiction import contradictory
+from .contradiction import conjuncts, contradictory
 from .onnx_models import SideModels, sides_of
 from .vacuity import same_program
 
@@ -52,7 +52,7 @@ def form_problems(rule: Rule) -> tuple[str, ...]:
 
 def impossible(rule: Rule) -> str:
     """Say which conditions can't hold together, as far as that shows at a glance."""
-    said = [part for condition in rule.given for part in _parts(condition)]
+    said = [part for condition in rule.given for part in conjuncts(condition)]
     for part in said:
         if _holds(part) is False:
             return f"its condition {expression_text(part)} never holds"
@@ -76,15 +76,6 @@ def impossible(rule: Rule) -> str:
         if contradiction
         else ""
     )
-
-
-def _parts(condition: Expression) -> Iterator[Expression]:
-    match condition:
-        case Binary("and", left, right):
-            yield from _parts(left)
-            yield from _parts(right)
-        case _:
-            yield condition
 
 
 def _together(expression: Expression, other: Expression) -> str:

@@ -353,11 +353,7 @@ def _text(
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
     lanes = lanes_beside(elementwise, folds, stores)
     lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
-    loop = (
-        laned_loop("j", "n", body, folds, lanes, "  ")
-        if lanes
-        else simd_loop("j", "0", "n", body, folds, "  ")
-    )
+    loop = laned_loop(body, folds, lanes) if lanes else simd_loop("j", "0", "n", body, folds, "  ")
     wholes = [OverTiles(fold, "t") for fold in folds]
     inside = [
         *(whole.declare() for whole in wholes),

@@ -133,7 +133,7 @@ class EntryText:
             *(f"  {line}" for line in self.gathers),
             *(f"  {fold.declare()}" for fold in self.folds),
             *(
-                laned_loop("j", "n", body, self.folds, lanes, "  ")
+                laned_loop(body, self.folds, lanes)
                 if lanes
                 else simd_loop("j", "0", "n", body, self.folds, "  ")
             ),

@@ -20,21 +20,6 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
 @dataclass(frozen=True)
-class OuterProduct:
-    """The product U V of an Outer operator, of which only the driver's cells are computed.
-
-    `node` is the MatMul, `left` its operand U (rows x rank). `right` is an input of the operator:
-    V (rank x columns), or (columns x rank) where `right_transposed`: then the Transpose is covered.
-    """
-
-    node: int
-    left: int
-    right: int
-    right_transposed: bool
-    rank: int
-
-
-@dataclass(frozen=True)
 class FusedOperator:
     """One generated kernel. `space` is the (rows, columns) that it iterates over.
 
@@ -56,6 +41,8 @@ class FusedOperator:
              in sparse form, with the driver's pattern.
     vectors  Row: nodes that are held one row (or, of a MatMul, one row of the product) at a
              time; the others are one number a row, or belong to the output
+    outer_product
+             Outer: the MatMul of which only the driver's cells are computed
     """
 
     template: Template
@@ -67,7 +54,7 @@ class FusedOperator:
     driver: int | None = None
     sparse: bool = False
     vectors: tuple[int, ...] = ()
-    outer: OuterProduct | None = None
+    outer_product: int | None = None
     cost_s: float = 0.0
     read_bytes: float = 0.0
     write_bytes: float = 0.0

@@ -384,5 +384,5 @@ def covers_turn(graph: Graph, operator: FusedOperator, h: int, operand: Operand)
     if operand.node in operator.nodes:
         return True
     if operator.template == "Outer":
-        return operator.outer is not None and operator.outer.node == h and operand.position == 1
+        return operator.outer_product == h and operand.position == 1
     return operand.position == 0

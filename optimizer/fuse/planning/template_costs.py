@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from .fusion_candidates import ADDITIVE, Edge, over
-from .fusion_plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .fusion_plan import FusedOperator, PlainOperator, Template, Variant
 from .machine_rates import Limits, Machine
 from .planning_graph import Graph
 from .sparsity import Known, at_zero, multiplies_unstored
@@ -370,12 +370,17 @@ class TemplateCosts:
             variant = "full"
             if graph.nodes[root].op == "MatMul":
                 variant = "right" if graph.operands[root][0].via is None else "left"
-        left, right = product.inputs[0], graph.operands[product.id][1]
-        rank = graph.nodes[left].shape[1]
-        outer = OuterProduct(product.id, left, right.node, right.via is not None, rank)
         rows, columns = product.shape
         operator = FusedOperator(
-            "Outer", cover.nodes, (), (root,), (rows, columns), variant, driver, True, outer=outer
+            "Outer",
+            cover.nodes,
+            (),
+            (root,),
+            (rows, columns),
+            variant,
+            driver,
+            True,
+            outer_product=product.id,
         )
         return self._priced(operator, cover)
 
@@ -479,7 +484,7 @@ class TemplateCosts:
         if entries is None:
             return graph.flops(number)
         kind = graph.kinds[number]
-        if operator.outer is not None and number == operator.outer.node:
+        if number == operator.outer_product:
             return graph.flops(number, entries)
         if kind == "contraction":
             # One side runs over the driver's entries, where a side has its shape at all.

@@ -46,6 +46,6 @@ def test_the_best_plan_costs_no_more_than_that_of_single_gains(name):
 
     gained = planner.apply_gains("explored", planner.simplify("simplified"), {})
     bare = planner.simplify("no rules", rules=())
-    grown = planner.search_egraph("e-graph", bare, {}, 2, None)
+    grown = planner.search_egraph(bare, {}, 2, None)
     assert cost(grown[0]) <= cost(gained) * (1 + 1e-9) < cost(bare)
     assert [step.rule for step in grown[0].steps if step.accepted]

@@ -56,9 +56,11 @@ def test_a_sparse_operator_is_driven_by_the_sparse_matrix():
 
 def test_an_outer_product_reads_its_factors():
     (kernel,) = planned("cross_entropy").fused
-    assert kernel.outer.rank == 20
-    assert kernel.outer.right_transposed
-    assert {kernel.outer.left, kernel.outer.right, kernel.driver} < set(kernel.inputs)
+    nodes = PROGRAMS["cross_entropy"].nodes
+    left, right = nodes[kernel.outer_product].inputs
+    assert nodes[left].shape[1] == 20
+    assert nodes[right].op == "Transpose" and right in kernel.nodes
+    assert {left, *nodes[right].inputs, kernel.driver} < set(kernel.inputs)
 
 
 def test_the_line_search_of_l2svm_is_one_pass():
