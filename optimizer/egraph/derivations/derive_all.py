@@ -9,8 +9,8 @@ from ..egraph import EGraph
 from ..provenance import Application
 from .attention import fuse_attention
 from .derivation import Derivation
-from .narrow import split_narrow
-from .twins import join_twins
+from .equal_halves import join_twins
+from .narrow_convolutions import split_narrow
 
 
 def prepare(egraph: EGraph) -> list[Application]:

@@ -23,7 +23,7 @@ from ..egraph import EGraph
 from ..provenance import Application
 from ..saturation.application import apply_matches
 from ..saturation.e_matching import ANY, Patterns, operators_in, reachable
-from ..saturation.view import View
+from ..saturation.egraph_view import View
 from .e_node_costs import UNUSABLE, Costs, free_classes
 from .problem import Choice, CycleError, Selection, cost_of, in_order
 

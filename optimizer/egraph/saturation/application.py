@@ -15,7 +15,7 @@ from ..congruence import NONE, Row
 from ..egraph import EGraph
 from ..interning import Attributes
 from ..provenance import Application
-from .view import View
+from .egraph_view import View
 
 
 @dataclass

@@ -17,9 +17,9 @@ from ...match.arrays import Ints
 from ...match.clauses import Row, derived, readings, stated
 from ...match.joins import Tables
 from ..egraph import EGraph
+from .egraph_view import View
 from .facts import Facts
 from .rule_triggers import RuleTriggers
-from .view import View
 
 ANY = -1  # since when a rule is asked for matches, if it is for all there are
 # Of the bindings that a join of a rule's left side leads to in a round, and of the matches whose

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....catalog.errors import TensologError
-from .mapped import blocks_of_file
+from .mapped_files import blocks_of_file
 
 # Imported within functions: Dask and SciPy, for programs that have their arrays.
 

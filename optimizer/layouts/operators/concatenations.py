@@ -10,7 +10,7 @@ from ....rules import Rule
 from ....rules.compiler.bindings import Bindings
 from ...egraph.saturation.application import apply_matches
 from ...egraph.saturation.e_matching import EMatcher
-from ...egraph.saturation.view import View
+from ...egraph.saturation.egraph_view import View
 from ...graph.graph import constant_of
 from ..blocking import Blocking, Operation
 from ..layout import Layout
