@@ -41,7 +41,7 @@ def table() -> str:
         parts[-1] += "\n" + "\n".join(described[kind]) + "\n"
     for domain, version in DOMAINS.items():
         names = specified(domain)
-        rows = [_row(found) for name in names if (found := specification(domain, name, version))]
+        rows = [_row(spec) for name in names if (spec := specification(domain, name, version))]
         parts.append(f"## {len(names)} operators of {domain}\n")
         parts.append(NOTATION if domain == LAYOUTS else RUNTIME)
         parts.append("| operator | opsets | signature | zeros pass from |\n|---|---|---|---|")

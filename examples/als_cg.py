@@ -22,10 +22,12 @@ def generate(
     """Return a CSR array whose entries come from two thin factors and some noise."""
     rng = np.random.default_rng(seed)
     pattern = sp.random_array((rows, columns), density=density, format="csr", rng=rng)
-    at = pattern.tocoo()
+    pattern_coo = pattern.tocoo()
     U, V = rng.normal(size=(rows, rank)), rng.normal(size=(columns, rank))
-    values = np.sum(U[at.row] * V[at.col], axis=1) + 0.01 * rng.normal(size=at.nnz)
-    return sp.csr_array((values, (at.row, at.col)), shape=pattern.shape)
+    values = np.sum(U[pattern_coo.row] * V[pattern_coo.col], axis=1) + 0.01 * rng.normal(
+        size=pattern_coo.nnz
+    )
+    return sp.csr_array((values, (pattern_coo.row, pattern_coo.col)), shape=pattern.shape)
 
 
 @tensolog.fuse

@@ -56,7 +56,7 @@ def moved(weight: Any, speed: Any, slope: Any, rate: float, momentum: float) -> 
 def train(X: Any, epochs: int = 30, batch: int = 256, rate: float = 0.5) -> tuple[Any, list[float]]:
     """Return the weights, and the mean loss of each epoch."""
     weights = start(X.shape[1])
-    speeds = tuple(np.zeros_like(one) for one in weights)
+    speeds = tuple(np.zeros_like(weight) for weight in weights)
     losses = []
     for _ in range(epochs):
         total = 0.0

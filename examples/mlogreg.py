@@ -56,11 +56,11 @@ def mlogreg(X: Any, Y: Any, penalty: float = 1.0, steps: int = 20, tolerance: fl
             S = rest / before * S - R
         for _ in range(30):
             new = X @ (B + D)
-            found = -np.sum(Y * log_softmax(new)) + penalty / 2 * np.sum((B + D) ** 2)
-            if found <= loss:
+            new_loss = -np.sum(Y * log_softmax(new)) + penalty / 2 * np.sum((B + D) ** 2)
+            if new_loss <= loss:
                 break
             D = D / 2
-        B, scores, loss = B + D, new, found
+        B, scores, loss = B + D, new, new_loss
     return B
 
 

@@ -78,8 +78,8 @@ def correction_text(application: Application, price: Callable[[int], float]) -> 
     if not application.correction:
         return ""
     cost = sum(price(node) for node in application.target_nodes[-application.corrected :])
-    told = f"{cost / 1000:.1f} µs" if cost < UNUSABLE else "cost not known"
-    return f"{application.correction} ({told})"
+    cost_text = f"{cost / 1000:.1f} µs" if cost < UNUSABLE else "cost not known"
+    return f"{application.correction} ({cost_text})"
 
 
 def name_of(egraph: EGraph, node: int) -> str:

@@ -162,8 +162,8 @@ def _plans(
         selection: Selection, cost: float, bound: float | None, without: tuple[str, ...], laid: bool
     ) -> None:
         rank = len(plans) + 1
-        told = {"rank": rank, "cost_ns": cost, "bound_ns": bound, "without": list(without)}
-        plans.append({**told, "laid_out": laid})
+        row = {"rank": rank, "cost_ns": cost, "bound_ns": bound, "without": list(without)}
+        plans.append({**row, "laid_out": laid})
         for place, (class_, choice) in enumerate(selection.items()):
             root_columns = {
                 "rank": rank,

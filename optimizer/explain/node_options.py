@@ -252,8 +252,8 @@ class Asker:
             key = (application.rule, names)
             if key not in reasons or reasons[key].outcome != IN_PLAN:
                 judged = self._judged(application, names, target_nodes, self.taken)
-                told = correction_text(application, lambda node: self.price(now[node]))
-                reasons[key] = replace(judged, correction=told)
+                correction = correction_text(application, lambda node: self.price(now[node]))
+                reasons[key] = replace(judged, correction=correction)
         return list(reasons.values())
 
     def _judged(

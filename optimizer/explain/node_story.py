@@ -148,8 +148,8 @@ def answer(
     # Graphs ask that interior values have no other user, an e-graph doesn't.
     used = {(match.rule, match.nodes) for match in story.matches}
     story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
-    told = {reason.rule for reason in (*story.matches, *story.refusals)}
-    others = [rule for rule in chosen if rule.name not in told]
+    explained = {reason.rule for reason in (*story.matches, *story.refusals)}
+    others = [rule for rule in chosen if rule.name not in explained]
     story.refusals += _lacking(graph, number, [*others, *passes])
     story.plan_ns, story.own_ns = options.plan_ns, options.own_ns
     story.fate = _fate(story, options)

@@ -41,8 +41,8 @@ class Reason:
     def match_json(self) -> dict[str, object]:
         """Give what came of a match as plain values."""
         given = {"rule": self.rule, "nodes": self.nodes, "state": self.outcome}
-        told = {"correction": self.correction} if self.correction else {}
-        return {**given, "detail": self.detail, "more_ns": self.more_ns, **told}
+        correction = {"correction": self.correction} if self.correction else {}
+        return {**given, "detail": self.detail, "more_ns": self.more_ns, **correction}
 
     def refusal_json(self) -> dict[str, object]:
         """Give what kept the rule from a place as plain values."""

@@ -323,9 +323,9 @@ class ConfiguredKinds:
         remaining = max(0, int((budget_s - SPARED_S) * COMPILING_SHARE / CONVOLUTION_S))
         chosen: dict[Sizes, list[Configuration]] = {}
 
-        def choose(told: Sizes) -> Sequence[Configuration]:
+        def choose(asked: Sizes) -> Sequence[Configuration]:
             nonlocal remaining
-            sizes = replace(told, threads=self.threads)
+            sizes = replace(asked, threads=self.threads)
             if sizes not in chosen:
                 best, known, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
                 fresh = [other for other in others if other not in known][:remaining]

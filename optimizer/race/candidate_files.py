@@ -121,9 +121,9 @@ class CandidateFiles:
         if wide is None:
             return None, "its declared shapes contradict each other"
         sums = narrow_sums(wide)
-        told = f"{', '.join(sums)} in float32" if sums else ""
+        narrow = f"{', '.join(sums)} in float32" if sums else ""
         # References to what was not widened, large integers, are resolved like a plan's.
-        return self.place("widened", wide), told
+        return self.place("widened", wide), narrow
 
     def _append(self, name: str, array: np.ndarray, tensor: onnx.TensorProto) -> None:
         """Append an array to a file of the folder, and let a tensor refer to it there."""

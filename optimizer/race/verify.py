@@ -235,11 +235,11 @@ class Verifier:
         missing = [name for name in distributions if name not in self._widened]
         if not missing or self._wide is None or self._no_float64:
             return
-        source, told = self._wide()
+        source, narrow = self._wide()
         if source is None:
-            self._no_float64 = told
+            self._no_float64 = narrow
             return
-        self._narrow = told
+        self._narrow = narrow
         try:
             self._store(FLOAT64, source, AS_WRITTEN, missing)
             self._widened |= set(missing)

@@ -88,10 +88,10 @@ def statements(graph: Graph, nodes: Sequence[int]) -> str:
     for number in nodes:
         node = graph.nodes[number]
         attributes = graph.attributes(number)
-        told = ", ".join(f"{name}={value!r}" for name, value in sorted(attributes.items()))
+        options = ", ".join(f"{name}={value!r}" for name, value in sorted(attributes.items()))
         read = ", ".join(graph.value_name(value) or "_" for value in node.inputs)
         outputs = ", ".join(graph.value_name(value) for value in node.outputs if value != ABSENT)
-        lines.append(f"{outputs} = {node.operator}{f'<{told}>' if told else ''}({read})")
+        lines.append(f"{outputs} = {node.operator}{f'<{options}>' if options else ''}({read})")
     text = "; ".join(lines)
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]} …"
 

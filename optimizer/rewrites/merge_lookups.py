@@ -243,9 +243,9 @@ class _Merging:
         """
         splits: list[int] = []
         merging = Matcher([self.rules[name] for name in names if name in self.rules])
-        for rule, found in merging.groups(self.graph):
+        for rule, rule_matches in merging.groups(self.graph):
             placed = sorted(
-                ((place, match) for match in found if (place := order(match)) is not None),
+                ((place, match) for match in rule_matches if (place := order(match)) is not None),
                 key=lambda pair: pair[0],
             )
             for _, group in groupby(placed, key=lambda pair: pair[0][:-1]):

@@ -35,10 +35,10 @@ def _copied(term: Term, fresh: Callable[[Apply], Term], known: dict[Term, Term])
         return fresh(term)
     if term in known:
         return known[term]
-    made = replace(term, operands=tuple(_copied(item, fresh, known) for item in term.operands))
+    copied = replace(term, operands=tuple(_copied(item, fresh, known) for item in term.operands))
     if any(isinstance(part, Variable) for part in parts((term,))):
-        known[term] = made
-    return made
+        known[term] = copied
+    return copied
 
 
 def merged(rule: ForeignRule, shapes: Shapes) -> ForeignRule:

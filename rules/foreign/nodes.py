@@ -33,7 +33,7 @@ class Side:
         prefix: str,
         names: dict[Term, str],
         text: Callable[[Size], str],
-        made: Callable[[Term, str], None] = lambda term, name: None,
+        on_node: Callable[[Term, str], None] = lambda term, name: None,
     ) -> None:
         self.shapes, self.outputs, self.prefix = shapes, outputs, prefix
         self.names, self.text = dict(names), text
@@ -45,7 +45,7 @@ class Side:
             if isinstance(term, Apply):
                 if term not in self.names:
                     self._write(term)
-                made(term, self.names[term])
+                on_node(term, self.names[term])
         self._finish()
 
     def _name(self, term: Term) -> str:

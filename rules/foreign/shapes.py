@@ -159,8 +159,8 @@ class Shapes:
         trees = [self.trees[operand] for operand in term.operands]
         operator = term.operator
         if operator in CONSTANTS:
-            made = self._constant(term)
-            return made, (None,) * len(made.sizes)
+            constant = self._constant(term)
+            return constant, (None,) * len(constant.sizes)
         if operator in UNARY or operator == "smul":
             return shapes[0], trees[0]
         if operator in ELEMENTWISE:
@@ -208,10 +208,10 @@ class Shapes:
             k = fresh("k")
             return Shape((k, k))
         if term.operator == "ones":
-            made = self._fresh(term, None)
-            if made is None:
+            shape = self._fresh(term, None)
+            if shape is None:
                 raise ShapeClashError("the rank of a constant can't be told")
-            return made
+            return shape
         kernel = (size(term.parameter("kernel_h")), size(term.parameter("kernel_w")))
         channels = fresh("c")
         return Shape((channels if self.square_constants else fresh("m"), channels, *kernel))

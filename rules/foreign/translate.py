@@ -167,9 +167,9 @@ class _Writer:
             if isinstance(term, Apply) and term.operator == "conv2d":
                 atoms |= {a for a in shapes.group(term).atoms() if a.kind == "exact"}
             elif isinstance(term, Apply) and term.operator in ("iconv", "cpool"):
-                made = shapes.shape(term)
-                if made is not None and not shapes.square_constants:
-                    atoms |= exact(made.sizes[0], made.sizes[1]).atoms()
+                shape = shapes.shape(term)
+                if shape is not None and not shapes.square_constants:
+                    atoms |= exact(shape.sizes[0], shape.sizes[1]).atoms()
         return [(a.parts[0], a.parts[1]) for a in sorted(atoms) if a.kind == "exact"]
 
     def _kept(self) -> list[str]:

@@ -32,21 +32,21 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     reader = _Reader(rule)
     solver = endable_solver()
     limit(solver, _TIMEOUT_S)
-    told: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for condition in rule.given:
         for part in conjuncts(condition):
             formula = reader.truth(part)
             if formula is not None:
-                label = f"condition {len(told)}"
-                told[label] = expression_text(part)
+                label = f"condition {len(labels)}"
+                labels[label] = expression_text(part)
                 solver.assert_and_track(formula, label)
-    if not told:
+    if not labels:
         return ()
     solver.add(*reader.facts())
     if solver.check() != z3.unsat:
         return ()
     core = {str(literal) for literal in solver.unsat_core()}
-    return tuple(text for label, text in told.items() if label in core)
+    return tuple(text for label, text in labels.items() if label in core)
 
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:

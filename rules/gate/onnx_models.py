@@ -181,23 +181,25 @@ def other_scalars(both: SideModels, draw: Callable[[np.dtype[Any]], Array]) -> S
     real = [name for name in names if name in constants and constants[name].dtype.kind == "f"]
     if not real:
         return None
-    made = {name: draw(constants[name].dtype).reshape(constants[name].shape) for name in real}
+    drawn = {name: draw(constants[name].dtype).reshape(constants[name].shape) for name in real}
     try:
-        other = _with_constants(both, made)
+        other = _with_constants(both, drawn)
     except REJECTED:
         return None
     bound = Bindings(other.instance.match, other.instance.view)
     return other if all(map(bound.holds, conditions(instance.rule))) else None
 
 
-def _with_constants(both: SideModels, made: Mapping[str, Array]) -> SideModels:
+def _with_constants(both: SideModels, constants: Mapping[str, Array]) -> SideModels:
     """The same instance with other constants, by name."""
     instance = both.instance
     model = onnx.ModelProto()
     model.CopyFrom(instance.model)
     for tensor in model.graph.initializer:
-        if tensor.name in made:
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(made[tensor.name]), tensor.name))
+        if tensor.name in constants:
+            tensor.CopyFrom(
+                numpy_helper.from_array(np.asarray(constants[tensor.name]), tensor.name)
+            )
     view = ModelView(model)
     match = view.match(instance.rule, instance.match.positions)
     return sides_of(replace(instance, model=model, view=view, match=match))
@@ -252,9 +254,9 @@ def _domains(instance: Instance) -> dict[str, str]:
 
 def _with_inputs(model: onnx.ModelProto, operands: tuple[Operand, ...]) -> onnx.ModelProto:
     """Copy a model with these inputs, constants among them."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    bound = onnx.ModelProto()
+    bound.CopyFrom(model)
+    graph = bound.graph
     names = {operand.name for operand in operands}
     kept = [tensor for tensor in graph.initializer if tensor.name not in names]
     del graph.initializer[:], graph.input[:], graph.value_info[:]
@@ -264,14 +266,14 @@ def _with_inputs(model: onnx.ModelProto, operands: tuple[Operand, ...]) -> onnx.
         graph.input.append(
             helper.make_tensor_value_info(operand.name, element, list(operand.shape))
         )
-    return made
+    return bound
 
 
 def _rewritten(instance: Instance, operands: tuple[Operand, ...]) -> onnx.ModelProto:
     """Make the model of the target: operands, what the target still reads of the source, itself."""
     view, replacement = instance.view, instantiate(instance.match, instance.view)
-    made = _with_inputs(view.model, operands)
-    graph = made.graph
+    rewritten = _with_inputs(view.model, operands)
+    graph = rewritten.graph
     del graph.node[:]
     # The source's own values keep their nodes, under other names: the target may read them.
     inner = {name for node in view.nodes for name in node.output if name}
@@ -304,10 +306,10 @@ def _rewritten(instance: Instance, operands: tuple[Operand, ...]) -> onnx.ModelP
         if any(output.name == name for output in graph.output):
             graph.node.append(helper.make_node("Identity", [reference(item)], [name]))
     _drop_dead(graph)
-    known = {opset.domain for opset in made.opset_import}
+    known = {opset.domain for opset in rewritten.opset_import}
     for domain in {node.domain for node in graph.node} - known - {"", "ai.onnx"}:
-        made.opset_import.append(helper.make_opsetid(domain, 1))
-    return made
+        rewritten.opset_import.append(helper.make_opsetid(domain, 1))
+    return rewritten
 
 
 def _drop_dead(graph: onnx.GraphProto) -> None:
@@ -352,8 +354,8 @@ class _Steps:
         """Return the outputs."""
         values = {**self.constants, **feeds}
         for node, session in self.steps:
-            made = run_session(session, values)
-            values.update(zip((name for name in node.output if name), made, strict=True))
+            results = run_session(session, values)
+            values.update(zip((name for name in node.output if name), results, strict=True))
         return [values[name] for name in self.outputs]
 
 

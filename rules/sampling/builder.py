@@ -164,7 +164,7 @@ class Builder(Facts):
         is_counted = "num_outputs" in attributes  # onnx ends the process where there are others
         if node.op_type == "Split" and not is_counted and self.rng.random() < 0.2:
             outputs.append(f"{node.name}.unused")
-        made = helper.make_node(
+        proto = helper.make_node(
             node.op_type,
             [name if name in self.tensors else "" for name in operands],
             outputs,
@@ -172,11 +172,11 @@ class Builder(Facts):
             domain=node.domain,
         )
         for key, value in sorted(attributes.items()):
-            made.attribute.append(helper.make_attribute(key, value))
-        while made.input and not made.input[-1]:
-            made.input.pop()
-        self._infer(made)
-        self.nodes.append(made)
+            proto.attribute.append(helper.make_attribute(key, value))
+        while proto.input and not proto.input[-1]:
+            proto.input.pop()
+        self._infer(proto)
+        self.nodes.append(proto)
 
     def _operands(self, node: PatternNode) -> list[str]:
         """The value names of a node's inputs, lists drawn where they occur first."""
@@ -525,9 +525,9 @@ class Builder(Facts):
                 self._bind_shape(info.name, shape)
 
     def _model(self) -> onnx.ModelProto:
-        made = {name for node in self.nodes for name in node.output}
+        computed = {name for node in self.nodes for name in node.output}
         used = {name for node in self.nodes for name in node.input if name}
-        leaves = sorted(used - made)
+        leaves = sorted(used - computed)
         outputs = [
             name for output in self.rule.outputs for name in self.lists.get(output, [output])
         ]

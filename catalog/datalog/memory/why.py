@@ -143,8 +143,8 @@ class Reasons:
             for count, pair in asked
             if self._bindings(rule, row, rule.clause.body, computed=count) is None
         )
-        told = String(value, _HERE) if isinstance(value, str) else Number(value, None, _HERE)
-        return Comparison("=", argument, told, _HERE)
+        constant = String(value, _HERE) if isinstance(value, str) else Number(value, None, _HERE)
+        return Comparison("=", argument, constant, _HERE)
 
     def _is_derived(self, relation: str) -> bool:
         return bool(self.program.relations[relation].rules)

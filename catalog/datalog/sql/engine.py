@@ -549,8 +549,8 @@ def explain(program: Program) -> str:
             lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.merge))
         lines.append("")
     reason = database_only(program)
-    told = "in memory" if reason is None else f"statements, too: it has {reason}"
-    lines.append(f"-- derive() of few rows: {told}")
+    evaluation = "in memory" if reason is None else f"statements, too: it has {reason}"
+    lines.append(f"-- derive() of few rows: {evaluation}")
     lines.extend(f"-- note: {note}" for note in program.notes)
     return "\n".join(lines).rstrip() + "\n"
 

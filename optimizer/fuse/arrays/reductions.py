@@ -131,8 +131,8 @@ def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> E
         return expression_of("any" if ufunc is np.bitwise_or else "all", x, options)
     (axis,), kept = _along(ufunc, "reduce", x, options)
     keepdims = bool(options.get("keepdims", False))
-    told = (("axis", axis), ("keepdims", keepdims))
-    attributes = (("function", f"numpy.{ufunc.__name__}.reduce"), ("options", told))
+    given = (("axis", axis), ("keepdims", keepdims))
+    attributes = (("function", f"numpy.{ufunc.__name__}.reduce"), ("options", given))
     return reduction("Call", x, (axis,), keepdims, kept, attributes)
 
 
@@ -140,8 +140,8 @@ def _accumulated(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> 
     (axis,), kept = _along(ufunc, "accumulate", x, options)
     if ufunc is np.add:
         return Expression("CumSum", (cast(x, kept),), x.shape, kept, (("axis", axis),))
-    told = (("axis", axis),)
-    attributes = (("function", f"numpy.{ufunc.__name__}.accumulate"), ("options", told))
+    given = (("axis", axis),)
+    attributes = (("function", f"numpy.{ufunc.__name__}.accumulate"), ("options", given))
     return Expression("Call", (x,), x.shape, kept, attributes)
 
 

@@ -135,10 +135,10 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
 def item(lazy: Any, key: Any) -> Any:
     """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
     keys = key if type(key) is tuple else (key,)
-    told = tuple([_told(key) for key in keys])
-    if None in told or lazy._scalar or lazy._trace.closed:
+    keys_read = tuple([_told(key) for key in keys])
+    if None in keys_read or lazy._scalar or lazy._trace.closed:
         return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
-    steps, scalar = _steps(lazy.shape, told)
+    steps, scalar = _steps(lazy.shape, keys_read)
     item = lazy
     for step in steps:
         item = _view(item, step.op, step.shape, step.attributes, step.view, False)
@@ -206,15 +206,15 @@ class _Step:
 
 @lru_cache(maxsize=4096)
 def _steps(
-    shape: tuple[int, ...], told: tuple[tuple[Any, ...], ...]
+    shape: tuple[int, ...], index: tuple[tuple[Any, ...], ...]
 ) -> tuple[tuple[_Step, ...], bool]:
     """Return an index as views, Slice, then Squeeze, then Unsqueeze, and whether it gives a number.
 
     Raises IndexError as NumPy does.
     """
     rank = len(shape)
-    ellipses = told.count((Ellipsis,))
-    taken = len(told) - ellipses - told.count((None,))
+    ellipses = index.count((Ellipsis,))
+    taken = len(index) - ellipses - index.count((None,))
     if taken > rank or ellipses > 1:
         raise IndexError(
             f"too many indices for array: array is {rank}-dimensional, but {taken} were indexed"
@@ -222,7 +222,7 @@ def _steps(
             else "an index can only have a single ellipsis ('...')"
         )
     keys: list[tuple[Any, ...]] = []
-    for key in told if ellipses else (*told, (Ellipsis,)):
+    for key in index if ellipses else (*index, (Ellipsis,)):
         keys += [(None, None, None)] * (rank - taken) if key == (Ellipsis,) else [key]
     bounds: list[tuple[int, int, int, int]] = []  # axis, start, end, step
     dropped: list[int] = []
@@ -266,7 +266,7 @@ def _steps(
         )
     if added:
         view_steps.append(unsqueezed(shape, tuple(added)))
-    return tuple(view_steps), taken == len(told) == rank and all(key[0] == "at" for key in told)
+    return tuple(view_steps), taken == len(index) == rank and all(key[0] == "at" for key in index)
 
 
 def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:

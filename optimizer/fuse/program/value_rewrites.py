@@ -80,8 +80,8 @@ class Builder:
         return node.attributes["value"] if node.op == "Constant" else None
 
     def _put(self, node: Node) -> int:
-        told = tuple((name, repr(value)) for name, value in sorted(node.attributes.items()))
-        key = (node.op, node.inputs, told, node.shape, node.dtype, node.layout)
+        attributes = tuple((name, repr(value)) for name, value in sorted(node.attributes.items()))
+        key = (node.op, node.inputs, attributes, node.shape, node.dtype, node.layout)
         number = self._known.setdefault(key, node.id)
         if number == node.id:
             self.nodes.append(node)

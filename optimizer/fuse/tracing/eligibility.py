@@ -125,12 +125,12 @@ def mode_of(asked: Mode) -> Mode:
     """Return the mode that holds: the environment's, where it has one. Raises FuseError."""
     if (_VARIABLES is not None and _NAME not in _VARIABLES) or SWITCH not in os.environ:
         return asked
-    told = os.environ[SWITCH].strip().lower()
+    named = os.environ[SWITCH].strip().lower()
     for mode in MODES:
-        if told == mode:
+        if named == mode:
             return mode
-    if told:
-        raise FuseError(f"{SWITCH}={told} is none of {', '.join(MODES)}")
+    if named:
+        raise FuseError(f"{SWITCH}={named} is none of {', '.join(MODES)}")
     return asked
 
 

@@ -323,11 +323,11 @@ def _in_calls(program: Program) -> Program:
 
 def _defect(error: Exception) -> str:
     """Warn of a defect, which is to be heard of although the function can still return."""
-    told = f"a defect: {type(error).__name__}: {error}"
+    defect = f"a defect: {type(error).__name__}: {error}"
     warnings.warn(
-        f"tensolog.fuse left something out after {told} (report it, please, with the program that "
-        "explain() shows)",
+        f"tensolog.fuse left something out after {defect} (report it, please, with the program "
+        "that explain() shows)",
         RuntimeWarning,
         stacklevel=3,
     )
-    return told
+    return defect

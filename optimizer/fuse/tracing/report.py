@@ -152,12 +152,12 @@ def _given(program: Program, node_id: int) -> str:
 
 def _line(program: Program, node: Node) -> str:
     operands = ", ".join(_operand(program.nodes[input_]) for input_ in node.inputs)
-    told = {name: value for name, value in node.attributes.items() if name != "function"}
-    told |= dict(told.pop("options", ()))
+    options = {name: value for name, value in node.attributes.items() if name != "function"}
+    options |= dict(options.pop("options", ()))
     called = node.attributes.get("function", node.op)
-    attributes = ", ".join(f"{name}={value}" for name, value in told.items())
+    attributes = ", ".join(f"{name}={value}" for name, value in options.items())
     shape = "x".join(map(str, node.shape)) or "scalar"
-    return f"%{node.id} = {called}({operands}{'; ' if told else ''}{attributes}) : {shape}"
+    return f"%{node.id} = {called}({operands}{'; ' if options else ''}{attributes}) : {shape}"
 
 
 def _operand(node: Node) -> str:

@@ -132,8 +132,8 @@ def _spell(graph: Graph, number: int, mask: int) -> None:
 
     turned = add("Transpose", (key,), (*keys[:2], keys[3], keys[2]), perm=[0, 1, 3, 2])
     product = add("MatMul", (query, turned), scores)
-    told = graph.add_constant(np.array(factor, np.float32), "scale")
-    last = add("Mul", (product, told), scores)
+    scale = graph.add_constant(np.array(factor, np.float32), "scale")
+    last = add("Mul", (product, scale), scores)
     if mask != ABSENT:
         last = add("Add", (last, mask), scores)
     weights = add("Softmax", (last,), scores, axis=-1)

@@ -37,13 +37,13 @@ class ConvolutionConfiguration:
     @property
     def description(self) -> str:
         """Say it for people."""
-        told = [f"tiles of {self.block >> 10} Ki at once"]
+        texts = [f"tiles of {self.block >> 10} Ki at once"]
         if self.prepared is not None:
-            told.append("filters transformed " + ("in advance" if self.prepared else "as it runs"))
-        told += ["next filters not fetched"] * (not self.fetch_next)
-        told += [f"{self.run} parts at least"] * (self.run > 1)
-        told += ["tiles transformed one by one"] * bool(self.loop_order)
-        return ", ".join(told)
+            texts.append("filters transformed " + ("in advance" if self.prepared else "as it runs"))
+        texts += ["next filters not fetched"] * (not self.fetch_next)
+        texts += [f"{self.run} parts at least"] * (self.run > 1)
+        texts += ["tiles transformed one by one"] * bool(self.loop_order)
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True, order=True)

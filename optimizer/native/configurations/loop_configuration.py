@@ -25,9 +25,9 @@ class RowConfiguration:
     def description(self) -> str:
         """Say it for people."""
         parts = f"{self.streams} parts of a row at once"
-        told = [parts if self.streams > 1 else "rows in one part"]
-        told += [f"cells of {self.kept} loads kept"] * (self.kept != 2)
-        return ", ".join(told)
+        texts = [parts if self.streams > 1 else "rows in one part"]
+        texts += [f"cells of {self.kept} loads kept"] * (self.kept != 2)
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True, order=True)
@@ -47,9 +47,9 @@ class ColumnConfiguration:
     def description(self) -> str:
         """Say it for people."""
         rows = f"{self.unroll} rows at once" if self.unroll > 1 else "row by row"
-        told = [f"pieces of {self.block} columns", rows]
-        told += [f"cells of {self.kept} loads kept"] * (self.kept != 2)
-        return ", ".join(told)
+        texts = [f"pieces of {self.block} columns", rows]
+        texts += [f"cells of {self.kept} loads kept"] * (self.kept != 2)
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True, order=True)
@@ -66,9 +66,9 @@ class CellConfiguration:
     @property
     def description(self) -> str:
         """Say it for people."""
-        told = [f"blocks of {self.block} cells"]
-        told += [f"{self.unroll} vectors at once"] * (self.unroll > 1)
-        return ", ".join(told)
+        texts = [f"blocks of {self.block} cells"]
+        texts += [f"{self.unroll} vectors at once"] * (self.unroll > 1)
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True, order=True)

@@ -27,10 +27,10 @@ class PairConfiguration:
     @property
     def description(self) -> str:
         """Say it for people."""
-        told = [f"{self.block >> 10} Ki held between"]
-        told += [f"{self.run} units of work at least"] * (self.run != 6)
-        told += ["all parts of an image for some channels"] * bool(self.loop_order)
-        return ", ".join(told)
+        texts = [f"{self.block >> 10} Ki held between"]
+        texts += [f"{self.run} units of work at least"] * (self.run != 6)
+        texts += ["all parts of an image for some channels"] * bool(self.loop_order)
+        return ", ".join(texts)
 
 
 @dataclass(frozen=True, order=True)

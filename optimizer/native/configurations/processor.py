@@ -30,8 +30,8 @@ class Processor:
 def processor(level: str = "") -> Processor:
     """Return this processor as kernels of a level of instructions use it, by default its best."""
     level = level or native_level()
-    told = cache_bytes()
+    cache_sizes = cache_bytes()
     first, second = (
-        told.get(number, least) for number, least in zip((1, 2), LEAST_BYTES, strict=True)
+        cache_sizes.get(number, least) for number, least in zip((1, 2), LEAST_BYTES, strict=True)
     )
     return Processor(level, *REGISTERS[level], first, max(first, second))

@@ -50,7 +50,7 @@ class ProductConfiguration:
 
     def constants(self) -> str:
         """Return the macros of one level that product.h needs in front of it."""
-        told = {
+        numbers = {
             "ROWS": self.tile_rows,
             "VECTORS": self.tile_vectors,
             "DEPTH": self.depth,
@@ -61,7 +61,7 @@ class ProductConfiguration:
             "DISTANCE": self.distance,
             "FETCH_NEXT": self.fetch_next,
         }
-        return "\n".join(f"#define PRODUCT_{name} {value}" for name, value in told.items())
+        return "\n".join(f"#define PRODUCT_{name} {value}" for name, value in numbers.items())
 
     @property
     def arranged(self) -> tuple[int, ...]:
@@ -71,20 +71,20 @@ class ProductConfiguration:
     @property
     def description(self) -> str:
         """Say it for people."""
-        told = [
+        texts = [
             f"tiles of {self.tile_rows} rows by {self.tile_vectors} vectors",
             f"panels of {self.panel}",
             f"{self.depth} deep",
             f"blocks of {self.block >> 10} Ki",
         ]
-        told += [f"parts of {self.part >> 10} Ki"] * bool(self.part)
-        told += ["even tiles"] * bool(self.even)
-        told += ["few rows by lines"] * bool(self.few)
-        told += [f"unrolled {self.unroll} times"] * (self.unroll > 1)
-        told += [f"fetched {self.distance} rows ahead"] * bool(self.distance)
-        told += ["next piece not fetched"] * (not self.fetch_next)
-        told += [f"{self.run} panels a task"] * (self.run != 4)
-        return ", ".join(told)
+        texts += [f"parts of {self.part >> 10} Ki"] * bool(self.part)
+        texts += ["even tiles"] * bool(self.even)
+        texts += ["few rows by lines"] * bool(self.few)
+        texts += [f"unrolled {self.unroll} times"] * (self.unroll > 1)
+        texts += [f"fetched {self.distance} rows ahead"] * bool(self.distance)
+        texts += ["next piece not fetched"] * (not self.fetch_next)
+        texts += [f"{self.run} panels a task"] * (self.run != 4)
+        return ", ".join(texts)
 
 
 # What kernels have where nothing was measured. Of 16 registers, 4 rows of 3 vectors use all as

@@ -57,11 +57,11 @@ def shipped_samples(here: Processor) -> tuple[Sample, ...]:
     file = resources.files(__package__) / "samples.json.xz"
     if not file.is_file():
         return ()
-    told = json.loads(lzma.decompress(file.read_bytes()))
-    alike = told.get(processor_class(here.level, here.first_cache_bytes))
+    shipped = json.loads(lzma.decompress(file.read_bytes()))
+    alike = shipped.get(processor_class(here.level, here.first_cache_bytes))
     if alike is None:
-        of_level = (key for key in told if key.split()[0] == here.level)
-        alike = [sample for key in of_level for sample in told[key]]
+        of_level = (key for key in shipped if key.split()[0] == here.level)
+        alike = [sample for key in of_level for sample in shipped[key]]
     return tuple(
         Sample(ProductSizes(*sizes), ProductConfiguration(*fields), ratio)
         for sizes, fields, ratio in alike

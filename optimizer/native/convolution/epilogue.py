@@ -102,17 +102,17 @@ def _text(meanings: Meanings, number: int, names: dict[int, str], reads: list[in
         operand = names[node.inputs[0]]
         return f"{operand} * sigmoid_32({float(np.float32(alpha)).hex()}f * {operand})"  # type: ignore[arg-type]
     expansion = meanings.of(number)
-    told: dict[str, str | float | bool] = {}
+    operands: dict[str, str | float | bool] = {}
     for declared, value in zip(expansion.inputs, node.inputs, strict=False):
         if declared is None or value == ABSENT:
             continue
         scalar = meanings.scalar(value)
         if value in names:
-            told[declared.name] = names[value]
+            operands[declared.name] = names[value]
         elif scalar is not None:
-            told[declared.name] = scalar
+            operands[declared.name] = scalar
         else:
             if value not in reads:
                 reads.append(value)
-            told[declared.name] = f"more{reads.index(value)}[at]"
-    return expression(expansion.outputs[0].value, "float32", told)
+            operands[declared.name] = f"more{reads.index(value)}[at]"
+    return expression(expansion.outputs[0].value, "float32", operands)

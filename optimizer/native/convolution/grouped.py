@@ -89,9 +89,9 @@ def lines_text(p: Sliding, wide: int, narrow: int) -> str:
     """
     numbers = {"BLOCK": p.block, "HEIGHT_IN": p.image[0], "WIDTH_IN": p.image[1], "DOWN_APART": 1}
     numbers |= {"OWN_READ": 1, "FILTER_CHANNEL": 0, "FILTER_TAP": p.block}
-    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     span = range(p.image[1])
-    texts = (_tile("NAME_slide", p, places, span, told, None) for places in (wide, narrow))
+    texts = (_tile("NAME_slide", p, places, span, constants, None) for places in (wide, narrow))
     return _by_level(*texts)
 
 
@@ -137,14 +137,14 @@ def sliding_text(
         "BIAS": bias,
         "SUM": summand,
     }
-    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     functions, calls = [], []
     for registers in (WIDE, NARROW):
         places = places_at_once(p.result[1], p.taps[1], registers)
-        texts, called = _tiles(p, places, told, bounds)
+        texts, called = _tiles(p, places, constants, bounds)
         functions.append(texts)
         calls.append(called)
-    loops = _loops().replace("NUMBERS", told).replace("TILES", _by_level(*calls))
+    loops = _loops().replace("NUMBERS", constants).replace("TILES", _by_level(*calls))
     return "\n".join([_by_level(*functions), loops.replace("AFTER", _after(bounds, end, more))])
 
 
@@ -181,7 +181,7 @@ def places_at_once(count: int, across: int, registers: int) -> int:
 
 
 def _tiles(
-    p: Sliding, places: int, told: str, bounds: tuple[float, float] | None
+    p: Sliding, places: int, constants: str, bounds: tuple[float, float] | None
 ) -> tuple[str, str]:
     """Return functions for the tiles of a row, and statements that call them."""
     count = p.result[1]
@@ -194,10 +194,10 @@ def _tiles(
     for start, left in lefts.items():
         if start not in inner:
             seen = range(-left, p.image[1] - left)
-            functions.append(_tile(f"NAME_{start}", p, places, seen, told, bounds))
+            functions.append(_tile(f"NAME_{start}", p, places, seen, constants, bounds))
             calls.append(f"NAME_{start}({given.format(left=left, start=start)});")
     if inner:
-        functions.append(_tile("NAME_inner", p, places, range(span), told, bounds))
+        functions.append(_tile("NAME_inner", p, places, range(span), constants, bounds))
         first = f"starts[at] * {p.steps[1]} - {p.pads[1]}"
         calls += [
             f"static const int starts[] = {{{', '.join(map(str, inner))}}};",
@@ -212,7 +212,7 @@ def _tile(
     p: Sliding,
     places: int,
     seen: range,
-    told: str,
+    constants: str,
     bounds: tuple[float, float] | None,
 ) -> str:
     """Return a function that makes results at some places of a row, `seen` of it being there.
@@ -248,7 +248,7 @@ def _tile(
         f"static INLINED void {name}(",
         "    const float *image, i64 first, i64 at, const float *w, i64 rows, const float *bias,",
         "    const float *sum, i64 start, float *out) {",
-        f"  enum {{ {told} }};",
+        f"  enum {{ {constants} }};",
         "  sum = sum ? sum + start * BLOCK : NULL;",
         "  out += start * BLOCK;",
         "  for (int lane = 0; lane < BLOCK; lane += LANES_32) {",

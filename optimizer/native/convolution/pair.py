@@ -303,9 +303,9 @@ def pair_text(
     numbers `more`. Inputs are the image, the filters of points, those of each channel, and biases
     by their numbers. `order` says which part of the work a unit is.
     """
-    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     slid = [numbers[name] for name in ("OUTS_WIDE", "OUTS_NARROW")]
-    loops = _loops().replace("NUMBERS", told).replace("ORDER", order)
+    loops = _loops().replace("NUMBERS", constants).replace("ORDER", order)
     text = "\n".join([lines_text(plan, *slid), loops])
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
     text = text.replace("MORE", told_more(more, "place"))

@@ -120,8 +120,8 @@ def minimal_text(
         "BIAS": bias,
         "SUM": summand,
     }
-    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-    loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(end))
+    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    loops = _loops().replace("NUMBERS", constants).replace("ACTIVATE", " ".join(end))
     outer, inner = TILES_FIRST if plan.loop_order else (OVER_BLOCKS, OVER_TILES)
     loops = loops.replace("OUTER", outer).replace("INNER", inner)
     loops = loops.replace("FETCHED", "PREPARED" if plan.fetch_next else "0")
@@ -145,8 +145,10 @@ def _sizes(plan: Plan) -> list[str]:
         *zip(plan.image, ("HEIGHT_IN", "WIDTH_IN"), strict=True),
         *zip(plan.result, ("HEIGHT_OUT", "WIDTH_OUT"), strict=True),
     ):
-        told = f"c->extent[{1 + plan.free.index(size)}]" if isinstance(size, str) else str(size)
-        definitions.append(f"{name} = {told}")
+        size_text = (
+            f"c->extent[{1 + plan.free.index(size)}]" if isinstance(size, str) else str(size)
+        )
+        definitions.append(f"{name} = {size_text}")
     return definitions
 
 

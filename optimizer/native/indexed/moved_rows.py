@@ -104,8 +104,8 @@ def _moved(graph: Graph, number: int) -> tuple[int, ...]:
 
 def _is_known_move(graph: Graph, number: int) -> bool:
     node = graph.nodes[number]
-    told = node.inputs[len(_moved(graph, number)) :]
-    return node.operator in MOVES and all(value in graph.constants for value in told)
+    parameters = node.inputs[len(_moved(graph, number)) :]
+    return node.operator in MOVES and all(value in graph.constants for value in parameters)
 
 
 def _mixes(graph: Graph, chain: list[int]) -> bool:
@@ -129,14 +129,17 @@ def _places(graph: Graph, nodes: list[int], source: int, result: int) -> np.ndar
     length = shape[-1]
     if length < LEAST_ROW or not 0 < math.prod(shape) <= MOST_ELEMENTS:
         return None
-    told = {v for number in nodes for v in graph.nodes[number].inputs if v in graph.constants}
+    constants = {v for number in nodes for v in graph.nodes[number].inputs if v in graph.constants}
     model = helper.make_model(
         helper.make_graph(
             [node_proto(graph, graph.nodes[number]) for number in nodes],
             "moves",
             [helper.make_tensor_value_info(graph.names[source], onnx.TensorProto.INT32, shape)],
             [helper.make_tensor_value_info(graph.names[result], onnx.TensorProto.INT32, None)],
-            [numpy_helper.from_array(graph.constants[v].array(), graph.names[v]) for v in told],
+            [
+                numpy_helper.from_array(graph.constants[v].array(), graph.names[v])
+                for v in constants
+            ],
         ),
         opset_imports=graph.base.opset_import,
         ir_version=graph.base.ir_version,

@@ -119,8 +119,8 @@ def _by_elements(meanings: Meanings, number: int, scatter: Scatter) -> Scatter:
     shape, moved = meanings.shape(scatter.target), meanings.shape(scatter.updates)
     axis = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
     axis %= max(1, len(shape))
-    told = meanings.shape(scatter.indices)
-    if told != moved or len(moved) != len(shape):
+    index_shape = meanings.shape(scatter.indices)
+    if index_shape != moved or len(moved) != len(shape):
         raise LoweringError("indices of another shape than what they place")
     if _without(shape, axis) != _without(moved, axis):
         raise LoweringError("updates of parts of rows")
@@ -131,23 +131,27 @@ def _by_elements(meanings: Meanings, number: int, scatter: Scatter) -> Scatter:
         if len(meanings.shape(source)) == len(shape):
             if graph.is_pinned(indices) or graph.users.get(indices, set()) != {number}:
                 raise LoweringError("expanded indices that others read")
-            nodes, indices, told = (maker, number), source, meanings.shape(source)
-    if any(size != 1 for size in told[axis + 1 :]) or told[axis] != moved[axis]:
+            nodes, indices, index_shape = (maker, number), source, meanings.shape(source)
+    if any(size != 1 for size in index_shape[axis + 1 :]) or index_shape[axis] != moved[axis]:
         raise LoweringError("indices that differ along a row")
-    shared = all(size == 1 for size in told[:axis])
-    if not shared and told[:axis] != moved[:axis]:
+    shared = all(size == 1 for size in index_shape[:axis])
+    if not shared and index_shape[:axis] != moved[:axis]:
         raise LoweringError("indices of some of the tables")
     return replace(scatter, nodes=nodes, indices=indices, axis=axis, is_shared=shared)
 
 
 def _by_places(meanings: Meanings, number: int, scatter: Scatter) -> Scatter:
     shape, moved = meanings.shape(scatter.target), meanings.shape(scatter.updates)
-    told = meanings.shape(scatter.indices)
-    if len(told) != 2 or not isinstance(told[1], int) or not 0 < told[1] <= len(shape):
+    index_shape = meanings.shape(scatter.indices)
+    if (
+        len(index_shape) != 2
+        or not isinstance(index_shape[1], int)
+        or not 0 < index_shape[1] <= len(shape)
+    ):
         raise LoweringError("indices that aren't one list")
-    if moved != (told[0], *shape[told[1] :]):
+    if moved != (index_shape[0], *shape[index_shape[1] :]):
         raise LoweringError("updates of parts of rows")
-    return replace(scatter, parts=told[1])
+    return replace(scatter, parts=index_shape[1])
 
 
 def _without(shape: tuple[Extent, ...], axis: int) -> tuple[Extent, ...]:

@@ -62,8 +62,8 @@ def _resolved(graph: Graph) -> list[Step]:
     changed = 0
     for number in graph.order():
         node = graph.nodes[number]
-        told = node.op_type in ("Reshape", "Expand") and node.domain == ""
-        if told and node.inputs[1] not in graph.constants:
+        has_target = node.op_type in ("Reshape", "Expand") and node.domain == ""
+        if has_target and node.inputs[1] not in graph.constants:
             target = _target(graph, followed, number)
             if target is not None:
                 _tell(graph, number, target)
@@ -104,9 +104,9 @@ def _target(graph: Graph, followed: Followed, number: int) -> list[int] | None:
     sizes = [
         size if isinstance(size, int) else known for size, known in zip(wanted, result, strict=True)
     ]
-    told = _each_size(sizes, given, 0)
-    if told is not None:
-        return told
+    target_sizes = _each_size(sizes, given, 0)
+    if target_sizes is not None:
+        return target_sizes
     # one of them is what remains, where nothing else does already
     open_ = [
         i
@@ -116,22 +116,22 @@ def _target(graph: Graph, followed: Followed, number: int) -> list[int] | None:
     if len(open_) != 1 or -1 in sizes:
         return None
     sizes[open_[0]] = -1
-    told = _each_size(sizes, given, 0)
+    target_sizes = _each_size(sizes, given, 0)
     # beside an axis of no elements, what remains is not known
-    return told if told is not None and 0 not in told else None
+    return target_sizes if target_sizes is not None and 0 not in target_sizes else None
 
 
 def _each_size(wanted: Sequence[Element], given: Sequence[Extent], same: int) -> list[int] | None:
     """Return numbers for sizes: `same` where the operand has that size in this place."""
-    told: list[int] = []
+    target_sizes: list[int] = []
     for i, size in enumerate(wanted):
         if isinstance(size, int) and not isinstance(size, bool):
-            told.append(size)
+            target_sizes.append(size)
         elif size is not None and i < len(given) and given[i] == size:
-            told.append(same)
+            target_sizes.append(same)
         else:
             return None
-    return told
+    return target_sizes
 
 
 def _tell(graph: Graph, number: int, target: list[int]) -> None:

@@ -67,9 +67,9 @@ def refute(
         seen = _visible(rule, statement, difference.assignment)
         counts = partial(_visible, rule) if seen else Matching(rule)
         small = minimize(statement, difference, _MINIMIZE_S, counts=counts)
-        made = _shown(rule, statement, small)
-        if made is not None:
-            return made
+        shown = _shown(rule, statement, small)
+        if shown is not None:
+            return shown
         seed += 1
         if seed == 8:
             return None

@@ -69,9 +69,9 @@ class _Model:
 
     def build(self) -> onnx.ModelProto:
         """The model, its constants as initializers."""
-        made = {name for node in self.origin.nodes for name in node.outputs}
+        computed = {name for node in self.origin.nodes for name in node.outputs}
         used = [n for node in self.origin.nodes for n in node.inputs if n is not None]
-        leaves = [name for name in dict.fromkeys(used) if name not in made]
+        leaves = [name for name in dict.fromkeys(used) if name not in computed]
         outputs = [
             name for output in self.rule.outputs for name in self.origin.lists.get(output, [output])
         ]
@@ -95,10 +95,13 @@ class _Model:
 
     def _constants(self) -> dict[str, Array]:
         """The arrays of all tensors that aren't computed, in their own types."""
-        made = {name for node in self.origin.nodes for name in node.outputs}
+        computed = {name for node in self.origin.nodes for name in node.outputs}
         defined = {definition.name for definition in self.statement.definitions}
         names = frozenset(
-            n for node in self.origin.nodes for n in node.inputs if n in defined and n not in made
+            n
+            for node in self.origin.nodes
+            for n in node.inputs
+            if n in defined and n not in computed
         )
         tensors = compute(self.statement, self.assignment, Float(), names)
         return {
@@ -117,7 +120,7 @@ class _Model:
 
     def _node(self, node: Node) -> onnx.NodeProto:
         domain, _, operator = node.operator.rpartition(":")
-        made = helper.make_node(
+        proto = helper.make_node(
             operator,
             [name or "" for name in node.inputs],
             list(node.outputs),
@@ -128,8 +131,8 @@ class _Model:
             known = _known(value, self.assignment.symbols)
             if known is None or known == []:
                 continue
-            made.attribute.append(helper.make_attribute(name, known))
-        return made
+            proto.attribute.append(helper.make_attribute(name, known))
+        return proto
 
 
 def _known(value: object, symbols: Mapping[str, Any]) -> Any:

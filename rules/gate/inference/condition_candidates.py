@@ -69,10 +69,10 @@ def with_conditions(rule: Rule, texts: Sequence[str]) -> Rule | None:
         match = lines.index("  match")
         lines.insert(match, f"  given   {', '.join(items)}")
     try:
-        (made,) = parse_rules("\n".join(lines) + "\n")
+        (conditioned,) = parse_rules("\n".join(lines) + "\n")
     except RuleError:
         return None
-    return made
+    return conditioned
 
 
 def added(rule: Rule, changed: Rule) -> tuple[Expression, ...]:
@@ -162,17 +162,17 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
 
 
 def _of_shapes(rule: Rule) -> Iterator[Candidate]:
-    made = {o.value for n in rule.match for o in n.outputs if not o.star}
+    computed = {o.value for n in rule.match for o in n.outputs if not o.star}
     leaves = list(
         dict.fromkeys(
             i.value
             for n in rule.match
             for i in n.inputs
             if i.value and not i.star and i.literal is None and not i.optional
-            and i.value not in made
+            and i.value not in computed
         )
     )  # fmt: skip
-    values = [*leaves, *sorted(made)]
+    values = [*leaves, *sorted(computed)]
     beside = _beside(rule)
     for name in leaves:
         if rule.operand(name).scalar:

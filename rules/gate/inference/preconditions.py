@@ -74,9 +74,9 @@ class _Inference:
         self._collect(cases)
         failed = [outcome.failed.condition] if outcome and outcome.failed else []
         usable = [
-            (candidate, made)
+            (candidate, expressions)
             for candidate in candidates(self.rule, failed)
-            if (made := self._expressions(candidate)) is not None
+            if (expressions := self._expressions(candidate)) is not None
         ]
         for chosen in _combinations(usable):
             if self.late():

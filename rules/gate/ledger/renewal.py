@@ -46,10 +46,10 @@ def renew(
     Scripts.read(scripts_path(path))  # damage shows before anything is proved
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
     unmeasured = [rule for rule in wanted if floating or not _keeps_class(ledger, rule)]
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
 
     def keep(rule: Rule, verdict: Verdict) -> None:
-        found.append(verdict)
+        verdicts.append(verdict)
         with alone_in(path.parent):
             current = Ledger.load(path)
             entry = current.record(rule, verdict)
@@ -60,22 +60,22 @@ def renew(
     try:
         prove_rules(wanted, workers, keep, timeout=timeout, floating=unmeasured)
     finally:
-        ledger = _finished(path, found, whole)
+        ledger = _finished(path, verdicts, whole)
     return ledger
 
 
-def _finished(path: Path, found: Sequence[Verdict], whole: Sequence[Rule]) -> Ledger:
+def _finished(path: Path, verdicts: Sequence[Verdict], whole: Sequence[Rule]) -> Ledger:
     """Write the scripts of verdicts, and drop what speaks of no rule; the ledger as it is then."""
     with alone_in(path.parent):
         ledger = Ledger.load(path)
         gone = ledger.keep(whole) if whole else []
         if gone:
             ledger.save(path)
-        if gone or found:
+        if gone or verdicts:
             scripts = Scripts.read(scripts_path(path))
             for entry in gone:
                 scripts.groups.pop(group(entry.rule, entry.hash), None)
-            for verdict in found:
+            for verdict in verdicts:
                 store_scripts(scripts, verdict)
             scripts.write(scripts_path(path))
     return ledger

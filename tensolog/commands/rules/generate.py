@@ -214,8 +214,8 @@ def generate(
         from ...json_text import json_text
 
         records = [result.record() for result in results]
-        told = None if value is None else asdict(value)
-        about = {"runs": records, "model": told} if model_path is not None else records[0]
+        model_row = None if value is None else asdict(value)
+        about = {"runs": records, "model": model_row} if model_path is not None else records[0]
         click.echo(json_text(about))
         return
     for result in results:
