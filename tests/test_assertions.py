@@ -22,7 +22,7 @@ class Function:
             elif isinstance(node, ast.Call):
                 called = node.func
                 named = [called, *node.args]
-                self.uses |= {one.id for one in named if isinstance(one, ast.Name)}
+                self.uses |= {name.id for name in named if isinstance(name, ast.Name)}
                 if isinstance(called, ast.Attribute):
                     self.uses.add(called.attr)
 
@@ -44,7 +44,7 @@ def silent(modules):
     everywhere, fixtures = {}, {}
     for module in modules:
         for name, functions in module.functions.items():
-            known = [(module, one) for one in functions]
+            known = [(module, function) for function in functions]
             everywhere.setdefault(name, []).extend(known)
             if module.path.name == "conftest.py":
                 fixtures.setdefault(name, []).extend(known)
@@ -55,12 +55,12 @@ def silent(modules):
         for name in function.uses - seen:
             seen.add(name)
             if name in module.functions:
-                known = [(module, one) for one in module.functions[name]]
+                known = [(module, function) for function in module.functions[name]]
             elif name in module.imported:
                 known = everywhere.get(module.imported[name], ())
             else:
                 known = fixtures.get(name, ())
-            if any(reaches(where, one, seen) for where, one in known):
+            if any(reaches(where, claim, seen) for where, claim in known):
                 return True
         return False
 
@@ -69,7 +69,7 @@ def silent(modules):
         for module in modules
         for name, functions in module.functions.items()
         if name.startswith("test_")
-        and not all(reaches(module, one, {one.name}) for one in functions)
+        and not all(reaches(module, function, {function.name}) for function in functions)
     ]
 
 

@@ -168,8 +168,8 @@ def place(name):
     nodes, inputs, constants, opset = PLACES[name]
     given = {n: RNG.normal(0, 0.5, shape) for n, shape in constants.items()} | NUMBERS
     nodes = [n if isinstance(n, onnx.NodeProto) else helper.make_node(*n) for n in nodes]
-    read = {operand for one in nodes for operand in one.input}
-    outputs = [n for one in nodes for n in one.output if n in ("y", "y2")]
+    read = {operand for node in nodes for operand in node.input}
+    outputs = [n for node in nodes for n in node.output if n in ("y", "y2")]
     graph = helper.make_graph(
         nodes,
         name,
@@ -197,8 +197,8 @@ def test_a_named_kernel_is_one_more_plan_and_computes_the_same(name):
     assert not any(node.domain for node in first.graph.node)
     assert found.named.cost_ns < found.cost_ns
     assert [step.rule for step in found.named.steps] == [name]
-    one = modelled(found.named)
-    assert any(node.op_type in OPERANDS for node in one.graph.node)
+    proto = modelled(found.named)
+    assert any(node.op_type in OPERANDS for node in proto.graph.node)
     feeds = {
         entry.name: RNG.normal(size=[d.dim_value for d in entry.type.tensor_type.shape.dim])
         for entry in built.graph.input
@@ -208,7 +208,7 @@ def test_a_named_kernel_is_one_more_plan_and_computes_the_same(name):
         if poison is not None:
             given["x"].reshape(-1)[7] = poison
         for level in ("disabled", "all"):
-            pairs = zip(run(one, given, level=level), run(built, given), strict=True)
+            pairs = zip(run(proto, given, level=level), run(built, given), strict=True)
             for got, expected in pairs:
                 np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 

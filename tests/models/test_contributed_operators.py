@@ -21,7 +21,7 @@ class Net:
         self.nodes, self.constants = [], []
 
     def op(self, op_type, *inputs, **attributes):
-        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        names = [input_ if isinstance(input_, str) else self._constant(input_) for input_ in inputs]
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, names, [name], **attributes))
         return name

@@ -34,8 +34,8 @@ def test_a_result_is_opened_where_it_was_made(tmp_path, monkeypatch):
     session = result.session()
     assert set(tmp_path.iterdir()) > before
     found = session.run(None, feeds)
-    for one, other in zip(found, run(model, feeds), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    for first, other in zip(found, run(model, feeds), strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-3, atol=1e-4)
     del session
     gc.collect()
     assert set(tmp_path.iterdir()) == before

@@ -99,8 +99,8 @@ def test_the_result_computes_what_the_module_does(form, torch, block):
     found = session.run(None, dict(zip(names, arrays, strict=True)))
     with torch.inference_mode():
         expected = block.eval()(*positional, **named)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other.numpy(), rtol=1e-4, atol=1e-5)
+    for first, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(first, other.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_exported_programs_are_taken(torch, block):

@@ -72,11 +72,11 @@ def test_the_value_of_a_small_constant_counts():
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_floats_are_float32(number):
     spelled = float(f"{number:.9g}")  # enough digits to come back as the same float32
-    one = Kernel("", "Elu", 18, {"alpha": number}, (X,))
+    first = Kernel("", "Elu", 18, {"alpha": number}, (X,))
     other = Kernel("", "Elu", 18, {"alpha": spelled}, (X,))
-    assert one.hash == other.hash
+    assert first.hash == other.hash
     proto = helper.make_attribute("alpha", number)
-    assert Kernel("", "Elu", 18, {"alpha": proto}, (X,)).hash == one.hash
+    assert Kernel("", "Elu", 18, {"alpha": proto}, (X,)).hash == first.hash
 
 
 dtypes = st.sampled_from(["float32", "int64", "bool", "float16"])

@@ -124,10 +124,10 @@ def test_nothing_is_written_over_the_catalog(option, there, cli, small_model, tm
 
 
 def test_a_link_to_itself_is_no_place(cli, small_model, tmp_path):
-    one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
-    one.symlink_to(other)
-    other.symlink_to(one)
-    assert "back to itself" in cli("optimize", small_model, "-o", one).refused()
+    first, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
+    first.symlink_to(other)
+    other.symlink_to(first)
+    assert "back to itself" in cli("optimize", small_model, "-o", first).refused()
 
 
 def test_quiet(cli, small_model, tmp_path):

@@ -121,8 +121,8 @@ def test_what_was_proved_is_replayed_from_the_catalog(cli):
     assert "of 1 rule: " in outcome.out
     assert "unsat" in outcome.out
     answers = json.loads(cli("rules", "replay", "--own", "--json").out)
-    assert {one["answer"] for one in answers} == {"unsat"}
-    assert {one["rule"] for one in answers} == {name}
+    assert {answer["answer"] for answer in answers} == {"unsat"}
+    assert {answer["rule"] for answer in answers} == {name}
 
 
 def test_nothing_to_replay_is_an_error(cli, true_file):
@@ -132,7 +132,7 @@ def test_nothing_to_replay_is_an_error(cli, true_file):
 
 def test_a_proof_without_questions_is_no_error(cli):
     entries = ledger_module.shipped().entries.values()
-    name = next(one.rule for one in entries if not one.obligations)
+    name = next(entry.rule for entry in entries if not entry.obligations)
     outcome = cli("rules", "replay", name)
     assert outcome.code == 0, outcome.err
     assert outcome.out == f"{name}: the proof asks nothing of a solver\n"
@@ -208,9 +208,9 @@ def test_value_without_a_rule_is_that_of_a_plan_that_does_without_it(monkeypatch
         found = value_module.value_of(
             asked, (), small_model, name="small", catalog=catalog, apart=True
         )
-    (one,) = found.rules
-    assert (one.places, one.applied, one.gain_ns) == (1, 1, None)
-    assert (found.winner.ratio, one.without.ratio) == (0.5, 0.8)
+    (value,) = found.rules
+    assert (value.places, value.applied, value.gain_ns) == (1, 1, None)
+    assert (found.winner.ratio, value.without.ratio) == (0.5, 0.8)
 
 
 # ----------------------------------------------------------------------------------- mutate

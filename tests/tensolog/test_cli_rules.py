@@ -180,7 +180,7 @@ def test_all_errors_of_a_file_are_told(cli, tmp_path):
 
 def test_check_gives_json(cli, false_file):
     found = json.loads(at_one(cli("rules", "check", false_file, "--seconds", "2", "--json")))
-    assert {one["rule"]: one["status"] for one in found} == {
+    assert {row["rule"]: row["status"] for row in found} == {
         "FoldDivision": "refuted",
         "EliminateNegPair2": "sound",
     }
@@ -252,14 +252,14 @@ def test_list_names_every_rule_with_its_status(cli):
     for rule in load_rules():
         assert f"  {rule.name}  " in out
     found = json.loads(cli("rules", "list", "--json").out)
-    assert {one["name"] for one in found} == {rule.name for rule in load_rules()}
+    assert {row["name"] for row in found} == {rule.name for rule in load_rules()}
     assert {"status", "ranks", "tag", "equal", "summary"} <= set(found[0])
 
 
 def test_list_shows_rejected_rules_apart(cli):
     found = json.loads(cli("rules", "list", "--rejected", "--json").out)
-    assert [one["name"] for one in found] == sorted(rule.name for rule in load_rejected())
-    assert {one["status"] for one in found} <= {"rejected"}
+    assert [row["name"] for row in found] == sorted(rule.name for rule in load_rejected())
+    assert {row["status"] for row in found} <= {"rejected"}
 
 
 def test_show_tells_text_conditions_and_proof(cli):

@@ -42,7 +42,7 @@ def reasons(edges, barred=()):
 def test_a_row_that_holds_names_the_clause_and_what_it_stands_on():
     why = reasons([("a", "b"), ("b", "c")]).why("reaches", ("a", "c"))
     assert why.holds and why.clause == "reaches(a, c) :- joined(a, b), reaches(b, c)."
-    assert [(one.relation, one.row) for one in why.because] == [("joined", ("a", "b"))]
+    assert [(reason.relation, reason.row) for reason in why.because] == [("joined", ("a", "b"))]
 
 
 def test_a_row_that_does_not_hold_names_the_literal_down_to_the_fact_that_is_missing():
@@ -121,7 +121,7 @@ def test_each_derived_row_of_an_example_has_a_clause(name):
         pytest.skip("needs facts, or a database")
     rows = derive(program, {})
     asked = Reasons(program, rows)
-    for relation, one in program.relations.items():
+    for relation, declared in program.relations.items():
         for row in rows[relation][:5]:
-            if row not in set(one.facts):
+            if row not in set(declared.facts):
                 assert asked.why(relation, row).clause, (relation, row)

@@ -72,10 +72,10 @@ def test_what_is_taken_out_can_be_put_back(model, threshold):
     )
 
     def restore(serialized):
-        one = onnx.TensorProto.FromString(serialized)
-        span = spans[int(one.external_data[-1].value)]
-        del one.external_data[-1]
-        return one.SerializeToString(), Payload(str(span.offset), span.length)
+        proto = onnx.TensorProto.FromString(serialized)
+        span = spans[int(proto.external_data[-1].value)]
+        del proto.external_data[-1]
+        return proto.SerializeToString(), Payload(str(span.offset), span.length)
 
     pieces = put_back(taken.SerializeToString(), KEY.encode(), restore)
     whole = b"".join(

@@ -508,7 +508,7 @@ def attention(draw: Draw, op: str) -> Node:
     if draw(st.booleans()):
         attributes |= {"q_num_heads": heads, "kv_num_heads": shared}
         shapes = [(b, n, h * e) for b, h, n, e in shapes]
-    given: list[Array | None] = [values(draw, one) for one in shapes]
+    given: list[Array | None] = [values(draw, shape) for shape in shapes]
     opset = draw(st.sampled_from([23, 24, 25]))
     unlike_onnx = rows == 1 and columns > 1 and attributes["is_causal"] == 1
     if unlike_onnx or not draw(st.booleans()):
@@ -536,9 +536,9 @@ def recurrence(draw: Draw, op: str) -> Node:
     given: list[Array | None] = [values(draw, (1, batch, entries))]
     given.append(values(draw, (ways, gates * hidden, entries)))
     given.append(values(draw, (ways, gates * hidden, hidden)))
-    for one in shapes:
+    for shape in shapes:
         there = draw(st.booleans())
-        made = np.ones(batch, np.int32) if one is None else values(draw, one)
+        made = np.ones(batch, np.int32) if shape is None else values(draw, shape)
         given.append(made if there else None)
     opset = draw(st.sampled_from([11, 14, 22]))
     return Node(op, given, attributes, 3 if op == "LSTM" else 2, opset=opset)

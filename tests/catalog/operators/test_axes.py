@@ -46,9 +46,9 @@ def parameters_of(op, opset):
         for attribute in block.attributes:
             if attribute.type in ("int", "ints"):
                 yield attribute.name, None, attribute.type == "ints"
-        for position, one in enumerate(block.inputs):
-            if one.kind != "tensor":
-                yield one.name, position, one.kind == "ints"
+        for position, input_ in enumerate(block.inputs):
+            if input_.kind != "tensor":
+                yield input_.name, position, input_.kind == "ints"
 
 
 def cases():
@@ -67,11 +67,13 @@ def test_a_parameter_counts_axes_where_both_ends_mean_the_same(op):
     Of Shape, `start` and `end` do that as well: they are bounds, which may lie outside.
     """
     for _, opset, name, position, is_list in (case for case in cases() if case[0] == op):
-        listed = {one.name: one for one in axis_parameters("", op, opset)}
+        listed = {
+            axis_parameter.name: axis_parameter for axis_parameter in axis_parameters("", op, opset)
+        }
         found = []
         for axis in range(RANK):
             pair = [axis, axis - RANK - (op == "Unsqueeze")]  # whose axes are those of the result
-            values = [[one] for one in pair] if is_list else pair
+            values = [[axis] for axis in pair] if is_list else pair
             found.append(meanings(op, opset, (name, position, values)))
         agree = all(front == end for front, end in found)
         fronts = [front for front, _ in found]
@@ -94,7 +96,7 @@ def test_a_parameter_counts_axes_where_both_ends_mean_the_same(op):
     ],
 )
 def test_axes_of_operators(op, opset, names):
-    assert {one.name for one in axis_parameters("", op, opset)} == names
+    assert {axis_parameter.name for axis_parameter in axis_parameters("", op, opset)} == names
 
 
 def test_axes_of_no_operator():

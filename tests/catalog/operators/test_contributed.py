@@ -209,7 +209,9 @@ def test_agrees_with_the_kernel(op_type: str) -> None:
 
 def kernels_and_schemas() -> dict[str, Any]:
     state = onnxruntime.capi.onnxruntime_pybind11_state
-    return {one.name: one for one in state.get_all_operator_schema() if one.domain == DOMAIN}
+    return {
+        schema.name: schema for schema in state.get_all_operator_schema() if schema.domain == DOMAIN
+    }
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)
@@ -218,9 +220,11 @@ def test_the_schema_is_the_runtimes(op_type: str) -> None:
     register()
     ours = defs.get_schema(op_type, 1, DOMAIN)
     assert set(ours.attributes) == set(runtimes.attributes)
-    assert [one.option.name for one in ours.inputs] == [one.option.name for one in runtimes.inputs]
-    assert [one.option.name for one in ours.outputs] == [
-        one.option.name for one in runtimes.outputs
+    assert [input_.option.name for input_ in ours.inputs] == [
+        input_.option.name for input_ in runtimes.inputs
+    ]
+    assert [output.option.name for output in ours.outputs] == [
+        output.option.name for output in runtimes.outputs
     ]
     assert schema_for(DOMAIN, op_type, 1) is not None
     for name, attribute in runtimes.attributes.items():
@@ -263,7 +267,10 @@ def test_types_and_shapes_are_inferred() -> None:
         ],
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, [None] * 3)],
     )
-    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(*one) for one in DOMAINS.items())]
+    opsets = [
+        helper.make_opsetid("", 17),
+        *(helper.make_opsetid(*domain) for domain in DOMAINS.items()),
+    ]
     model = helper.make_model(graph, opset_imports=opsets)
     onnx.checker.check_model(model)
     (z,) = shape_inference.infer_shapes(model, strict_mode=True).graph.output
@@ -330,7 +337,10 @@ def test_schemas_are_known_to_whoever_asks_first(first: str, tmp_path: Path) -> 
         ],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )
-    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(*one) for one in DOMAINS.items())]
+    opsets = [
+        helper.make_opsetid("", 17),
+        *(helper.make_opsetid(*domain) for domain in DOMAINS.items()),
+    ]
     onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "one.onnx")
     code = "; ".join(FIRST[first])
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "one.onnx")])

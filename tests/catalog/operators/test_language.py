@@ -89,12 +89,12 @@ def test_any_slip_parses_or_is_told(at: int, letter: str, insert: bool) -> None:
 
 def test_every_shipped_text_is_right() -> None:
     for statement in _statements():
-        (one,) = parse(statement.text, statement.path, statement.line)
-        if isinstance(one, Operator):
-            check(one, functions())
-        if isinstance(one, Function):
-            check_function(one, functions())
-        assert one.place.line == statement.line
+        (declared,) = parse(statement.text, statement.path, statement.line)
+        if isinstance(declared, Operator):
+            check(declared, functions())
+        if isinstance(declared, Function):
+            check_function(declared, functions())
+        assert declared.place.line == statement.line
 
 
 QUANTIZE = """op Some (X [*s], zero [..]?) -> Y [*s] like zero else 3

@@ -69,8 +69,8 @@ def test_specifications_agree_with_the_runtime(op_type: str) -> None:
         assert found is not None
         wanted = runtime(node)
         got = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
-        for one, other in zip(got, wanted, strict=True):
-            note(f"{one.shape} {one.dtype} against {other.shape} {other.dtype}")
-            assert agree(one, np.asarray(other), 2e-4, 2e-5), (one, other)
+        for first, other in zip(got, wanted, strict=True):
+            note(f"{first.shape} {first.dtype} against {other.shape} {other.dtype}")
+            assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)
 
     agrees()

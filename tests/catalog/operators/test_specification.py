@@ -75,7 +75,7 @@ def test_number_of_inputs_is_that_of_the_schema() -> None:
         most = {len(block.inputs) for block in own.blocks}
         if not any(declared.variadic for block in own.blocks for declared in block.inputs):
             assert max(most) == schema.max_input, where
-        required = {sum(not one.optional for one in block.inputs) for block in own.blocks}
+        required = {sum(not input_.optional for input_ in block.inputs) for block in own.blocks}
         assert min(required) == schema.min_input, where
 
 

@@ -55,8 +55,8 @@ def test_substitution_commutes_with_expansion(op_type: str) -> None:
         shapes, contents, known = unknown(found, node)
         general = found.expand(shapes, node.attributes, values=contents, outputs=node.outputs)
         wanted = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
-        for one, other in zip(evaluate(general.at(known), node.inputs), wanted, strict=True):
-            assert agree(one, np.asarray(other), 1e-6, 1e-6)
+        for first, other in zip(evaluate(general.at(known), node.inputs), wanted, strict=True):
+            assert agree(first, np.asarray(other), 1e-6, 1e-6)
         types = [None if array is None else array.dtype.name for array in node.inputs]
         assert found.types(
             types, shapes, node.attributes, values=contents, outputs=node.outputs

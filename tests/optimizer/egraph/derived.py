@@ -27,7 +27,7 @@ class Net:
         return name
 
     def ops(self, op_type, count, *inputs, **attributes):
-        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        names = [input_ if isinstance(input_, str) else self.constant(input_) for input_ in inputs]
         outputs = [f"v{len(self.nodes)}_{at}" for at in range(count)]
         self.nodes.append(helper.make_node(op_type, names, outputs, **attributes))
         return outputs

@@ -86,7 +86,7 @@ def test_what_is_not_finite_stays_in_reach_of_the_taps():
     assert any(node.op_type == "Sum" for node in result.graph.node)
     x = RNG.normal(size=(1, 2, 7, 6)).astype(np.float32)
     x[0, 1, 2, 3] = np.inf
-    wanted, given_ = (run(one, {"x": x})[0] for one in (model, result))
+    wanted, given_ = (run(proto, {"x": x})[0] for proto in (model, result))
     np.testing.assert_array_equal(np.isfinite(given_), np.isfinite(wanted))
     assert not np.isfinite(wanted).all()
 
@@ -138,7 +138,7 @@ def test_convolutions_of_signals(group, taps, size, given_, bias):
     operands = [RNG.normal(size=(8, 4 // group, taps))] + [RNG.normal(size=8)] * bias
     operators, result = as_images(net.model(net.op("Conv", "x", *operands, group=group, **given_)))
     assert [name for name, _ in operators] == ["Unsqueeze", "Conv", "Squeeze"]
-    assert [len(one.dims) for one in result.graph.initializer].count(4) == 1
+    assert [len(initializer.dims) for initializer in result.graph.initializer].count(4) == 1
 
 
 def test_a_chain_of_signals_stays_an_image():

@@ -47,7 +47,7 @@ def test_the_next_best_plans_agree_too(graph, seed):
     _, found = searched(model, shipped_rules(), seed, budget=BUDGET, count=4)
     costs = [plan.cost_ns for plan in found.plans]
     # sums of the same costs in another order may differ in their last digits
-    assert all(one <= other * (1 + 1e-9) for one, other in pairwise(costs))
+    assert all(first <= other * (1 + 1e-9) for first, other in pairwise(costs))
     for plan in found.plans:
         problem = disagreement(model, modelled(plan), feeds, exact=exact)
         assert problem is None, f"{problem}; without {', '.join(plan.without)}"

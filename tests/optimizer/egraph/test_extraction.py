@@ -78,8 +78,8 @@ def again(problem, classes, nodes):
     """The same problem, its classes and e-nodes numbered from others on."""
     choices = {
         class_ + classes: tuple(
-            Choice(one.node + nodes, one.cost, tuple(need + classes for need in one.needs))
-            for one in offered
+            Choice(choice.node + nodes, choice.cost, tuple(need + classes for need in choice.needs))
+            for choice in offered
         )
         for class_, offered in problem.choices.items()
     }
@@ -95,17 +95,17 @@ def test_what_is_alike_is_decided_once(problem, steps):
         {class_: offered for part in parts for class_, offered in part.choices.items()},
         tuple(root for part in parts for root in part.roots),
     )
-    one, all_ = (
+    single, all_ = (
         extract(problem, first_choices(problem), steps),
         extract(whole, first_choices(whole)),
     )
     in_order(all_.selection, whole.roots)  # raises where it is cyclic
-    assert all_.regions == 3 * one.regions
-    if steps < 4_000 and one.exact < one.regions:
+    assert all_.regions == 3 * single.regions
+    if steps < 4_000 and single.exact < single.regions:
         return
-    assert all_.cost == pytest.approx(3 * one.cost)
-    assert all_.steps == one.steps
-    chosen = {class_: choice.node for class_, choice in one.selection.items()}
+    assert all_.cost == pytest.approx(3 * single.cost)
+    assert all_.steps == single.steps
+    chosen = {class_: choice.node for class_, choice in single.selection.items()}
     for at in range(3):
         for class_, node in chosen.items():
             assert all_.selection[class_ + 50 * at].node == node + 70 * at

@@ -61,7 +61,7 @@ def spelled(value):
         parts = [f"{f.name}={spelled(getattr(value, f.name))}" for f in fields(value)]
         return f"{type(value).__name__}({', '.join(parts)})"
     if isinstance(value, tuple | frozenset):
-        parts = [spelled(one) for one in value]
+        parts = [spelled(part) for part in value]
         return f"({', '.join(sorted(parts) if isinstance(value, frozenset) else parts)})"
     return repr(value)
 

@@ -26,13 +26,13 @@ def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Seq
     It is called twice, with a call for other values between: what a call remembers must not show.
     """
     with np.errstate(all="ignore"):
-        own = [_copied(one) for one in inputs]
+        own = [_copied(input_) for input_ in inputs]
         expected = _flat(function(*own))
-        mutated = [one for one in own if isinstance(one, np.ndarray)]
-        spreads = [np.zeros(np.shape(one)) for one in expected]
+        mutated = [argument for argument in own if isinstance(argument, np.ndarray)]
+        spreads = [np.zeros(np.shape(part)) for part in expected]
         for attempt in range(3):
             rng = np.random.default_rng(attempt)
-            other = _flat(function(*[_perturbed(one, rng) for one in inputs]))
+            other = _flat(function(*[_perturbed(input_, rng) for input_ in inputs]))
             for at, (left, right) in enumerate(zip(expected, other, strict=True)):
                 if np.shape(left) == np.shape(right):
                     change = np.abs(_real(left) - _real(right))
@@ -42,7 +42,7 @@ def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Seq
                     spreads[at] = np.maximum(spreads[at], change)
     _agrees(fused, inputs, expected, mutated, spreads)
     with np.errstate(all="ignore"):
-        fused(*[_perturbed(one, np.random.default_rng(0)) for one in inputs])
+        fused(*[_perturbed(input_, np.random.default_rng(0)) for input_ in inputs])
     _agrees(fused, inputs, expected, mutated, spreads)
 
 
@@ -53,7 +53,7 @@ def _agrees(
     mutated: Sequence[Any],
     spreads: Sequence[Any],
 ) -> None:
-    own = [_copied(one) for one in inputs]
+    own = [_copied(input_) for input_ in inputs]
     with np.errstate(all="ignore"):
         found = _flat(fused(*own))
     # A float32 function of a float32 argument may be off by a unit before it meets float64.
@@ -62,7 +62,7 @@ def _agrees(
         raise DifferenceError(f"{len(found)} results instead of {len(expected)}")
     for at, (is_, should, spread) in enumerate(zip(found, expected, spreads, strict=True)):
         _same(f"result {at}", is_, should, spread, coarsest)
-    written = [one for one in own if isinstance(one, np.ndarray)]
+    written = [argument for argument in own if isinstance(argument, np.ndarray)]
     for is_, should in zip(written, mutated, strict=True):
         _same("an argument", is_, should, np.abs(_real(should)) * 1e-4, coarsest)
 
@@ -118,9 +118,9 @@ def _real(value: Any) -> Any:
 
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):
-        return [one for item in value for one in _flat(item)]
+        return [part for item in value for part in _flat(item)]
     if isinstance(value, dict):
-        return [one for item in value.values() for one in _flat(item)]
+        return [part for item in value.values() for part in _flat(item)]
     return [value]
 
 

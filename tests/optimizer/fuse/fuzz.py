@@ -43,26 +43,26 @@ def shorten(case: Case, heuristic: Any) -> Case:
     """Return the case with statements and results left out as long as it fails."""
     lines = case.source.splitlines()
     head, body, last = lines[0], lines[1:-1], lines[-1]
-    results = [one for one in last.strip()[len("return (") : -1].split(", ") if one.strip(", ")]
-    results = [one.rstrip(",") for one in results]
+    results = [name for name in last.strip()[len("return (") : -1].split(", ") if name.strip(", ")]
+    results = [result.rstrip(",") for result in results]
 
     def attempt(body: list[str], results: list[str]) -> Case | None:
         text = "\n".join([head, *body, f"    return ({', '.join(results)},)", ""])
         shorter = Case(case.seed, text, case.inputs)
         try:
             function = shorter.function()
-            function(*[one.copy() for one in case.inputs.values()])
+            function(*[input_.copy() for input_ in case.inputs.values()])
         except Exception:
             return None
         return shorter if failure(shorter, heuristic)[0] is not None else None
 
     for result in list(results):
         if len(results) > 1:
-            fewer = [one for one in results if one != result]
+            fewer = [name for name in results if name != result]
             if attempt(body, fewer):
                 results = fewer
     for line in list(reversed(body)):
-        fewer = [one for one in body if one is not line]
+        fewer = [statement for statement in body if statement is not line]
         if attempt(fewer, results):
             body = fewer
     return attempt(body, results) or case

@@ -111,7 +111,7 @@ def written_by(candidate_files, graph, *libraries):
     """A session of a plan as it is written where the runtime opens it."""
     options = onnxruntime.SessionOptions()
     path = candidate_files.place_graph("plan", graph)
-    Execution(libraries=tuple(one.path for one in libraries)).apply(options, path.parent)
+    Execution(libraries=tuple(library.path for library in libraries)).apply(options, path.parent)
     return onnxruntime.InferenceSession(path, options)
 
 

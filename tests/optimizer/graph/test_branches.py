@@ -42,9 +42,9 @@ def agrees(made: onnx.ModelProto, graph: Graph) -> None:
     changed = to_model(graph)
     onnx.checker.check_model(made)
     onnx.checker.check_model(changed)
-    for one, other in zip(run(made), run(changed), strict=True):
-        assert one.shape == other.shape
-        np.testing.assert_array_equal(one, other)
+    for first, other in zip(run(made), run(changed), strict=True):
+        assert first.shape == other.shape
+        np.testing.assert_array_equal(first, other)
 
 
 def branch(name: str, inner: list[Any], output: str, known: list[Any] | None = None) -> Any:
@@ -66,7 +66,7 @@ def test_the_branch_of_a_known_condition_is_inlined(condition: Any, opset: int) 
     made = choice(condition, opset)
     graph = load_graph(made)
     assert inline_branches(graph) == 1
-    assert not any(one.op_type == "If" for one in graph.nodes.values())
+    assert not any(node.op_type == "If" for node in graph.nodes.values())
     agrees(made, graph)
 
 
@@ -148,7 +148,7 @@ def test_a_short_loop_is_written_out(trips: int, opset: int, said: str) -> None:
     made = loop(trips, opset=opset, said=said)
     graph = load_graph(made)
     assert unroll_loops(graph) == 1
-    assert not any(one.op_type == "Loop" for one in graph.nodes.values())
+    assert not any(node.op_type == "Loop" for node in graph.nodes.values())
     agrees(made, graph)
 
 
@@ -163,7 +163,7 @@ def test_what_is_the_same_in_each_trip_is_computed_before() -> None:
     made = loop(50)
     graph = load_graph(made)
     assert hoist_invariants(graph) == 1
-    assert sorted(one.op_type for one in graph.nodes.values()) == ["Loop", "Mul"]
+    assert sorted(node.op_type for node in graph.nodes.values()) == ["Loop", "Mul"]
     assert hoist_invariants(graph) == 0
     agrees(made, graph)
 
@@ -212,7 +212,7 @@ def test_a_short_scan_is_written_out(
     made = scan(axes, directions, out)
     graph = load_graph(made)
     clean(graph, 1 << 16)
-    assert not any(one.op_type == "Scan" for one in graph.nodes.values())
+    assert not any(node.op_type == "Scan" for node in graph.nodes.values())
     agrees(made, graph)
 
 
@@ -239,5 +239,5 @@ def test_what_is_the_same_in_each_step_of_a_scan_is_computed_before() -> None:
     graph = load_graph(made)
     infer(graph)
     assert hoist_invariants(graph) == 1
-    assert sorted(one.op_type for one in graph.nodes.values()) == ["Mul", "Mul", "Scan"]
+    assert sorted(node.op_type for node in graph.nodes.values()) == ["Mul", "Mul", "Scan"]
     agrees(made, graph)

@@ -54,8 +54,8 @@ def left(model: onnx.ModelProto, feeds: dict[int, Any]) -> onnx.NodeProto:
     refine_types(graph)
     drop_default_inputs(graph)
     changed = to_model(graph)
-    for one, other in zip(run(model, feeds), run(changed, feeds), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first, other in zip(run(model, feeds), run(changed, feeds), strict=True):
+        np.testing.assert_array_equal(first, other)
     return changed.graph.node[-1]
 
 
@@ -109,7 +109,10 @@ def test_an_input_that_says_more_stays(op_type: str, position: int) -> None:
 )
 def test_usual_activations_are_not_said(op_type: str, usual: list[str], other: list[str]) -> None:
     def said(activations: list[str]) -> list[str]:
-        return [one.name for one in recurrence(op_type, {}, activations=activations).attribute]
+        return [
+            attribute.name
+            for attribute in recurrence(op_type, {}, activations=activations).attribute
+        ]
 
     assert said(usual) == ["hidden_size"]
     assert "activations" in said(other)

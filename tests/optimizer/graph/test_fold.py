@@ -278,5 +278,7 @@ def test_places_of_what_is_not_zero_are_known_of_constants():
     graph = graph_of(built)
     assert fold_constants(graph) == 1
     assert operators(graph) == ["NonZero"]
-    (places,) = (one.array() for one in graph.constants.values() if one.type.dtype == "int64")
+    (places,) = (
+        constant.array() for constant in graph.constants.values() if constant.type.dtype == "int64"
+    )
     assert places.tolist() == [[0, 0, 1], [1, 2, 0]]

@@ -172,9 +172,9 @@ def test_same_type(one, two, same):
 
 
 def test_sharpen_prefers_numbers_then_names():
-    one = TensorType("float32", ("?a.0", "n", "m"))
-    two = TensorType("float32", ("k", "?b.1", 3))
-    assert sharpen(one, two) == sharpen(two, one) == TensorType("float32", ("k", "n", 3))
+    first = TensorType("float32", ("?a.0", "n", "m"))
+    second = TensorType("float32", ("k", "?b.1", 3))
+    assert sharpen(first, second) == sharpen(second, first) == TensorType("float32", ("k", "n", 3))
 
 
 def test_float_constant_of_value_attribute_keeps_dtype():

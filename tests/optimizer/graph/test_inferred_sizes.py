@@ -41,7 +41,7 @@ def cleaned(built):
 def test_each_size_tells_the_next(layers):
     built = chunks(layers, 2**layers * 3)
     graph, _ = cleaned(built)
-    assert {one.op_type for one in graph.nodes.values()} == {"Slice", "Add"}
+    assert {node.op_type for node in graph.nodes.values()} == {"Slice", "Add"}
     (output,) = graph.graph_outputs
     assert graph.shape(output) == (2, 3)
     feeds = {"x0": np.random.default_rng(0).normal(size=(2, 2**layers * 3)).astype(np.float32)}
@@ -64,7 +64,7 @@ def test_sizes_that_stay_free():
     """What depends on a free size is as open as before, and the model computes the same."""
     built = chunks(2, "width")
     graph, _ = cleaned(built)
-    assert any(one.op_type == "Shape" for one in graph.nodes.values())
+    assert any(node.op_type == "Shape" for node in graph.nodes.values())
     feeds = {"x0": np.random.default_rng(0).normal(size=(2, 12)).astype(np.float32)}
     np.testing.assert_array_equal(run(to_model(graph), feeds)[0], run(built, feeds)[0])
 

@@ -58,7 +58,7 @@ def test_a_rule_that_loses_nan_is_left_out_and_said():
 
 def test_a_plan_that_loses_infinities_is_refused():
     original = products()
-    weights = [numpy_helper.to_array(one) for one in original.graph.initializer]
+    weights = [numpy_helper.to_array(initializer) for initializer in original.graph.initializer]
     merged = model(
         "g (float[64, 32] x) => (float[64, 32] y) { y = MatMul(x, w) }", w=np.matmul(*weights)
     )
@@ -68,7 +68,9 @@ def test_a_plan_that_loses_infinities_is_refused():
     verifier = Verifier(original.SerializeToString(), feeds, threads=1)
     deviations = verifier.deviations("merged", merged.SerializeToString())
     verifier.close()
-    assert [one.distribution for one in deviations if not one.within] == ["infinite"]
+    assert [deviation.distribution for deviation in deviations if not deviation.within] == [
+        "infinite"
+    ]
     (failure,) = failures(deviations)
     assert "NaN or infinite where the original is not" in failure and FINITE_MATH in failure
 
@@ -78,6 +80,6 @@ def test_a_plan_that_loses_infinities_is_refused():
 def test_results_give_what_the_original_does(source, distribution):
     original = source()
     feeds = random_feeds({"x": ("float32", (64, 32))}, distribution, 7)
-    before, after = (run(one, feeds) for one in (original, optimized(original, *CLASSES).model))
-    for one, other in zip(before, after, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    before, after = (run(proto, feeds) for proto in (original, optimized(original, *CLASSES).model))
+    for first, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-4, atol=1e-4)

@@ -85,11 +85,11 @@ BASE = [("Add", ["x", "c"], ["t"]), ("Relu", ["t"], ["y"])]
 
 
 def test_names_and_the_order_of_nodes_make_no_other_plan():
-    one = spelled(BASE, {"c": PAIR})
-    assert one == spelled([("Add", ["x", "k"], ["u"]), ("Relu", ["u"], ["y"])], {"k": PAIR})
-    two = [("Neg", ["x"], ["z"]), *BASE]
+    first = spelled(BASE, {"c": PAIR})
+    assert first == spelled([("Add", ["x", "k"], ["u"]), ("Relu", ["u"], ["y"])], {"k": PAIR})
+    second = [("Neg", ["x"], ["z"]), *BASE]
     turned = [BASE[0], ("Neg", ["x"], ["z"]), BASE[1]]
-    assert spelled(two, {"c": PAIR}, ("y", "z")) == spelled(turned, {"c": PAIR}, ("y", "z"))
+    assert spelled(second, {"c": PAIR}, ("y", "z")) == spelled(turned, {"c": PAIR}, ("y", "z"))
 
 
 def test_constants_operators_operands_attributes_and_dead_nodes_do():

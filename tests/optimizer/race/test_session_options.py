@@ -126,7 +126,7 @@ def nodes_for(operator):
 
 def model_for(operator):
     nodes, constants = nodes_for(operator)
-    read = {name for one in nodes for name in one.input}
+    read = {name for node in nodes for name in node.input}
     shapes = {"x": [1, 8, WIDTH], "x2": [1, 8, WIDTH], "m": [8, WIDTH], "image": [1, WIDTH, 8, 8]}
     graph = helper.make_graph(
         nodes,

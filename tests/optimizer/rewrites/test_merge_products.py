@@ -40,7 +40,7 @@ def check(built, feeds, *, products, **sizes):
 
 
 def operators(built):
-    return [one.op_type for one in built.graph.node]
+    return [node.op_type for node in built.graph.node]
 
 
 def siblings(shapes, depth=6, width=4, *, op="MatMul", extra=(), opset=17, **attributes):

@@ -149,7 +149,9 @@ def test_what_does_not_fit_is_left_alone(mask, options):
 
 def test_a_mask_that_is_an_input_is_left_alone():
     built, _ = attention(causal(128))
-    (tensor,) = (one for one in built.graph.initializer if one.name == "mask")
+    (tensor,) = (
+        initializer for initializer in built.graph.initializer if initializer.name == "mask"
+    )
     built.graph.initializer.remove(tensor)
     built.graph.input.append(value("mask", [128, 128]))
     assert not split(built)[1]

@@ -29,13 +29,15 @@ constants = st.one_of(
 
 
 def applied(terms):
-    one = st.tuples(terms)
-    two = st.tuples(terms, terms)
+    first = st.tuples(terms)
+    second = st.tuples(terms, terms)
     small = st.integers(1, 9)
     window = ("kernel_h", "kernel_w", "stride_h", "stride_w")
     return st.one_of(
-        st.builds(Apply, st.sampled_from(["relu", "sigmoid", "tanh"]), st.just(()), one),
-        st.builds(Apply, st.sampled_from(["ewadd", "ewmul", "smul", "matmul"]), st.just(()), two),
+        st.builds(Apply, st.sampled_from(["relu", "sigmoid", "tanh"]), st.just(()), first),
+        st.builds(
+            Apply, st.sampled_from(["ewadd", "ewmul", "smul", "matmul"]), st.just(()), second
+        ),
         st.builds(
             lambda name, sizes, pad, x: Apply(
                 name, (*zip(window, sizes, strict=True), ("pad", pad)), x
@@ -43,7 +45,7 @@ def applied(terms):
             st.sampled_from(["poolavg", "poolmax"]),
             st.tuples(small, small, small, small),
             st.integers(0, 1),
-            one,
+            first,
         ),
         st.builds(
             lambda h, w, pad, x: Apply(
@@ -52,7 +54,7 @@ def applied(terms):
             small,
             small,
             st.integers(0, 1),
-            two,
+            second,
         ),
         st.builds(
             lambda axis, rank, x: Apply("concat", (("axis", axis), ("rank", rank)), tuple(x)),
@@ -64,20 +66,20 @@ def applied(terms):
             lambda axis, output, x: Apply("split", (("axis", axis), ("parts", 0)), x, output),
             st.integers(0, 4),
             st.integers(0, 3),
-            one,
+            first,
         ),
         st.builds(
             lambda order, x: Apply(
                 "transpose", (("rank", len(order)), ("perm", permutation_number(order))), x
             ),
             st.integers(2, 4).flatmap(lambda n: st.permutations(range(n))).map(tuple),
-            one,
+            first,
         ),
         st.builds(
             lambda h, w, x: Apply("enlarge", (("kernel_h", h), ("kernel_w", w)), x),
             small,
             small,
-            one,
+            first,
         ),
     )
 
@@ -96,14 +98,14 @@ def test_equations_are_read_as_they_were_written(left, right):
 def test_equations_may_stand_close_together(pairs, spaced):
     said = [f"{equation_text(a)}=={equation_text(b)}" for a, b in pairs]
     found = read_equations(" ".join(said) if spaced else "".join(said))
-    assert [one.outputs for one in found] == [((a, b),) for a, b in pairs]
+    assert [rule.outputs for rule in found] == [((a, b),) for a, b in pairs]
 
 
 def test_comments_blanks_and_continued_lines():
     first = "\n# a comment\n relu( input_1 )==relu(input_1)  # and another\n"
     text = f"{first}\nrelu(input_2)\n  == input_3\n"
     found = read_equations(text)
-    assert [(one.name, one.line) for one in found] == [("Tensat1", 3), ("Tensat2", 5)]
+    assert [(rule.name, rule.line) for rule in found] == [("Tensat1", 3), ("Tensat2", 5)]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_a_place_is_that_of_the_file():
 def test_what_begins_with_an_equals_sign_spoils_only_itself():
     text = "relu(input_1)\n== input_1\n== input_2\nrelu(input_1) == input_1\n"
     first, wrong, last = read_equations(text)
-    assert [one.line for one in (first, wrong, last)] == [1, 3, 4]
+    assert [error.line for error in (first, wrong, last)] == [1, 3, 4]
     assert "the left side is missing" in wrong.reason
 
 
@@ -175,7 +177,7 @@ def test_nothing_that_is_read_ends_in_a_traceback(words):
     text = "".join(words)
     count = text.count("\n") + text.count("\r") + 1
     for read in (read_equations, read_lines):
-        assert all(1 <= one.line <= count for one in read(text))
+        assert all(1 <= rule.line <= count for rule in read(text))
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,14 @@ def test_other_files_are_refused(tmp_path, content, reason):
 def test_the_sample_of_equations_is_read():
     system, found = read_foreign(TENSAT_SAMPLE)
     assert (system, len(found)) == ("tensat", 225)
-    assert all(isinstance(one, ForeignRule) for one in found)
+    assert all(isinstance(rule, ForeignRule) for rule in found)
 
 
 @pytest.mark.skipif(not TASO_SAMPLE.exists(), reason="the sample is not here")
 def test_the_sample_of_rules_is_read():
     system, found = read_foreign(TASO_SAMPLE)
     assert (system, len(found)) == ("taso", 45)
-    assert all(isinstance(one, ForeignRule) for one in found)
+    assert all(isinstance(rule, ForeignRule) for rule in found)
 
 
 @pytest.mark.parametrize(

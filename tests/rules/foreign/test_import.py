@@ -35,12 +35,12 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_equations_by_hand_have_the_right_verdicts(equations):
-    found = [(one.text, one.status) for one in equations.rules]
+    found = [(rule.text, rule.status) for rule in equations.rules]
     assert found == list(EQUATIONS)
 
 
 def test_rules_by_hand_have_the_right_verdicts(rules):
-    assert [one.status for one in rules.rules] == [status for _, status in RULES]
+    assert [rule.status for rule in rules.rules] == [status for _, status in RULES]
 
 
 def test_verdicts_are_what_numbers_say(equations, rules):
@@ -50,12 +50,14 @@ def test_verdicts_are_what_numbers_say(equations, rules):
 
 
 def test_refutations_come_with_numbers(equations, rules):
-    refuted = [one for one in (*equations.rules, *rules.rules) if one.status == "refuted"]
+    refuted = [
+        imported for imported in (*equations.rules, *rules.rules) if imported.status == "refuted"
+    ]
     assert refuted
-    for one in refuted:
-        assert one.counterexample is not None
-        assert one.reason
-        compile(one.counterexample.snippet, one.name, "exec")
+    for imported in refuted:
+        assert imported.counterexample is not None
+        assert imported.reason
+        compile(imported.counterexample.snippet, imported.name, "exec")
 
 
 def test_what_is_proved_can_be_written_and_loaded(equations, tmp_path):
@@ -63,16 +65,16 @@ def test_what_is_proved_can_be_written_and_loaded(equations, tmp_path):
     count = equations.write(file)
     loaded = load_rules([file])
     assert len(loaded) == count > 5
-    proved = {one.name for one in equations.rules if one.status in ("proved", "conditional")}
-    assert {one.name for one in loaded} <= proved
-    assert all(one.sources == ("tensat",) for one in loaded)
+    proved = {rule.name for rule in equations.rules if rule.status in ("proved", "conditional")}
+    assert {rule.name for rule in loaded} <= proved
+    assert all(rule.sources == ("tensat",) for rule in loaded)
 
 
 def test_a_report_is_json(equations):
     record = json.loads(json.dumps(equations.record()))
     assert sum(record["totals"].values()) == len(EQUATIONS) == len(record["rules"])
-    conditional = [one for one in record["rules"] if one["status"] == "conditional"]
-    assert all(one["conditions"] and one["words"] for one in conditional)
+    conditional = [row for row in record["rules"] if row["status"] == "conditional"]
+    assert all(row["conditions"] and row["words"] for row in conditional)
 
 
 def test_one_bad_line_costs_only_itself(tmp_path):
@@ -80,10 +82,10 @@ def test_one_bad_line_costs_only_itself(tmp_path):
     file.write_text("relu(relu(input_1)) == relu(input_1)\nfoo(input_1) == input_1\nrelu(\n")
     said: list[Imported] = []
     report = import_rules(file, progress=said.append)
-    assert [one.status for one in report.rules] == ["proved", "unknown", "unreadable"]
+    assert [rule.status for rule in report.rules] == ["proved", "unknown", "unreadable"]
     assert report.rules[1].reason == "unknown operator foo"
-    assert [one.line for one in report.rules] == [1, 2, 3]
-    assert sorted(one.line for one in said) == [1, 2, 3]
+    assert [rule.line for rule in report.rules] == [1, 2, 3]
+    assert sorted(message.line for message in said) == [1, 2, 3]
 
 
 def test_shapes_that_never_fit_are_refused(tmp_path):
@@ -120,13 +122,13 @@ def judge(report: Report, count: int) -> None:
     """A proof must hold on every draw, a refutation must have one; what fails is told together."""
     _, read = read_foreign(Path(report.path))
     wrong = []
-    for said, one in zip(read, report.rules, strict=True):
-        if isinstance(said, ForeignRule) and (problem := disagreement(said, one, count)):
-            wrong.append(f"{one.name} ({one.status}): {problem}: {one.text}")
+    for said, imported in zip(read, report.rules, strict=True):
+        if isinstance(said, ForeignRule) and (problem := disagreement(said, imported, count)):
+            wrong.append(f"{imported.name} ({imported.status}): {problem}: {imported.text}")
     assert not wrong, "\n".join(wrong)
 
 
-def disagreement(said: ForeignRule, one: Imported, count: int) -> str:
+def disagreement(said: ForeignRule, imported: Imported, count: int) -> str:
     """What numbers say against a verdict; nothing where they bear it out."""
     draws = oracle.draws(said, count)
     if not draws:
@@ -134,11 +136,11 @@ def disagreement(said: ForeignRule, one: Imported, count: int) -> str:
     own = set(inputs(said.targets)) - set(inputs(said.sources))
     if own:  # they are chosen to fit: a rule makes nothing of those that don't
         draws = [draw for draw in draws if draw.fits]
-    if one.status == "proved":
+    if imported.status == "proved":
         wrong = [draw for draw in draws if not draw.equal]
         return f"false at {shapes(wrong[0].inputs)}" if wrong else ""
-    if one.status == "conditional":
-        kept = [draw for draw in draws if holds(said, one, draw)]
+    if imported.status == "conditional":
+        kept = [draw for draw in draws if holds(said, imported, draw)]
         wrong = [draw for draw in kept if not draw.equal]
         if wrong:
             return f"false in spite of its conditions at {shapes(wrong[0].inputs)}"
@@ -146,22 +148,22 @@ def disagreement(said: ForeignRule, one: Imported, count: int) -> str:
             more = oracle.draws(said, 400, seed=1)
             return "" if any(not draw.equal for draw in more) else "it needs no condition"
         return ""
-    if one.status in ("refuted", "refused"):
+    if imported.status in ("refuted", "refused"):
         more = draws if any(not d.equal for d in draws) else oracle.draws(said, 400, seed=1)
         return "" if any(not draw.equal for draw in more) else "no numbers refute it"
-    return f"it is {one.status}: {one.reason}"
+    return f"it is {imported.status}: {imported.reason}"
 
 
 def shapes(inputs: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in inputs.items()}
 
 
-def holds(said: ForeignRule, one: Imported, draw: oracle.Draw) -> bool:
+def holds(said: ForeignRule, imported: Imported, draw: oracle.Draw) -> bool:
     """Whether a draw meets the conditions, those on values inside of the rule too."""
     if not (draw.strict and draw.fits_strict):
         return False
     evaluation = oracle.Evaluation(said, draw.inputs, broadcast=False)
-    return all(true(condition.text, evaluation) for condition in one.conditions)
+    return all(true(condition.text, evaluation) for condition in imported.conditions)
 
 
 def true(condition: str, evaluation: oracle.Evaluation) -> bool:

@@ -49,12 +49,14 @@ def test_halving_is_a_product():
 
 
 def test_a_third_is_not():
-    one = bits(rule_of("X float", ["Y = Div(X, 3)"], ["Y = Mul(X, 0.3333333333333333)"]))["float32"]
-    assert (one.result, one.method) == ("refuted", "search")
+    equality = bits(rule_of("X float", ["Y = Div(X, 3)"], ["Y = Mul(X, 0.3333333333333333)"]))[
+        "float32"
+    ]
+    assert (equality.result, equality.method) == ("refuted", "search")
     # the example is one: in float32 the two do differ there
-    value = np.float32(float(one.reason.split(" = ")[1].split(" (")[0]))
+    value = np.float32(float(equality.reason.split(" = ")[1].split(" (")[0]))
     assert value / np.float32(3) != value * np.float32(0.3333333333333333)
-    assert "0x" in one.reason
+    assert "0x" in equality.reason
 
 
 def test_sums_do_not_associate():
@@ -94,8 +96,8 @@ def test_finite_math_is_supposed_where_a_rule_says_so():
     given = "X [*s] float32, Z [*s]"
     sides_ = (["Y = Not(Less(X, Z))"], ["Y = GreaterOrEqual(X, Z)"])
     assert results(*sides_, given=given) == {"float32": "refuted"}
-    one = bits(rule_of(given, *sides_, more="  finite_math"))["float32"]
-    assert (one.result, one.finite) == ("proved", True)
+    equality = bits(rule_of(given, *sides_, more="  finite_math"))["float32"]
+    assert (equality.result, equality.finite) == ("proved", True)
 
 
 def test_the_two_zeros_of_a_maximum_are_for_each_kernel_to_choose():
@@ -137,10 +139,10 @@ def test_constants_are_those_of_the_model():
     "name", ["EliminateIdentity", "JoinTransposes", "JoinReshapes", "EliminateSliceOfConcat"]
 )
 def test_what_only_moves_is_exact_once_it_is_proved(name):
-    (one,) = bit_equality(SHIPPED[name], [], proved=True)
-    assert (one.dtype, one.result, one.method) == ("any", "proved", "movement")
-    (one,) = bit_equality(SHIPPED[name], [], proved=False)
-    assert one.result == "unknown"
+    (equality,) = bit_equality(SHIPPED[name], [], proved=True)
+    assert (equality.dtype, equality.result, equality.method) == ("any", "proved", "movement")
+    (equality,) = bit_equality(SHIPPED[name], [], proved=False)
+    assert equality.result == "unknown"
 
 
 def test_a_cast_moves_only_to_its_own_type():
@@ -166,9 +168,9 @@ def test_kernels_that_may_round_as_they_like_are_left_alone(operator):
     line = f"Y = {operator}({arguments})"
     rule = rule_of("X float32", [line], [line])
     assert operator in unfit(rule)
-    (one,) = bit_equality(rule, statements(rule), proved=True)
-    assert (one.result, one.method) == ("unknown", "none")
-    assert operator in one.reason
+    (equality,) = bit_equality(rule, statements(rule), proved=True)
+    assert (equality.result, equality.method) == ("unknown", "none")
+    assert operator in equality.reason
 
 
 def test_the_kernels_that_proofs_rely_on_do_as_supposed():

@@ -248,10 +248,14 @@ def test_intervals_enclose_roots(value):
 
 @given(FRACTIONS, FRACTIONS, FRACTIONS, FRACTIONS)
 def test_intervals_enclose_what_is_computed_with_them(a, b, c, d):
-    one = Interval(min(a, b), max(a, b))
-    two = Interval(min(c, d), max(c, d))
+    first = Interval(min(a, b), max(a, b))
+    second = Interval(min(c, d), max(c, d))
     for x, y in itertools.product((a, b, (a + b) / 2), (c, d, (c + d) / 2)):
-        for result, exact in ((one + two, x + y), (one - two, x - y), (one * two, x * y)):
+        for result, exact in (
+            (first + second, x + y),
+            (first - second, x - y),
+            (first * second, x * y),
+        ):
             low, high = bounds(result)
             assert low <= exact <= high
 

@@ -38,14 +38,18 @@ def test_there_are_forty_more_of_each_class():
 @judged("jumps_false")
 def test_rules_are_refused_whose_sides_round_before_a_jump_in_two_ways(rule):
     stated = statements(rule)
-    assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
+    assert [
+        outcome.reason for outcome in map(prove, stated[:CASES]) if outcome.status != "proved"
+    ] == []
     assert "jumps" in discontinuity_problem(rule, stated)
 
 
 @judged("jumps_true")
 def test_rules_are_admitted_whose_sides_round_alike_before_a_jump(rule):
     stated = statements(rule)
-    assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
+    assert [
+        outcome.reason for outcome in map(prove, stated[:CASES]) if outcome.status != "proved"
+    ] == []
     assert discontinuity_problem(rule, stated) == ""
     assert floating_record(rule, stated, proved=True, samples=SAMPLES).problems == ()
 
@@ -53,14 +57,18 @@ def test_rules_are_admitted_whose_sides_round_alike_before_a_jump(rule):
 @judged("special_false")
 def test_rules_are_refused_that_break_at_the_end_of_a_range(rule):
     stated = statements(rule)
-    assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
+    assert [
+        outcome.reason for outcome in map(prove, stated[:CASES]) if outcome.status != "proved"
+    ] == []
     assert floating_record(rule, stated, proved=True).problems
 
 
 @judged("special_true")
 def test_rules_are_admitted_that_keep_special_values(rule):
     stated = statements(rule)
-    assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
+    assert [
+        outcome.reason for outcome in map(prove, stated[:CASES]) if outcome.status != "proved"
+    ] == []
     assert floating_record(rule, stated, proved=True, samples=SAMPLES).problems == ()
 
 
@@ -80,6 +88,6 @@ def test_witnesses_show_it(rule):
             values = [float(value) for value in given[operand.name].strip("[]").split(",")]
             feeds[operand.name] = np.resize(values, operand.shape).astype(operand.dtype)
         source, target = both.run(feeds, stepwise=True)
-        for name, one, other in zip(both.outputs, source, target, strict=True):
-            shown.append(unlike(one, other, name, exact=rule.equal == "exact", bounded=True))
+        for name, first, other in zip(both.outputs, source, target, strict=True):
+            shown.append(unlike(first, other, name, exact=rule.equal == "exact", bounded=True))
     assert any(shown)

@@ -36,14 +36,16 @@ def test_there_are_enough_of_each_class():
 @named(TRUE)
 def test_true_rules_are_proved(rule):
     outcomes = [prove(statement) for statement in statements(rule)]
-    assert [one.reason for one in outcomes if one.status != "proved" and not one.vacuous] == []
-    assert any(one.status == "proved" for one in outcomes)
+    assert [
+        outcome.reason for outcome in outcomes if outcome.status != "proved" and not outcome.vacuous
+    ] == []
+    assert any(outcome.status == "proved" for outcome in outcomes)
 
 
 @named(FALSE)
 def test_false_rules_are_not_admitted(rule):
     stated = statements(rule)
-    if all(one.status == "proved" or one.vacuous for one in map(prove, stated)):
+    if all(outcome.status == "proved" or outcome.vacuous for outcome in map(prove, stated)):
         record = floating_record(rule, stated, proved=True)
         assert discontinuity_problem(rule, stated) or record.problems
 
@@ -60,7 +62,7 @@ def test_witnesses_show_it(rule):
             continue
         feeds, whole = {}, True
         for operand in both.operands:
-            entries = [number(one) for one in given[operand.name].strip("[]").split(", ")]
+            entries = [number(entry) for entry in given[operand.name].strip("[]").split(", ")]
             values = np.array(entries, operand.dtype)
             feeds[operand.name] = np.resize(values, operand.shape)
             whole = whole and feeds[operand.name].size >= values.size

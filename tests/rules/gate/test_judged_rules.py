@@ -16,8 +16,10 @@ JUDGED = {
 @pytest.mark.parametrize("rule", JUDGED["true"], ids=lambda rule: rule.name)
 def test_true_rules_are_proved(rule):
     outcomes = [prove(statement) for statement in statements(rule)]
-    assert [one.reason for one in outcomes if one.status != "proved" and not one.vacuous] == []
-    assert any(one.status == "proved" for one in outcomes)
+    assert [
+        outcome.reason for outcome in outcomes if outcome.status != "proved" and not outcome.vacuous
+    ] == []
+    assert any(outcome.status == "proved" for outcome in outcomes)
 
 
 FALSE = JUDGED["false"] + JUDGED["undecided"] + JUDGED["combined"]
@@ -29,4 +31,4 @@ def test_false_rules_are_not_proved(rule):
         cases = statements(rule)
     except IllTyped:
         return
-    assert any(one.status != "proved" and not one.vacuous for one in map(prove, cases))
+    assert any(outcome.status != "proved" and not outcome.vacuous for outcome in map(prove, cases))

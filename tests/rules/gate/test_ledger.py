@@ -442,8 +442,10 @@ def scripts():
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
 def test_a_replay_asks_again(ledger, scripts, solver):
     found = replay(stored(ledger, scripts), solver)
-    assert [(one.rule, one.answer) for one in found] == [(n, "unsat") for n in sorted(RULES)]
-    assert not any(one.contradicts for one in found)
+    assert [(answer.rule, answer.answer) for answer in found] == [
+        (n, "unsat") for n in sorted(RULES)
+    ]
+    assert not any(answer.contradicts for answer in found)
 
 
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
@@ -453,7 +455,7 @@ def test_a_replay_catches_a_forged_proof(ledger, scripts, solver):
     ledger.record(RULES["ReorderProduct"], forged)
     store_scripts(scripts, forged)
     found = replay(stored(ledger, scripts), solver)
-    assert [one.rule for one in found if one.contradicts] == ["ReorderProduct"]
+    assert [answer.rule for answer in found if answer.contradicts] == ["ReorderProduct"]
 
 
 def test_a_replay_catches_scripts_that_were_exchanged(ledger, scripts):

@@ -70,7 +70,9 @@ def test_mutants_are_drawn_alike_from_all_rules_and_again_by_the_seed():
 
 def test_no_false_mutant_is_accepted():
     campaign = mutate(load_rules(), COUNT, seed=5, jobs=1, timeout=6, search=1)
-    assert [f"{one.mutant.text}\n{one.reason}" for one in campaign.of("accepted")] == []
+    assert [
+        f"{mutation.mutant.text}\n{mutation.reason}" for mutation in campaign.of("accepted")
+    ] == []
     counts = campaign.count()
     assert sum(counts.values()) == COUNT
     # Of what is drawn about a third says the same as before: operands swapped, an axis spelled so.
@@ -100,7 +102,7 @@ def test_a_proof_that_the_gate_itself_contradicts_counts_as_accepted(monkeypatch
 
 @pytest.mark.parametrize("change", ["Add becomes Sub", "Add: operand 0 twice", "drop Add(a, b)"])
 def test_numbers_are_found_against_a_false_mutant(change):
-    (mutant,) = [one for one in mutants_of(rule_of()) if one.change == change]
+    (mutant,) = [mutant for mutant in mutants_of(rule_of()) if mutant.change == change]
     assert against(mutant.rule, 2.0) is not None
     assert against(rule_of(), search_s(0.3)) is None
 

@@ -101,11 +101,11 @@ def test_a_class_that_is_not_kept_names_one_that_is():
     rule = REJECTED["ConvertWhereToMul"]
     exact = with_line(rule, "equal   rounding", "equal exact")
     assert "it would keep what `equal rounding, finite_math`" in measured(exact, proof(rule)).reason
-    (one,) = parse_rules(
+    (parsed,) = parse_rules(
         "rule R\n  tags always\n  given X float32\n  match\n    Y = Add(X, 0)\n  rewrite\n"
         "    Y = X\n  equal exact\n"
     )
-    assert "it would keep what `equal rounding`" in measured(one, proof(one)).reason
+    assert "it would keep what `equal rounding`" in measured(parsed, proof(parsed)).reason
 
 
 def test_a_shipped_rule_keeps_its_promise_and_its_proof():
@@ -172,7 +172,7 @@ def test_a_literal_has_a_type_that_its_operator_takes():
     (rule,) = parse_rules(AXIS)
     verdict = measured(rule, proof(rule))
     assert (verdict.status, verdict.reason) == ("proved", "")
-    assert {one.dtype for one in verdict.floating.roundings} >= {"float32"}
+    assert {rounding.dtype for rounding in verdict.floating.roundings} >= {"float32"}
 
 
 def test_what_was_not_measured_is_said(monkeypatch):

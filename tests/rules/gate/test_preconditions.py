@@ -74,8 +74,8 @@ def test_candidates_are_texts_of_the_language():
     for text, _ in RULES.values():
         rule = rule_of(text)
         found = candidates(rule)
-        assert len({one.text for one in found}) == len(found)
-        parsed = [with_conditions(rule, [one.text]) for one in found]
+        assert len({condition.text for condition in found}) == len(found)
+        parsed = [with_conditions(rule, [condition.text]) for condition in found]
         assert all(changed is None or changed.hash != rule.hash for changed in parsed)
         assert sum(changed is not None for changed in parsed) >= len(found) - 2
 

@@ -62,7 +62,7 @@ def test_a_true_rule_is_proved_and_rechecked():
     assert (verdict.status, verdict.reason) == ("proved", "")
     assert verdict.algebras == ("real",)
     assert verdict.cases and all(case.status == "proved" for case in verdict.cases)
-    assert {one.opinion for one in verdict.obligations} <= {"agree", "unknown"}
+    assert {obligation.opinion for obligation in verdict.obligations} <= {"agree", "unknown"}
     assert verdict.solver.startswith("z3 ")
     assert verdict.rechecker and verdict.rechecker.startswith("cvc5 ")
 
@@ -216,7 +216,7 @@ def test_a_second_solver_that_does_not_know_leaves_the_proof(monkeypatch):
     monkeypatch.setattr(second, "recheck_all", unknown)
     verdict = prove_rule(BLOCKS)
     assert verdict.status == "proved"
-    assert {one.opinion for one in verdict.obligations} == {"unknown"}
+    assert {obligation.opinion for obligation in verdict.obligations} == {"unknown"}
 
 
 def test_without_a_second_solver_the_verdict_says_so(monkeypatch):
@@ -228,7 +228,7 @@ def test_without_a_second_solver_the_verdict_says_so(monkeypatch):
     finally:
         second.cvc5_release.cache_clear()
     assert (verdict.status, verdict.rechecker) == ("proved", None)
-    assert {one.opinion for one in verdict.obligations} == {"absent"}
+    assert {obligation.opinion for obligation in verdict.obligations} == {"absent"}
 
 
 def test_an_open_case_is_no_proof(monkeypatch):
@@ -291,9 +291,9 @@ def test_verdicts_come_in_the_order_of_the_rules():
 
 def test_the_same_rule_gives_the_same_obligations():
     """Nothing in them depends on the process: proofs of one text have one digest."""
-    one, other = prove_rules([BLOCKS, BLOCKS], 2)
-    assert [o.script for o in one.obligations] == [o.script for o in other.obligations]
-    assert one.obligations
+    first, other = prove_rules([BLOCKS, BLOCKS], 2)
+    assert [o.script for o in first.obligations] == [o.script for o in other.obligations]
+    assert first.obligations
 
 
 # A worker that answers as it is told by the names of the rules.
@@ -357,7 +357,7 @@ def test_what_is_proved_is_measured_in_floating_point():
         assert {row[0] for row in rows} == {"float32"}
         assert len({row[1] for row in rows}) >= 3
         bits = catalog.sql("SELECT dtype, result, method FROM floating_proof").fetchall()
-        assert bits == [(one.dtype, one.result, one.method) for one in verdict.floating.bits]
+        assert bits == [(bit.dtype, bit.result, bit.method) for bit in verdict.floating.bits]
 
 
 def test_a_prover_that_cannot_start_is_an_error(monkeypatch):
@@ -456,7 +456,7 @@ def test_what_was_proved_can_be_replayed_by_both_solvers(tmp_path):
     scripts = Scripts.read(tmp_path / "obligations.xz")
     for solver in ("z3", "cvc5"):
         found = replay(stored(ledger, scripts, [BLOCKS.name]), solver)
-        assert found and {one.answer for one in found} == {"unsat"}
+        assert found and {query.answer for query in found} == {"unsat"}
 
 
 @pytest.mark.parametrize(

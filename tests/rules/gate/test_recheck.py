@@ -75,7 +75,7 @@ def test_after_its_time_nothing_more_is_asked(monkeypatch):
     monkeypatch.setattr(second, "_AGREED", {})
     found = recheck_all([HARD, UNSAT], 0.3, budget=0.2)
     assert found[script_hash(UNSAT)].reason == "there was no time left to ask"
-    assert {one.opinion for one in found.values()} == {"unknown"}
+    assert {recheck.opinion for recheck in found.values()} == {"unknown"}
     assert recheck_all([HARD, UNSAT], 0.3, budget=20)[script_hash(UNSAT)].opinion == "agree"
 
 
@@ -139,15 +139,15 @@ def test_scripts_are_read_as_they_were_written(tmp_path):
 
 
 def test_the_file_does_not_depend_on_the_order_of_work(tmp_path):
-    one, other = tmp_path / "one.xz", tmp_path / "other.xz"
-    stored().write(one)
+    first, other = tmp_path / "one.xz", tmp_path / "other.xz"
+    stored().write(first)
     scripts = Scripts()
     scripts.put("two", [SAT])
     scripts.put("none", [])
     scripts.put("two", [SAT, f"; noise\n{HARD}"])
     scripts.put("one", [UNSAT, HARD])
     scripts.write(other)
-    assert one.read_bytes() == other.read_bytes()
+    assert first.read_bytes() == other.read_bytes()
 
 
 def test_the_file_is_itself_a_script(tmp_path):

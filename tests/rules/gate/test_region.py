@@ -100,10 +100,10 @@ def test_what_is_not_linear_is_guessed_from_sizes_and_proved():
 
 def test_both_ways_find_the_same():
     statement, names = case(), ("i0", "i1", "i2", "i3")
-    one = synthesize_region(statement, 60.0).text
+    first = synthesize_region(statement, 60.0).text
     other = region_text(learned_region(statement, names, float("inf")))
     for row in range(12):
-        assert holds(one, {"i2": row, "h": 12}) == holds(other, {"i2": row, "h": 12})
+        assert holds(first, {"i2": row, "h": 12}) == holds(other, {"i2": row, "h": 12})
 
 
 def test_no_region_is_returned_that_is_not_proved():

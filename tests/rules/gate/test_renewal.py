@@ -66,7 +66,7 @@ def test_a_refutation_that_holds_is_not_sought_again(path, gate):
 def test_scripts_are_kept_beside_the_ledger(path, gate):
     ledger = renew(EVERY, path)
     scripts = Scripts.read(scripts_path(path))
-    assert {one.answer for one in replay(stored(ledger, scripts))} == {"unsat"}
+    assert {replayed.answer for replayed in replay(stored(ledger, scripts))} == {"unsat"}
 
 
 @pytest.mark.parametrize("whole", [False, True])

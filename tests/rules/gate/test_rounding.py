@@ -257,9 +257,9 @@ FITTING = [r.name for r in SHIPPED.values() if not (unfit(r) or moves_only(r) or
 @pytest.mark.parametrize("name", FITTING[::3])
 def test_what_is_proved_of_bits_is_what_runs_show(name):
     record = floating_record(SHIPPED[name], proved=True, samples=4)
-    if all(one.result == "proved" for one in record.bits):
-        assert all(one.verdict == "equal" for one in record.roundings)
-        assert all(one.verdict == "kept" for one in record.specials)
+    if all(bit.result == "proved" for bit in record.bits):
+        assert all(rounding.verdict == "equal" for rounding in record.roundings)
+        assert all(special.verdict == "kept" for special in record.specials)
 
 
 def test_a_rule_without_instances_is_not_called_good():

@@ -23,11 +23,11 @@ def rule_of(given, match, rewrite, equal="rounding", more=""):
 def found(rule, samples=8, dtype="float32"):
     pairs = draw_sides(rule, samples, 0, dtype)
     assert pairs
-    return {one.kind: one for one in specials(rule, pairs, dtype, 0)}
+    return {special.kind: special for special in specials(rule, pairs, dtype, 0)}
 
 
 def verdicts(rule):
-    return {kind: one.verdict for kind, one in found(rule).items()}
+    return {kind: special.verdict for kind, special in found(rule).items()}
 
 
 def test_an_identity_keeps_everything():
@@ -79,9 +79,9 @@ def test_an_intermediate_result_that_overflows_breaks_rounding():
 
 
 def test_a_root_of_a_negative_infinity():
-    one = found(SHIPPED["ConvertPowToSqrt"])["negative_infinity"]
-    assert one.verdict == "differs"
-    assert "inf in the source and nan in the target" in one.example
+    special = found(SHIPPED["ConvertPowToSqrt"])["negative_infinity"]
+    assert special.verdict == "differs"
+    assert "inf in the source and nan in the target" in special.example
 
 
 def test_folding_a_batch_normalization_is_for_finite_numbers():
@@ -101,9 +101,9 @@ def test_kernels_enlarged_with_zeros_break_under_infinity():
             "Y = Conv<kernel_shape=[3, 3], pads=[1, 1, 1, 1]>(X, V)",
         ],
     )
-    one = found(rule)["positive_infinity"]
-    assert one.verdict == "broken"
-    assert "nan in the target" in one.example
+    special = found(rule)["positive_infinity"]
+    assert special.verdict == "broken"
+    assert "nan in the target" in special.example
 
 
 @pytest.mark.parametrize("kind", KINDS)

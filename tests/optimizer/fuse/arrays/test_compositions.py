@@ -98,15 +98,15 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 7.0, -7.0, 
 def test_special_values_in_kernels(name: str, dtype: str) -> None:
     """Each pair of them, many times over, where a kernel computes the function."""
     ufunc = getattr(np, name, None) or getattr(special, name)
-    one = np.dtype(dtype).type(1)
+    unit = np.dtype(dtype).type(1)
     with np.errstate(all="ignore"):
         values = np.array(SPECIAL).astype(dtype)
-    first, second = (one.ravel() for one in np.meshgrid(values, values))
-    given = [np.tile(one, 5) for one in (first, second)][: ufunc.nin]
+    first, second = (grid.ravel() for grid in np.meshgrid(values, values))
+    given = [np.tile(operand, 5) for operand in (first, second)][: ufunc.nin]
     # A product alone, as deg2rad is one, is no kernel: with a second operator it is.
-    fused = fuse(heuristic="all")(lambda x, *rest: ufunc(-x, *rest) * one)
+    fused = fuse(heuristic="all")(lambda x, *rest: ufunc(-x, *rest) * unit)
     with np.errstate(all="ignore"):
-        expected, found = ufunc(-given[0], *given[1:]) * one, fused(*given)
+        expected, found = ufunc(-given[0], *given[1:]) * unit, fused(*given)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
     zeros = (expected == 0) & ~np.isnan(expected)

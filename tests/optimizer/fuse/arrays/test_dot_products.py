@@ -21,14 +21,19 @@ def test_products_of_vectors_beside_sums(count, dtype):
     for step in (0.5, -0.25, 0.5):
         pairs = zip(found(*given, step), products(*given, step), strict=True)
         tolerance = 1e-11 if dtype == "float64" else 1e-4
-        for one, other in pairs:
-            assert type(one) is type(other)
-            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * count)
+        for first, other in pairs:
+            assert type(first) is type(other)
+            np.testing.assert_allclose(first, other, rtol=tolerance, atol=tolerance * count)
     assert {type(step.kernel) for step in steps(found) if step.kernel} == {FlatKernel}
 
 
 def steps(fused):
-    return [step for one in fused._engine.known() if one.compiled for step in one.compiled.steps]
+    return [
+        step
+        for prepared in fused._engine.known()
+        if prepared.compiled
+        for step in prepared.compiled.steps
+    ]
 
 
 def test_vectors_however_they_lie():

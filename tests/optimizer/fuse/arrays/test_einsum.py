@@ -75,7 +75,7 @@ def drawn(seed: int) -> tuple[str, list[Any]]:
     terms = terms[: rng.integers(1, 5)]
     used = sorted(set("".join(terms)))
     result = "".join(rng.permutation(used)[: rng.integers(0, len(used) + 1)])
-    shapes = [[1 if rng.random() < 0.1 else lengths[one] for one in term] for term in terms]
+    shapes = [[1 if rng.random() < 0.1 else lengths[label] for label in term] for term in terms]
     given = [rng.normal(size=shape) for shape in shapes]
     return ",".join(terms) + ("" if rng.random() < 0.2 else f"->{result}"), given
 

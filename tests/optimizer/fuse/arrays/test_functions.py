@@ -23,26 +23,28 @@ def arguments(m: int, n: int, kind: str) -> list[Any]:
     given = [np.asarray(rng.normal(size=shape)) for shape in shapes]
     match kind:
         case "float32" | "float16" | ">f8":
-            return [one.astype(kind) for one in given]
+            return [array.astype(kind) for array in given]
         case "int64" | "uint8" | "int8":
-            return [np.asarray(abs(one * 9) + 1).astype(kind) for one in given]
+            return [np.asarray(abs(array * 9) + 1).astype(kind) for array in given]
         case "bool":
-            return [np.asarray(one > 0) for one in given]
+            return [np.asarray(array > 0) for array in given]
         case "Fortran":
-            return [np.asfortranarray(one) for one in given]
+            return [np.asfortranarray(array) for array in given]
         case "strided":
-            return [np.repeat(one, 2, axis=0)[::2][::-1] if one.ndim else one for one in given]
+            return [
+                np.repeat(array, 2, axis=0)[::2][::-1] if array.ndim else array for array in given
+            ]
         case "read-only":
-            for one in given:
-                one.setflags(write=False)
+            for array in given:
+                array.setflags(write=False)
             return given
         case "mixed":
             kinds = ["float32", "float64", "int64", "float32", "bool", "float64"]
-            return [one.astype(kind) for one, kind in zip(given, kinds, strict=True)]
+            return [array.astype(kind) for array, kind in zip(given, kinds, strict=True)]
         case "special":
             values = [np.nan, np.inf, -np.inf, 0.0, -0.0]
-            for one in given[:4]:
-                one.reshape(-1)[:5] = values[: one.size]
+            for array in given[:4]:
+                array.reshape(-1)[:5] = values[: array.size]
             return given
     return given
 

@@ -39,11 +39,11 @@ def test_rows_and_columns_beside_short_rows(shape: tuple[int, int], order: str) 
     i, k = rng.integers(0, 99, wide, dtype=np.int16), rng.integers(0, 99, (rows, 1))
     given = [X, rng.normal(size=(1, wide)), c.astype(float), i, k.astype(np.uint8)]
     if order == "F":
-        given = [np.asfortranarray(one) for one in given]
+        given = [np.asfortranarray(array) for array in given]
     if order == "reversed":
-        given = [one[::-1] for one in given]
+        given = [array[::-1] for array in given]
     compare(broadcast, fuse(heuristic="all")(broadcast), given)
-    short = [one if one.dtype.kind in "iu" else one.astype(np.float32) for one in given]
+    short = [array if array.dtype.kind in "iu" else array.astype(np.float32) for array in given]
     compare(broadcast, fuse(heuristic="all")(broadcast), short)
 
 

@@ -87,16 +87,16 @@ def test_as_scipy(kind: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("node_by_node")
-@pytest.mark.parametrize("kind", [one for one in KINDS if one != "lil"])
-@pytest.mark.parametrize("text", [one for one in WRITES.replace("\n", ";").split(";") if one])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lil"])
+@pytest.mark.parametrize("text", [text for text in WRITES.replace("\n", ";").split(";") if text])
 def test_writes_as_scipy(text: str, kind: str) -> None:
     """What is read before, what after, and the argument itself."""
     names: dict[str, Any] = {"v": v}
     lines = ["before = S @ v", "B = S * 1.0", text.strip(), "return before, S @ v, B @ v, S"]
     exec("def function(S):\n    " + "\n    ".join(lines), names)
-    one, other = KINDS[kind].copy(), KINDS[kind].copy()
+    first, other = KINDS[kind].copy(), KINDS[kind].copy()
     try:
-        expected = names["function"](one)
+        expected = names["function"](first)
     except Exception as error:
         with pytest.raises(type(error)):
             fuse(names["function"])(other)
@@ -104,11 +104,11 @@ def test_writes_as_scipy(text: str, kind: str) -> None:
     found = fuse(names["function"])(other)
     assert [type(each) for each in found] == [type(each) for each in expected]
     for left, right in zip(
-        [*found[:3], other.toarray()], [*expected[:3], one.toarray()], strict=True
+        [*found[:3], other.toarray()], [*expected[:3], first.toarray()], strict=True
     ):
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-12)
         assert left.dtype == right.dtype
-    assert (found[3] is other) == (expected[3] is one)
+    assert (found[3] is other) == (expected[3] is first)
 
 
 def check(text: str, given: Any) -> None:
@@ -153,13 +153,13 @@ def test_several_results_of_one_sparse_product_are_planned() -> None:
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
 def test_products_that_are_zero_are_not_stored(layout: str) -> None:
     other = sp.random_array((M, N), density=0.3, format="csr", rng=np.random.default_rng(1))
-    for one, two in ((S, other), (S, S)):
-        given = one.asformat(layout), two.asformat(layout)
+    for first, second in ((S, other), (S, S)):
+        given = first.asformat(layout), second.asformat(layout)
         found = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*given)
         expected = given[0].multiply(given[1])
         assert (found.nnz, found.format) == (expected.nnz, expected.format)
         np.testing.assert_allclose(found.toarray(), expected.toarray())
-        assert given[0].nnz == one.nnz
+        assert given[0].nnz == first.nnz
 
 
 @pytest.mark.usefixtures("node_by_node")
@@ -285,11 +285,11 @@ def test_entries_of_many_tiles(layout: str, dtype: str) -> None:
 def test_a_sparse_result_of_what_its_rows_are_reduced_to(text: str) -> None:
     plain = eval(f"lambda S: {text}", {"v": v})
     fused = fuse(heuristic="all")(plain), fuse(plain)
-    for one in fused:
+    for function in fused:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            compare(plain, one, [S])
-        assert one.kernels
+            compare(plain, function, [S])
+        assert function.kernels
 
 
 SQUARE = sp.random_array((M, M), density=0.2, format="csr", rng=RNG)
@@ -331,7 +331,7 @@ def test_rows_of_a_transpose_are_scattered(
     compare(lambda S, Q: S.T @ Q, fused, [given, factor])
     compare(lambda S, Q: Q.T @ S, fuse(heuristic="all")(lambda S, Q: Q.T @ S), [given, factor])
     (prepared,) = fused._engine.known()
-    texts = [one.kernel.text for one in prepared.compiled.steps if one.kernel]  # type: ignore[union-attr]
+    texts = [step.kernel.text for step in prepared.compiled.steps if step.kernel]  # type: ignore[union-attr]
     for text in texts:
         if "gather_csr_" in text:
             assert ("flush_" in text) == (often or dtype == "float32")

@@ -42,8 +42,8 @@ def same(found: Any, expected: Any) -> None:
     if isinstance(expected, Exception):
         return
     if isinstance(expected, tuple):
-        for one, other in zip(found, expected, strict=True):
-            same(one, other)
+        for first, other in zip(found, expected, strict=True):
+            same(first, other)
         return
     assert found.dtype == expected.dtype
     if hasattr(expected, "tocsr"):

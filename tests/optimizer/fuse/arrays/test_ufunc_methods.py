@@ -17,11 +17,11 @@ from .test_functions import arguments, check, parts
 
 BINARY = sorted(
     {
-        one.__name__
-        for one in vars(np).values()
-        if isinstance(one, np.ufunc)
-        and (one.nin, one.nout, one.signature) == (2, 1, None)
-        and not {"ldexp", "left_shift", "right_shift"} & {one.__name__}
+        ufunc.__name__
+        for ufunc in vars(np).values()
+        if isinstance(ufunc, np.ufunc)
+        and (ufunc.nin, ufunc.nout, ufunc.signature) == (2, 1, None)
+        and not {"ldexp", "left_shift", "right_shift"} & {ufunc.__name__}
     }
 )
 METHODS = [

@@ -39,7 +39,7 @@ float(X.sum()) * X; X[X > 0], X[[1, 2]]; X @ np.ones((N, 3)), np.ones(M) @ X; np
 np.maximum.accumulate(X, axis=1); np.maximum.accumulate(X); np.subtract.reduce(X, axis=1)
 np.subtract.reduce(X); np.multiply.accumulate(X, axis=1).sum(axis=0); np.logaddexp.reduce(X, 1)
 """
-PARTS = [one.strip() for one in TEXTS.replace("\n", ";").split(";") if one.strip()]
+PARTS = [text.strip() for text in TEXTS.replace("\n", ";").split(";") if text.strip()]
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def run(text: str, names: str, inputs: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "text", [one.strip() for one in TEXTS.replace("\n", ";").split(";") if one]
+    "text", [text.strip() for text in TEXTS.replace("\n", ";").split(";") if text]
 )
 def test_dense_functions_in_blocks(text: str) -> None:
     run(text, "X, Y, w, v, r", [X, Y, w, v, r])
@@ -118,12 +118,12 @@ def test_what_is_written_is_the_array_itself() -> None:
         X[3] = 7.0
         return before, X.sum(axis=0), X
 
-    one, other = X.copy(), X.copy()
-    found, expected = fused(function)(one), function(other)
+    first, other = X.copy(), X.copy()
+    found, expected = fused(function)(first), function(other)
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right)
-    np.testing.assert_array_equal(one, other)
-    assert found[2] is one
+    np.testing.assert_array_equal(first, other)
+    assert found[2] is first
 
 
 def test_a_copy_of_an_argument_is_a_copy() -> None:

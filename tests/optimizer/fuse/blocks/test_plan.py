@@ -71,7 +71,7 @@ def test_blocks_persist_over_regions() -> None:
 
     fused = fuse(memory=100_000)(function)
     np.testing.assert_allclose(fused(X, y, np.ones(8)), function(X, y, np.ones(8)), rtol=1e-12)
-    assert [one.cached for one in fused._runner().regions] == [False, True, True]
+    assert [region.cached for region in fused._runner().regions] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_library_is_the_same_with_and_without_the_header(own_cache, much):
     shutil.copytree(header, own_cache / header.name)
     entry = key(numbered(0), find_compiler(), FLAGS)
     library(numbered(0), find_compiler())
-    (kernels,) = (one.name for one in (much / entry).iterdir() if one.name.startswith("kernels"))
+    (kernels,) = (file.name for file in (much / entry).iterdir() if file.name.startswith("kernels"))
     made, before = ((folder / entry / kernels).read_bytes() for folder in (own_cache, much))
     assert made == before
 
@@ -170,7 +170,7 @@ def test_processes_that_race_all_get_theirs(own_cache):
     command = [sys.executable, "-c", code, SOURCE]
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: subprocess.run(command, capture_output=True), range(4)))
-    assert [one.returncode for one in done] == [0] * 4, done[0].stderr
+    assert [process.returncode for process in done] == [0] * 4, done[0].stderr
     assert [path.name for path in own_cache.iterdir()] == [entry().name]
 
 

@@ -96,7 +96,7 @@ def exact(name, x):
     if name == "softplus":
         return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
     if name == "erf":
-        return np.array([math.erf(one) for one in x], np.longdouble)
+        return np.array([math.erf(number) for number in x], np.longdouble)
     return getattr(np, NAMES.get(name, name))(x)
 
 
@@ -131,9 +131,9 @@ def test_circular_functions_at_ends_and_zeros(functions, bits):
     x = np.array([0.0, -0.0, math.inf, -math.inf, math.nan], dtype)
     sin, cos, tan = (functions(name, bits, x) for name in CIRCULAR)
     assert (cos[:2] == 1).all()
-    for one in (sin, tan):
-        assert (one[:2] == 0).all()
-        assert np.signbit(one[:2]).tolist() == [False, True]
+    for results in (sin, tan):
+        assert (results[:2] == 0).all()
+        assert np.signbit(results[:2]).tolist() == [False, True]
     assert np.isnan([sin[2:], cos[2:], tan[2:]]).all()
     many = arguments(bits)
     for name in CIRCULAR[:2]:

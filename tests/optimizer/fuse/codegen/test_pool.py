@@ -63,10 +63,10 @@ def test_callers_share_the_threads(counted):
                 wrong.append(threading.get_ident())
 
     callers = [threading.Thread(target=call) for _ in range(6)]
-    for one in callers:
-        one.start()
-    for one in callers:
-        one.join()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
     assert not wrong
 
 

@@ -47,7 +47,7 @@ def test_sums_of_entries(name, kind, index, level):
         for special in (False, True):
             builder = Builder(kind)
             x = given(builder, name, kind, index, special=special)
-            sums = [builder.reduce("ReduceSum", x, one) for one in axes]
+            sums = [builder.reduce("ReduceSum", x, axis) for axis in axes]
             options = {"driver": x, "sparse": True, "levels": [level]}
             check(builder, sums, tolerance=TOLERANCE[kind], **options)
 
@@ -103,24 +103,26 @@ def test_what_was_given_stays(messy, layout):
         columns[:] = 1, 3, 0, 3, 0
     begins = np.array([0, 3, 3, 4]) if messy == "duplicates" else np.array([0, 2, 2, 4])
     size = begins[-1]
-    one = sparse.csr_array((data[:size], columns[:size], begins), shape=(3, 5))
+    array = sparse.csr_array((data[:size], columns[:size], begins), shape=(3, 5))
     if messy == "unused places":
-        one.data, one.indices = data, columns.astype(one.indices.dtype)
-    one = one if layout == "csr" else one.T
-    arrays = [one.data, one.indices, one.indptr]
+        array.data, array.indices = data, columns.astype(array.indices.dtype)
+    array = array if layout == "csr" else array.T
+    arrays = [array.data, array.indices, array.indptr]
     before = [held.copy() for held in arrays]
     builder = Builder()
-    x = builder.input(one)
-    y = builder.input(abs(matrix([3] * one.shape[0], one.shape[1], "float64")))
-    sized = {"nnz": one.nnz, "layout": layout}
+    x = builder.input(array)
+    y = builder.input(abs(matrix([3] * array.shape[0], array.shape[1], "float64")))
+    sized = {"nnz": array.nnz, "layout": layout}
     twice = builder.cell("Mul", x, builder.constant(2.0), **sized)
     outputs = [twice, builder.cell("Mul", x, y, **sized)]
     outputs += [builder.reduce("ReduceSum", twice, axes) for axes in ((0, 1), (0,), (1,))]
     check(builder, outputs, driver=x, sparse=True)
     product = Builder()
-    x = product.input(one)
-    sums = product.matmul(x, product.input(np.ones(one.shape[1])))
+    x = product.input(array)
+    sums = product.matmul(x, product.input(np.ones(array.shape[1])))
     check(product, [sums], template="Row", driver=x)
-    for held, now, was in zip(arrays, (one.data, one.indices, one.indptr), before, strict=True):
+    for held, now, was in zip(
+        arrays, (array.data, array.indices, array.indptr), before, strict=True
+    ):
         assert held is now
         np.testing.assert_array_equal(held, was)

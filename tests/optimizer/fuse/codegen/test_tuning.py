@@ -37,14 +37,18 @@ def test_how_many_threads_take_part_is_chosen_for_all_kernels():
 def test_sums_keep_their_parts_and_blocks():
     sizes = FusedSizes(100_000, 64, 0, 2)
     free = legal_fused(sizes, ROWS)
-    assert {one.part for one in free} == {2048, 4096, 8192, 1 << 15}
-    assert {one.block for one in free} == {256, 512, 1024, 2048, 4096}
+    assert {configuration.part for configuration in free} == {2048, 4096, 8192, 1 << 15}
+    assert {configuration.block for configuration in free} == {256, 512, 1024, 2048, 4096}
     sums = legal_fused(FusedSizes(100_000, 64, 1, 2), ROWS)
-    assert {one.part for one in sums} == {ROWS.part} and {one.block for one in sums} == {ROWS.block}
+    assert {configuration.part for configuration in sums} == {ROWS.part} and {
+        configuration.block for configuration in sums
+    } == {ROWS.block}
 
 
 def test_blocks_of_as_many_rows_are_one():
-    assert {one.block for one in legal_fused(FusedSizes(100_000, 512, 0, 1), ROWS)} == {
+    assert {
+        configuration.block for configuration in legal_fused(FusedSizes(100_000, 512, 0, 1), ROWS)
+    } == {
         512,
         2048,
         4096,
@@ -81,7 +85,7 @@ def test_all_ways_give_the_same_to_the_bit(function, shape):
     wanted = fused(x, y)
     np.testing.assert_allclose(wanted, function(x, y), rtol=1e-9)
     (prepared,) = fused._engine.known()
-    (step,) = [one for one in prepared.compiled.steps if one.kernel is not None]
+    (step,) = [step for step in prepared.compiled.steps if step.kernel is not None]
     values = dict(zip(step.inputs, (x, y), strict=False))
     ways = legal_fused(step.kernel.work_sizes(2), step.kernel.configuration)
     assert len(ways) > 1
@@ -178,6 +182,6 @@ def test_a_fused_function_says_what_its_calls_took():
     ).fetchall()
     assert not rows or all(calls > 0 and median > 0 for _, calls, _, median in rows)
     (prepared,) = fused._engine.known()
-    (tuning,) = [one.tuning for one in prepared.compiled.steps if one.kernel is not None]
+    (tuning,) = [step.tuning for step in prepared.compiled.steps if step.kernel is not None]
     assert tuning.calls > WARM
     assert "a generated kernel" in fused.explain()

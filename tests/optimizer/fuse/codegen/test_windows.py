@@ -41,7 +41,7 @@ def test_kernels_compile_for_windows(name, tmp_path):
         if isinstance(step, FusedOperator)
     ]
     zig = Compiler((sys.executable, "-m", "ziglang", "cc"), "clang version")
-    text = unit([(one.name, one.text) for one in kernels], tuple(LEVELS), zig)
+    text = unit([(kernel.name, kernel.text) for kernel in kernels], tuple(LEVELS), zig)
     source, target = tmp_path / "kernels.c", tmp_path / "kernels.dll"
     source.write_text(text, encoding="utf-8", newline="\r\n")
     command = [
@@ -57,4 +57,4 @@ def test_kernels_compile_for_windows(name, tmp_path):
     assert done.returncode == 0, done.stderr
     content = target.read_bytes()
     assert content[:2] == b"MZ"
-    assert all(one.name.encode() + b"\0" in content for one in kernels)
+    assert all(kernel.name.encode() + b"\0" in content for kernel in kernels)

@@ -21,8 +21,8 @@ class Build:
         )
         return number
 
-    def shape(self, one):
-        return self.nodes[one].shape
+    def shape(self, number):
+        return self.nodes[number].shape
 
     def given(self, *shape, nnz=None):
         return self._add("Input", shape=shape, nnz=nnz)
@@ -31,7 +31,7 @@ class Build:
         return self._add("Constant", value=value)
 
     def op(self, name, *inputs, nnz=None):
-        shapes = [self.shape(one) for one in inputs]
+        shapes = [self.shape(input_) for input_ in inputs]
         shape = max(shapes, key=lambda s: (len(s), s))
         width = max((s[-1] for s in shapes if s), default=1)
         height = max((s[0] for s in shapes if len(s) == 2), default=1)
@@ -84,9 +84,9 @@ def random_program(source: random.Random, most: int = 9, sparse: bool = True) ->
     for _ in range(source.randint(2, most)):
         _grow(build, source, first)
     inner = range(first, len(build.nodes))
-    read = {one for node in build.nodes for one in node.inputs}
-    outputs = [one for one in inner if one not in read]
-    outputs += [one for one in inner if source.random() < 0.05]
+    read = {input_ for node in build.nodes for input_ in node.inputs}
+    outputs = [number for number in inner if number not in read]
+    outputs += [number for number in inner if source.random() < 0.05]
     return build.program(*outputs)
 
 
@@ -95,8 +95,10 @@ def _grow(build: Build, source: random.Random, first: int) -> None:
     count = len(build.nodes)
 
     def pick(fits):
-        found = [one for one in range(count) if fits(build.shape(one), build.nodes[one])]
-        late = [one for one in found if one >= first]
+        found = [
+            number for number in range(count) if fits(build.shape(number), build.nodes[number])
+        ]
+        late = [number for number in found if number >= first]
         if late and source.random() < 0.75:
             return source.choice(late[-4:])
         return source.choice(found) if found else None
@@ -145,10 +147,10 @@ def _size(shape):
     return count
 
 
-def _at_shape(one, other):
+def _at_shape(left, other):
     """Whether a sparse operand has the shape of the result."""
-    shape = one.shape if len(one.shape) >= len(other.shape) else other.shape
-    return any(node.nnz is not None and node.shape == shape for node in (one, other))
+    shape = left.shape if len(left.shape) >= len(other.shape) else other.shape
+    return any(node.nnz is not None and node.shape == shape for node in (left, other))
 
 
 def _fits(left, right):

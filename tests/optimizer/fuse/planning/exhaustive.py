@@ -14,7 +14,7 @@ def cheapest(prices, nodes, edges, forced, joins):
     """Return the least cost of all plans, in seconds."""
     producers = sorted({c for _, c in edges} - set(forced))
     below = {h: [c for g, c in edges if g == h] for h in nodes}
-    joinable = sorted({one for pair in joins for one in pair if one in below})
+    joinable = sorted({node for pair in joins for node in pair if node in below})
     priced = {}
 
     def price(roots, held):
@@ -98,7 +98,7 @@ def _cyclic(after, count):
     for middle, a, b in itertools.product(range(count), repeat=3):
         if (a, middle) in after and (middle, b) in after:
             after.add((a, b))
-    return any((one, one) in after for one in range(count))
+    return any((number, number) in after for number in range(count))
 
 
 def _set_partitions(members):

@@ -48,8 +48,8 @@ def after_aggregate(b, axes):
 
 def dot(b, shape=(50,)):
     c = b.op("Exp", b.given(*shape))
-    one = b.t(c) if len(shape) == 2 else c
-    h = b.matmul(one, b.given(*shape))
+    column = b.t(c) if len(shape) == 2 else c
+    h = b.matmul(column, b.given(*shape))
     return h, c, [h]
 
 
@@ -254,10 +254,10 @@ def joined_over_rows(first="turned", second="column", same=True):
             case "other way":
                 return b.matmul(matrix, b.given(40, 3))
 
-    one = aggregate(first, x)
+    total = aggregate(first, x)
     other = aggregate(second, y)
-    (held,) = all_conditions([b.program(one, other)])
-    return (min(one, other), max(one, other)) in held.joins
+    (held,) = all_conditions([b.program(total, other)])
+    return (min(total, other), max(total, other)) in held.joins
 
 
 def test_aggregates_join_over_rows():

@@ -70,7 +70,7 @@ def test_the_plan_is_the_cheapest_of_all_whatever_is_pruned(seed):
                 note(str(program))
             assert found.cost_s == pytest.approx(expected, rel=1e-9), pruning
             assert found.bound_s == found.cost_s
-            cost = sum(one.cost_s for one in region.operators(found.stored))
+            cost = sum(operator.cost_s for operator in region.operators(found.stored))
             assert cost == pytest.approx(expected, rel=1e-9)
 
 
@@ -111,7 +111,7 @@ def test_no_heuristic_is_cheaper(seed):
     for _, region in draw_regions(seed, producers=12):
         found = search(region, Pruning())
         for heuristic in (fuse_all, fuse_no_redundancy):
-            cost = sum(one.cost_s for one in heuristic(region))
+            cost = sum(plan_.cost_s for plan_ in heuristic(region))
             assert found.cost_s <= cost * (1 + 1e-9)
 
 

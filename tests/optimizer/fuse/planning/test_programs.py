@@ -18,7 +18,7 @@ def planned(name, heuristic="cost", machine=TWO_CORES, **options):
 
 
 def kernels(found):
-    return [(one.template, one.variant, one.sparse) for one in found.fused]
+    return [(kernel.template, kernel.variant, kernel.sparse) for kernel in found.fused]
 
 
 # One pass over the inputs each: sections 2.2 and 5.2 of the paper.
@@ -72,7 +72,7 @@ def test_the_line_search_of_l2svm_is_one_pass():
 def test_cells_alone_are_never_walked_by_rows():
     """Row could hold them too: it has to keep its rows in a cache, and so costs more."""
     for name in ("product_sum", "weighted_distance", "two_sums"):
-        assert "Row" not in [one.template for one in planned(name).fused]
+        assert "Row" not in [kernel.template for kernel in planned(name).fused]
     found = HELD["product_sum"].fuses
     assert all(templates == {"Cell", "Row"} for templates in found.values())
 
@@ -135,7 +135,7 @@ def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
         (held,) = all_conditions([program])
         found = make_plan(program, held, TWO_CORES)
         assert found.complete
-        return [len(one.nodes) for one in found.fused]
+        return [len(kernel.nodes) for kernel in found.fused]
 
     assert fused(10) == [1]
     assert sorted(fused(1000)) == [1, 2]
@@ -144,7 +144,7 @@ def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
 
 def test_a_row_beyond_the_block_is_not_walked():
     wide = planned("chain", limits=Limits(block_columns=99))
-    assert [one.template for one in wide.fused if one.template == "Row"] == []
+    assert [kernel.template for kernel in wide.fused if kernel.template == "Row"] == []
     assert planned("chain", limits=Limits(block_columns=100)).fused[0].template == "Row"
 
 
@@ -177,7 +177,7 @@ def test_plans_are_kept():
 def test_what_is_refused_runs_alone():
     found = plan(chain(weighted=True), refused=frozenset(["Mul"]))
     weighted = next(n.id for n in chain(weighted=True).nodes if n.op == "Mul")
-    assert all(weighted not in one.nodes for one in found.fused)
+    assert all(weighted not in kernel.nodes for kernel in found.fused)
 
 
 def test_a_plan_is_tables():
@@ -209,6 +209,7 @@ def test_loop_bodies_are_fused():
         found, alone = planned(name), planned(name, "none")
         assert len(found.steps) < len(alone.steps) * 0.7
         moved = [
-            sum(step.read_bytes + step.write_bytes for step in one.steps) for one in (found, alone)
+            sum(step.read_bytes + step.write_bytes for step in plan_.steps)
+            for plan_ in (found, alone)
         ]
         assert moved[0] < moved[1]

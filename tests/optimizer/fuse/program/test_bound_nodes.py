@@ -24,16 +24,16 @@ def test_numbers_are_computed_as_arrays_are(op, dtype):
     node = Node(count, op, tuple(range(count)), {}, (), dtype)
     function = bound(Program((*inputs, node), tuple(range(count)), (count,)), node)
     with np.errstate(all="ignore"):
-        values = [np.asarray(one).astype(dtype) for one in _VALUES]
+        values = [np.asarray(number).astype(dtype) for number in _VALUES]
         for operands in itertools.product(values, repeat=count):
             expected = evaluate(node, operands)
-            for given in (operands, [one[()] for one in operands]):
+            for given in (operands, [operand[()] for operand in operands]):
                 found = np.asarray(function(*given))
                 assert found.dtype == expected.dtype
                 assert found.shape == ()
-                one, other = found * 1.0, expected * 1.0  # of bools NumPy tells no NaN
-                assert np.array_equal(one, other, equal_nan=True)
-                assert np.isnan(other) or np.signbit(one) == np.signbit(other)
+                first, other = found * 1.0, expected * 1.0  # of bools NumPy tells no NaN
+                assert np.array_equal(first, other, equal_nan=True)
+                assert np.isnan(other) or np.signbit(first) == np.signbit(other)
 
 
 def test_numbers_reach_kernels_and_callers_as_arrays():
@@ -54,7 +54,7 @@ def test_numbers_reach_kernels_and_callers_as_arrays():
         compiled = compile_plan(program, plan(program, Machine(), heuristic))
         found = compiled.run([x], 1)
         total = x.sum()
-        assert all(type(one) is np.ndarray for one in found)
+        assert all(type(result) is np.ndarray for result in found)
         np.testing.assert_allclose(found[0], (x + (total * 0.5 - total)) * x, rtol=1e-9)
         np.testing.assert_allclose(found[1], total * 0.5, rtol=1e-9)
         assert found[2] == (total * 0.5 < total * 0.5 - total)
@@ -70,7 +70,7 @@ def test_results_that_are_numbers_have_numpy_s_types():
         fused = tensolog.fuse(heuristic=heuristic)(measured)
         for dtype in ("float32", "float64"):
             x = np.linspace(1, 2, 1000, dtype=dtype)
-            for one, other in zip(fused(x, x), measured(x, x), strict=True):
-                assert type(one) is type(other)
-                assert one.dtype == other.dtype
-                np.testing.assert_allclose(one, other, rtol=1e-5)
+            for first, other in zip(fused(x, x), measured(x, x), strict=True):
+                assert type(first) is type(other)
+                assert first.dtype == other.dtype
+                np.testing.assert_allclose(first, other, rtol=1e-5)

@@ -94,10 +94,10 @@ def test_threads_never_share_memory() -> None:
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not wrong
 
 
@@ -116,8 +116,8 @@ def test_results_of_a_loop_are_numpys_while_memory_is_used_again() -> None:
     means, last = tensolog.fuse(walk)(X, y)
     expected, expected_last = walk(X, y)
     np.testing.assert_allclose(last, expected_last, rtol=1e-9)
-    for mean, one in zip(means, expected, strict=True):
-        np.testing.assert_allclose(mean, one, rtol=1e-9)
+    for mean, wanted in zip(means, expected, strict=True):
+        np.testing.assert_allclose(mean, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

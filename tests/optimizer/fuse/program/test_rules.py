@@ -75,8 +75,8 @@ def test_random_programs(seed: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compare(function, fused, list(case.inputs.values()))
-    for one in fused._runner().regions:
-        program = prepare.rewrite(one.prepared.traced)
+    for region in fused._runner().regions:
+        program = prepare.rewrite(region.prepared.traced)
         again = program_of(graph_of(program), program)
         assert sorted(node.op for node in again.nodes) == sorted(node.op for node in program.nodes)
 
@@ -119,7 +119,7 @@ def test_a_rule_without_a_proof_is_not_applied(
     monkeypatch.setattr(ledger, "admitted", lambda rules: tuple(rules)[:3])
     rules.usable.cache_clear()
     found = rules.usable()
-    assert {one.rule.name for one in found} <= {rule.name for rule in load_rules()[:3]}
+    assert {match.rule.name for match in found} <= {rule.name for rule in load_rules()[:3]}
     rules.usable.cache_clear()
     monkeypatch.setattr(ledger, "admitted", lambda rules: ())
     assert rules.usable() == found  # as kept on disk, by what it depends on

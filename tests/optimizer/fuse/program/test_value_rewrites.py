@@ -82,7 +82,7 @@ def test_chains_are_cheapest(extents: list[int], row: bool, column: bool) -> Non
         factors[0] = factors[0][0]
     if column:
         factors[-1] = factors[-1][..., 0]
-    nodes = [Node(at, "Input", shape=one.shape) for at, one in enumerate(factors)]
+    nodes = [Node(at, "Input", shape=factor.shape) for at, factor in enumerate(factors)]
     held = list(range(len(factors)))
     while len(held) > 1:  # in a random order
         at = int(rng.integers(len(held) - 1))

@@ -17,9 +17,9 @@ import pytest
 from tensolog import fuse
 
 X = np.random.default_rng(0).normal(size=(6, 4))
-NAMES = {one.__name__: one for one in (hashlib, io, struct, pickle, zlib, base64, ctypes)} | {
-    "np": np
-}
+NAMES = {
+    module.__name__: module for module in (hashlib, io, struct, pickle, zlib, base64, ctypes)
+} | {"np": np}
 TEXTS = [
     *("hashlib.sha256(x).hexdigest()", "hashlib.md5(x * 2).digest()", "bytes(x)", "bytearray(x)"),
     *("memoryview(x * 2).tolist()", "memoryview(x).shape", "memoryview(x).format", "bytes(x[1])"),
@@ -49,8 +49,8 @@ STATEMENTS = [
 def agree(found: Any, expected: Any) -> None:
     assert type(found) is type(expected)
     if isinstance(expected, tuple | list):
-        for one, other in zip(found, expected, strict=True):
-            agree(one, other)
+        for first, other in zip(found, expected, strict=True):
+            agree(first, other)
     elif isinstance(expected, np.ndarray | np.generic):
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected)

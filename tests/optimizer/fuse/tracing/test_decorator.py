@@ -38,9 +38,9 @@ def test_each_iteration_is_a_region_and_known_from_then_on() -> None:
     )
     regions = fused._runner().regions
     assert len(regions) == 10
-    assert [one.cached for one in regions] == [False] + [True] * 9
+    assert [region.cached for region in regions] == [False] + [True] * 9
     fused(X, y, np.zeros(8), 1e-3, 3)
-    assert all(one.cached for one in fused._runner().regions)
+    assert all(region.cached for region in fused._runner().regions)
 
 
 @pytest.mark.usefixtures("node_by_node")
@@ -86,7 +86,7 @@ def test_what_is_read_again_is_computed_with_the_rest() -> None:
         return Xy / scale
 
     function(X, y)
-    assert [len(one.prepared.program.outputs) for one in function._runner().regions] == [2, 1]
+    assert [len(region.prepared.program.outputs) for region in function._runner().regions] == [2, 1]
 
 
 def test_liveness_against_what_a_function_reads() -> None:
@@ -102,7 +102,7 @@ def test_liveness_against_what_a_function_reads() -> None:
     last = max(live)
     assert live[last] == frozenset()
     assert live[0] == {"a", "b"}
-    assert any(one == {"c", "a"} for one in live.values())
+    assert any(names == {"c", "a"} for names in live.values())
 
 
 @pytest.mark.parametrize("body", ["locals()", "eval('a')", "vars()"])
@@ -314,7 +314,14 @@ def test_small_sparse_arrays_are_left_to_scipy(monkeypatch: pytest.MonkeyPatch) 
     # Another format is another kind of call, and so are many more entries; SciPy answers for lil.
     for kind in (small, small, small * 2, small.tocsc(), small.tocsc(), small.tolil()):
         np.testing.assert_allclose(function(kind, x), kind.T @ (x * (kind @ x)), rtol=1e-9)
-    assert [issubclass(one, sp.sparray) for one in seen] == [False, True, True, False, True, False]
+    assert [issubclass(kind, sp.sparray) for kind in seen] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
     @fuse
     def product(s: Any, u: Any, v: Any) -> Any:
@@ -325,7 +332,7 @@ def test_small_sparse_arrays_are_left_to_scipy(monkeypatch: pytest.MonkeyPatch) 
     large = sp.random_array((1000, 1000), density=0.02, format="csr", rng=np.random.default_rng(0))
     for _ in range(3):
         product(large, np.ones((1000, 20)), np.ones((1000, 20)))
-    assert not any(issubclass(one, sp.sparray) for one in seen)
+    assert not any(issubclass(kind, sp.sparray) for kind in seen)
     assert product.kernels > 0
 
 
@@ -340,7 +347,7 @@ def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatc
 
     for _ in range(3):
         np.testing.assert_array_equal(function(X, 3), X**3)
-    assert [one is np.ndarray for one in seen] == [False, True, True]
+    assert [kind is np.ndarray for kind in seen] == [False, True, True]
     assert "NumPy is done sooner" in function.explain()
     seen.clear()
     # Each is another kind of call: of numbers only the type counts, of switches the value.
@@ -348,10 +355,10 @@ def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(function(*given), given[0] ** given[1])
     function(X, 3, scale=0.5)
     function(X, 3, scale=0.25)
-    assert [one is np.ndarray for one in seen] == [False, False, False, False, True]
+    assert [kind is np.ndarray for kind in seen] == [False, False, False, False, True]
     seen.clear()
     large = np.tile(X, (400, 1))
     for _ in range(2):
         np.testing.assert_allclose(function(large, 3), large**3)
     function(X, 3, scale=[1.0] * 8)  # a list may hold anything
-    assert [one is np.ndarray for one in seen] == [False, False, False]
+    assert [kind is np.ndarray for kind in seen] == [False, False, False]

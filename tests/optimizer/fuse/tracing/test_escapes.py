@@ -87,7 +87,7 @@ HOLDERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "default": (calls_back, lambda h: h()[1]),
     "partial": (lambda v: functools.partial(Slotted, v), lambda h: h.args[0]),
     "partial by name": (lambda v: functools.partial(Slotted, value=v), lambda h: h().shown),
-    "generator": (lambda v: (one for one in [v] * 2), next),
+    "generator": (lambda v: (item for item in [v] * 2), next),
     "variable of a generator": (lambda v: (v for _ in range(2)), next),
     "map": (lambda v: map(np.negative, [v]), lambda h: -next(h)),
     "method": (lambda v: Slotted(v).both, lambda h: h()[0]),
@@ -217,7 +217,7 @@ def test_an_exception_s_frames_have_arrays() -> None:
         if step.tb_frame.f_code in (inner.__code__, function.__code__):
             seen |= step.tb_frame.f_locals
         step = step.tb_next
-    assert {name: type(one) for name, one in seen.items() if name in "xyz"} == dict.fromkeys(
+    assert {name: type(value) for name, value in seen.items() if name in "xyz"} == dict.fromkeys(
         "xyz", np.ndarray
     )
 
@@ -281,14 +281,16 @@ def test_what_holds_what_holds_it(hows: list[str]) -> None:
 def test_nothing_that_stands_for_an_array_is_left() -> None:
     def function(x: Any, given: list[Any]) -> Any:
         kept = [x * at for at in range(5)]
-        given.append({"kept": kept, "views": [one[1:] for one in kept]})
-        KEPT["calls"] = [calls_back(one) for one in kept]
-        return (one.sum() for one in kept)
+        given.append({"kept": kept, "views": [array[1:] for array in kept]})
+        KEPT["calls"] = [calls_back(array) for array in kept]
+        return (array.sum() for array in kept)
 
     given: list[Any] = []
     fused = fuse(function)
     sums = fused(X, given)
     gc.collect()
-    assert not any(is_lazy(one) for one in gc.get_objects() if type(one).__name__ == "LazyArray")
+    assert not any(
+        is_lazy(object_) for object_ in gc.get_objects() if type(object_).__name__ == "LazyArray"
+    )
     np.testing.assert_allclose(list(sums), [X.sum() * at for at in range(5)])
     KEPT.clear()

@@ -111,11 +111,11 @@ def test_autoencoder() -> None:
     weights = module.start(12, 4)
     found = module.gradients(X, *weights)
     expected = module.gradients._function(X, *weights)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
+    for first, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-8, atol=1e-12)
     # The slope along a direction is the loss's difference quotient.
     rng = np.random.default_rng(0)
-    way = [rng.normal(size=one.shape) for one in weights]
+    way = [rng.normal(size=weight.shape) for weight in weights]
     slope = sum(np.sum(a * b) for a, b in zip(found[1:], way, strict=True))
     ahead, behind = (
         module.gradients(X, *(w + sign * 1e-5 * d for w, d in zip(weights, way, strict=True)))[0]

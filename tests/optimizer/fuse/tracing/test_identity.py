@@ -40,20 +40,20 @@ def test_an_array_and_what_is_made_of_it(text: str) -> None:
     for shape in SHAPES:
         x = np.arange(float(np.prod(shape))).reshape(shape)
         for called in range(2):
-            one, other = x.copy(), x.copy()
+            first, other = x.copy(), x.copy()
             try:
-                expected = function(one)
+                expected = function(first)
             except ValueError as error:
                 with pytest.raises(type(error)):
                     fused(other)
                 continue
             found = fused(other)
-            assert relation(found, other) == relation(expected, one), (shape, called)
+            assert relation(found, other) == relation(expected, first), (shape, called)
             for made in (found, expected):
                 if isinstance(made, np.ndarray) and made.flags.writeable:
                     made[...] = 7.0
             np.testing.assert_array_equal(found, expected)
-            np.testing.assert_array_equal(other, one)
+            np.testing.assert_array_equal(other, first)
 
 
 @settings(deadline=None, max_examples=examples(40))
@@ -65,13 +65,13 @@ def test_what_was_computed_and_what_is_made_of_it(texts: list[str]) -> None:
         found = [eval(text, names) for text in texts]
         # What NumPy gives the memory to stays a real array, and becomes the same when it returns.
         given = ["np." in text for text in texts]
-        return [one is y or real for one, real in zip(found, given, strict=True)], y, found
+        return [result is y or real for result, real in zip(found, given, strict=True)], y, found
 
     x = np.arange(12.0).reshape(3, 4)
     same, y, found = fuse(function)(x)
     expected_same, expected_y, expected = function(x)
     assert same == expected_same
-    assert [one is y for one in found] == [one is expected_y for one in expected]
+    assert [result is y for result in found] == [result is expected_y for result in expected]
     for is_, should in zip(found, expected, strict=True):
         assert np.shares_memory(is_, y) == np.shares_memory(should, expected_y)
         np.testing.assert_array_equal(is_, should)

@@ -30,7 +30,7 @@ def same(function: Any, *calls: tuple[Any, ...]) -> Any:
 
 def test_numbers_that_change() -> None:
     numbers = [0.5, 0.25, 0.5, 1e-300, np.inf, 0.0, -0.0, 2.0, 2]
-    same(lambda x, rate: 1 / (x * rate) + rate, *[(X, one) for one in numbers])
+    same(lambda x, rate: 1 / (x * rate) + rate, *[(X, number) for number in numbers])
 
 
 def test_equal_numbers_of_several_types() -> None:
@@ -38,7 +38,7 @@ def test_equal_numbers_of_several_types() -> None:
     halves = X.astype(np.float32)
     whole = np.arange(6)
     for array in (X, halves, whole):
-        same(lambda x, one: x * one + one, *[(array, one) for one in numbers])
+        same(lambda x, one: x * one + one, *[(array, number) for number in numbers])
 
 
 def test_numbers_that_are_equal_in_one_call() -> None:

@@ -102,7 +102,7 @@ LOOPS: list[Callable[[Any], Any]] = [
     lambda x: sum(x.ravel()),
     lambda x: sum((row * 2).sum() for row in x.reshape(300, -1)),
     lambda x: [row.max() for row in x.reshape(300, -1) * 2],
-    lambda x: functools.reduce(lambda one, other: one + other, [v * 2 for v in x]),
+    lambda x: functools.reduce(lambda first, other: first + other, [v * 2 for v in x]),
     lambda x: list(map(functools.partial(np.multiply, 3.0), x)),
     lambda x: [np.dot(x[at : at + 4], x[at : at + 4]) for at in range(len(x) - 4)],
     lambda x: [(x[at : at + 2]).sum() for at in range(0, len(x), 2)],
@@ -120,8 +120,8 @@ def same(found: Any, expected: Any) -> None:
     assert type(found) is type(expected)
     if isinstance(expected, tuple | list):
         assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            same(one, other)
+        for first, other in zip(found, expected, strict=True):
+            same(first, other)
     elif isinstance(expected, dict):
         same(list(found.items()), list(expected.items()))
     else:
@@ -149,7 +149,7 @@ def test_a_loop_traces_so_much_and_no_more(at: int, monkeypatch: pytest.MonkeyPa
     same(fused(x.copy()), expected)
     assert len(steps) < 4000
     assert len(planned) <= 16
-    assert max((len(one.nodes) for one in planned), default=0) < 4 * trace.OPERATORS
+    assert max((len(region.nodes) for region in planned), default=0) < 4 * trace.OPERATORS
     known = len(steps)
     for _ in range(2):
         same(fused(x.copy()), expected)

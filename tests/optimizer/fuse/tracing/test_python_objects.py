@@ -17,7 +17,7 @@ L = np.array([2, 0, 1, 2, 2, 0])
 def compared(text: str) -> None:
     given = X, L
     function = eval(f"lambda X, L: ({text})", {"np": np, "collections": collections})
-    expected, found = (one(*map(np.copy, given)) for one in (function, fuse(function)))
+    expected, found = (call(*map(np.copy, given)) for call in (function, fuse(function)))
     same(found, expected)
 
 
@@ -31,8 +31,8 @@ def same(found: Any, expected: Any) -> None:
         same(sorted(found), sorted(expected))
     elif isinstance(expected, list | tuple):
         assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            same(one, other)
+        for first, other in zip(found, expected, strict=True):
+            same(first, other)
     else:
         assert found == expected
 

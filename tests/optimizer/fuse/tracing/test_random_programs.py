@@ -47,7 +47,7 @@ def test_the_fuzzer_finds_a_wrong_kernel() -> None:
 
     def wrong(*arguments: object) -> object:
         found = case.function()(*arguments)
-        return tuple(one * (1 + 1e-9) + 1e-9 for one in found)
+        return tuple(part * (1 + 1e-9) + 1e-9 for part in found)
 
     with pytest.raises(DifferenceError):
         compare(function, wrong, list(case.inputs.values()))

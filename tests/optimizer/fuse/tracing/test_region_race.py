@@ -52,10 +52,10 @@ def test_the_interval_has_the_median_with_its_probability(turns: int) -> None:
     rng = np.random.default_rng(1)
     inside = 0
     for _ in range(4000):
-        one = Race(warm=True)
+        race = Race(warm=True)
         for ratio in rng.exponential(size=turns):
-            one.add(float(ratio), 1.0)
-        low, high = one.interval
+            race.add(float(ratio), 1.0)
+        low, high = race.interval
         inside += low <= np.log(2) <= high
     assert inside / 4000 >= 0.95
 
@@ -141,14 +141,14 @@ def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> No
     fused(*given)
     (prepared,) = fused._engine.known()
     inputs = [
-        next(one for one in given if one.shape == node.shape)
+        next(array for array in given if array.shape == node.shape)
         for node in (prepared.traced.nodes[at] for at in prepared.traced.inputs)
     ]
     values = prepare.run(prepared.traced, inputs, own_formats=True)
-    assert [getattr(one, "format", "dense") for one in values] == layouts
+    assert [getattr(value, "format", "dense") for value in values] == layouts
     expected = function(*given)
-    for one, other in zip(
+    for value, other in zip(
         values, expected if isinstance(expected, tuple) else [expected], strict=True
     ):
-        dense = [each.toarray() if hasattr(each, "toarray") else each for each in (one, other)]
+        dense = [each.toarray() if hasattr(each, "toarray") else each for each in (value, other)]
         np.testing.assert_allclose(*dense)

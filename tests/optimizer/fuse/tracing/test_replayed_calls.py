@@ -66,9 +66,9 @@ def drawn(kind: str = "float64", m: int = 6, n: int = 4) -> list[Any]:
 
 
 def agree(plain: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> None:
-    one = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
+    first = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
     other = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
-    for left, right in ((plain(*one), fused(*other)), (one, other)):
+    for left, right in ((plain(*first), fused(*other)), (first, other)):
         same(right, left)
 
 
@@ -98,18 +98,18 @@ def test_as_numpy_each_time(text: str) -> None:
         agree(plain, fused, X, Y, w, v, rate)
         agree(plain, fused, np.asfortranarray(X), Y[::-1], w, v, rate)
         agree(plain, fused, X, X, w, v, rate)
-    swapped = [one.astype(">f8") for one in drawn()]
+    swapped = [array.astype(">f8") for array in drawn()]
     agree(plain, fused, *swapped, 0.5)
 
 
 @pytest.mark.parametrize("text", STRAIGHT)
 def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fused = fuse(made(text))
-    fused(*(abs(one) for one in drawn()), 0.5)
+    fused(*(abs(array) for array in drawn()), 0.5)
     assert len(fused._replays) == 1
     told = fused.explain()
     assert "run the region at once" in told
-    given = [abs(one) for one in drawn()]
+    given = [abs(array) for array in drawn()]
     expected = made(text)(*given, 0.5)
     monkeypatch.setattr("tensolog.optimizer.fuse.tracing.decorator.Trace", None)
     same(fused(*given, 0.5), expected)
@@ -142,8 +142,8 @@ def test_results_are_those_that_numpy_would_hand_out() -> None:
 
     again = fuse(twice)
     for _ in range(3):
-        one, other = again(X)
-        assert one is other
+        first, other = again(X)
+        assert first is other
 
 
 def test_what_a_name_means_counts() -> None:
@@ -200,7 +200,7 @@ def test_functions_that_are_replayed_and_those_that_are_not() -> None:
     assert dependencies_of(half) is not None
     assert dependencies_of(sigmoid.__wrapped__) is not None
     assert dependencies_of(lambda x: x if x else 0) is None
-    assert dependencies_of(lambda x: [one + 1 for one in x]) is None
+    assert dependencies_of(lambda x: [item + 1 for item in x]) is None
     assert dependencies_of(lambda x, *rest: x) is None
     assert dependencies_of(lambda x: x.tofile("x")) is None
     assert dependencies_of(lambda x: sys.getsizeof(x)) is None
@@ -217,7 +217,7 @@ def test_what_numpy_does_in_one_pass_counts_as_one(monkeypatch: pytest.MonkeyPat
     for plain in (lambda X: np.clip(X, -1, 1), lambda X: np.maximum(-1, X)):
         fused = fuse(plain)
         np.testing.assert_array_equal(fused(X), plain(X))
-        (one,) = fused._engine.known()
-        assert isinstance(one, prepare.Prepared) and one.seconds is not None
-        alone_s.append(one.seconds[1])
+        (prepared,) = fused._engine.known()
+        assert isinstance(prepared, prepare.Prepared) and prepared.seconds is not None
+        alone_s.append(prepared.seconds[1])
     assert alone_s[0] == pytest.approx(alone_s[1], rel=1e-6)

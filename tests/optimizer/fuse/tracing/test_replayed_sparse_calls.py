@@ -103,19 +103,19 @@ def test_sparse_results_share_nothing_with_arguments(kind: Any) -> None:
     S = matrix(kind=kind)
     arguments = given(S)
     expected = [
-        one.toarray() for one in made("X * 2, X.copy(), -X, X.T, X.multiply(Y)")(*arguments)
+        array.toarray() for array in made("X * 2, X.copy(), -X, X.T, X.multiply(Y)")(*arguments)
     ]
     found = fused(*arguments)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one.toarray(), other)
+    for first, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(first.toarray(), other)
         for name in ("data", "indices", "indptr", "row", "col"):
-            if name == "data" or hasattr(one, name):
-                held, own = getattr(one, name), getattr(S, name, np.zeros(0))
+            if name == "data" or hasattr(first, name):
+                held, own = getattr(first, name), getattr(S, name, np.zeros(0))
                 assert not np.may_share_memory(held, own) and held.flags.writeable
-    for one in found:
-        one.data[:] = 7.0
+    for first in found:
+        first.data[:] = 7.0
     S.data[:] = 9.0
-    assert all((one.data == 7.0).all() for one in found)
+    assert all((array.data == 7.0).all() for array in found)
 
 
 LEFT = {"S.copy()": True, "S.sum()": True, "(S.sum(), S.T)": True, "abs(S).sum()": False}

@@ -156,7 +156,9 @@ def accumulates(X: Any, Y: Any) -> Any:
 FUNCTIONS = [value for name, value in globals().items() if name.startswith(("writes", "swaps"))]
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, accumulates], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "function", [*FUNCTIONS, accumulates], ids=lambda function: function.__name__
+)
 def test_writes_as_numpy_does(function: Any) -> None:
     compare(function, fuse(function), [X, Y])
 
@@ -177,8 +179,8 @@ def test_an_argument_given_twice_is_one_array() -> None:
         a += 1
         return b * 1, a is b
 
-    one, other = X.copy(), X.copy()
-    found, same = fuse(function)(one, one)
+    first, other = X.copy(), X.copy()
+    found, same = fuse(function)(first, first)
     np.testing.assert_array_equal(found, function(other, other)[0])
     assert same
 
@@ -281,10 +283,10 @@ def test_threads_share_a_fused_function() -> None:
         found[at] = function(X, at / 10)
 
     threads = [threading.Thread(target=call, args=(at,)) for at in range(20)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert [found[at] for at in range(20)] == expected
 
 
@@ -354,7 +356,7 @@ def test_what_holds_arrays_keeps_its_identity() -> None:
     assert made["state"] is state
     assert type(made) is collections.defaultdict
     np.testing.assert_allclose(state.weights, X.sum(axis=0))
-    kinds = [type(one) for one in (state.weights, log[1][0], made["deque"][0], other.weights)]
+    kinds = [type(array) for array in (state.weights, log[1][0], made["deque"][0], other.weights)]
     assert kinds == [np.ndarray] * 4
     assert type(state.history[0]) is type(found["norm"]) is np.float64
     assert type(other.more[0]) is np.ndarray
