@@ -100,7 +100,7 @@ def fits() -> list[Fit]:
     def rest_weight(of: Callable[[Number], Number]) -> Callable[[Number], Number]:
         return lambda z: z * mp.sqrt(z) / of(mp.sqrt(z)) if z else z
 
-    def one(_: Number) -> Number:
+    def unit_weight(_: Number) -> Number:
         return mp.mpf(1)
 
     fits_of_functions = []
@@ -111,7 +111,7 @@ def fits() -> list[Fit]:
         end = (last - 2) / (last + 2)
         fits_of_functions += [
             Fit("EXP", bits, exp, -half, half, exp_tail, lambda r: r * r, exp_why),
-            Fit("ERF_NEAR", bits, near, 0.0, 1.0, erf_near, one, near_why),
+            Fit("ERF_NEAR", bits, near, 0.0, 1.0, erf_near, unit_weight, near_why),
             Fit("ERF_FAR", bits, far, -1 / 3, end, erf_far, erf_far_weight, far_why),
         ]
     log_why = "2 atanh(s) = 2 s + s z p(z), z = s^2"

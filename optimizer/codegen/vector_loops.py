@@ -22,9 +22,9 @@ _TYPES = {"32": "float", "64": "double"}
 
 @dataclass(frozen=True)
 class _Call:
-    """A call whose argument has no other in it: in line `at`, from `start` to `end`."""
+    """A call whose argument has no other in it: in line number `line`, from `start` to `end`."""
 
-    at: int
+    line: int
     start: int
     end: int
     function: str
@@ -46,7 +46,7 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
         place = f"[{variable} - ({first})]"
         if key not in arguments:
             name = arguments[key] = f"each_x{len(arguments)}"
-            known = [line for line in lines[: mark.at] if line.startswith("const ")]
+            known = [line for line in lines[: mark.line] if line.startswith("const ")]
             before += [
                 f"{kind} {name}[{MOST}] __attribute__((aligned(64)));",
                 "#pragma omp simd",
@@ -63,8 +63,8 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
             f"{kind} {results}[{MOST}] __attribute__((aligned(64)));",
             f"each_{mark.function}_{mark.bits}({name}, {results}, ({end}) - ({first}));",
         ]
-        line = lines[mark.at]
-        lines[mark.at] = line[: mark.start] + results + place + line[mark.end :]
+        line = lines[mark.line]
+        lines[mark.line] = line[: mark.start] + results + place + line[mark.end :]
         mark = _first(lines)
     return before, lines
 

@@ -55,15 +55,15 @@ def _form(
 ) -> Hashable:
     """Return all that decide asks of a region, its classes and e-nodes numbered from 0."""
 
-    def told(choice: Choice) -> Hashable:
+    def numbered(choice: Choice) -> Hashable:
         needs = tuple(classes[need] for need in choice.needs if need in classes)
         return nodes[choice.node], choice.cost, needs
 
     knots: dict[int, int] = {}
     return (
         tuple(classes[root] for root in region.roots),
-        tuple((classes[c], tuple(map(told, offered))) for c, offered in region.choices.items()),
-        tuple((classes[c], told(choice)) for c, choice in sorted(region.fixed.items())),
+        tuple((classes[c], tuple(map(numbered, offered))) for c, offered in region.choices.items()),
+        tuple((classes[c], numbered(choice)) for c, choice in sorted(region.fixed.items())),
         tuple(
             (classes[c], knots.setdefault(knot, len(knots)))
             for c, knot in sorted(region.knot.items())

@@ -97,7 +97,7 @@ class Partitioned:
 
         da: Any = dask.array  # some releases have types, for a part of it
         blocks = [
-            da.from_delayed(part, _cut(self.shape, self.axis, count), self.dtype)
+            da.from_delayed(part, cut_shape(self.shape, self.axis, count), self.dtype)
             for part, count in zip(self.parts, self.rows, strict=True)
         ]
         return da.concatenate(blocks, axis=self.axis)
@@ -199,7 +199,8 @@ def aligned(value: Partitioned, rows: Sequence[int]) -> Partitioned:
     return Partitioned(parts, rows, value.shape, value.dtype, axis=value.axis, given=value.given)
 
 
-def _cut(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
+def cut_shape(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
+    """Return the shape of a block of so many rows along an axis."""
     return (*shape[:axis], rows, *shape[axis + 1 :])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..planning.machine_rates import Machine
 from ..program.dag import Node, Program
 from .block_places import Placed, Places, combined
+from .partitioned import cut_shape
 
 # Weights of elementwise operators in elements a second are all taken alike here: what is decided
 # is whether a value in blocks is kept between rounds, where products of matrices matter.
@@ -190,7 +191,7 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
 
     def given(number: int, axis: int | None) -> None:
         node = program.nodes[number]
-        shape = node.shape if axis is None else _cut(node.shape, axis, rows)
+        shape = node.shape if axis is None else cut_shape(node.shape, axis, rows)
         share = _share(node, rows, total)
         add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (number, axis))
 
@@ -222,7 +223,7 @@ def _part(node: Node, reads: tuple[int, ...], placed: Placed, rows: int, total: 
     attributes: dict[str, Any] = dict(node.attributes)
     shape, op = node.shape, node.op
     if placed.place == "blocks":
-        shape = _cut(shape, placed.axis, rows)
+        shape = cut_shape(shape, placed.axis, rows)
         if op in ("Reshape", "Expand"):
             attributes["shape"] = shape
     elif op == "ReduceMean":
@@ -233,7 +234,3 @@ def _part(node: Node, reads: tuple[int, ...], placed: Placed, rows: int, total: 
 
 def _share(node: Node, rows: int, total: int) -> int | None:
     return None if node.nnz is None else max(1, node.nnz * rows // max(1, total))
-
-
-def _cut(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
-    return (*shape[:axis], rows, *shape[axis + 1 :])

@@ -255,7 +255,7 @@ _REWRITES: Mapping[str, tuple[Rewrite, ...]] = {
 class _Factor:
     """An operand of a chain: a matrix of rows x columns with so many entries."""
 
-    at: int
+    node: int
     rows: int
     columns: int
     entries: float

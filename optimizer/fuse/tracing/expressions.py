@@ -236,7 +236,7 @@ class Kind:
         self.nnz = nnz
         self.inputs: dict[int, Expression] = {}
 
-    def at(self, place: int) -> Expression:
+    def input_at(self, place: int) -> Expression:
         """Return the Input that stands for a value of this kind at a place."""
         expression = self.inputs.get(place)
         if expression is None:
@@ -315,7 +315,7 @@ class Record:
         """Return the Input of a value: the next one, where the region didn't read it before."""
         expression = self._placed.get(id(value))
         if expression is None:
-            expression = self._placed[id(value)] = kind.at(len(self.leaves))
+            expression = self._placed[id(value)] = kind.input_at(len(self.leaves))
             assert isinstance(self.leaves, list)
             self.leaves.append(value)
         return expression
