@@ -238,7 +238,7 @@ def test_tiles_of_a_convolution_fit_the_second_cache():
 
 
 def test_filters_that_take_too_much_are_transformed_as_it_runs():
-    large = replace(IMAGE, depth=2048, own=2048, width=2048)
+    large = replace(IMAGE, depth=2048, group_depth=2048, width=2048)
     assert {one.prepared for one in legal_convolutions(large, ZEN_4, prepared=False)} == {None}
     assert {one.prepared for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)} == {None, 0}
 
