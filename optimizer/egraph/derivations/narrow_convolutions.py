@@ -21,7 +21,7 @@ from ..egraph import EGraph
 from ..provenance import Application
 from ..saturation.application import apply_matches
 from ..saturation.e_matching import ANY, Patterns
-from ..saturation.view import View
+from ..saturation.egraph_view import View
 from .derivation import Derivation
 
 # What the names of rules begin with that split along an axis, the first one first.
