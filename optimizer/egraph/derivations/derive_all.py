@@ -10,7 +10,7 @@ from ..provenance import Application
 from .attention import fuse_attention
 from .derivation import Derivation
 from .equal_halves import join_twins
-from .narrow_convolutions import split_narrow
+from .narrow import split_narrow
 
 
 def prepare(egraph: EGraph) -> list[Application]:
