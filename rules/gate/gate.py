@@ -53,6 +53,7 @@ def prove_rule(
     search: float = SEARCH_S,
     recheck_timeout: float | None = None,
     infer: float = INFER_S,
+    processor: float | None = None,
 ) -> Verdict:
     """Put a rule through the gate: what it proves is that both sides are equal as numbers.
 
@@ -62,13 +63,14 @@ def prove_rule(
     `timeout` bounds the proof, in seconds of work (prover/work_clock.py). In seconds of processor
     time `search` bounds that for a counterexample, `infer` that for conditions under which a rule
     that isn't proved would be (0: none), neither longer than half of `timeout`. None is real time:
-    what else a machine does changes no verdict. All together take 1.5 times `timeout` and 5 s at
-    most, in processor time, and what a solver still answers (cpu_limit.py).
+    what else a machine does changes no verdict. All together take `processor` at most, in seconds
+    of processor time, by default 1.5 times `timeout` and 5 s, and what a solver still answers
+    (cpu_limit.py).
     """
     began = time.perf_counter()
     half = timeout / 2
     gate = _Gate(rule, now() + timeout, min(search, half), recheck_timeout, min(infer, half))
-    most = PROOF_TIMES * timeout + PROOF_MORE_S
+    most = PROOF_TIMES * timeout + PROOF_MORE_S if processor is None else processor
     try:
         with limited(most):
             verdict = gate.verdict()

@@ -86,9 +86,18 @@ class Provers:
         limit: float | None = None,
         infer: float = INFER_S,
         floating: bool | Collection[Rule] = False,
+        processor: float | None = None,
     ) -> tuple[Verdict, ...]:
-        """Do what `prove_rules` does; after an interruption no more can be proved."""
-        options = {"timeout": timeout, "search": search, "infer": infer}
+        """Do what `prove_rules` does; after an interruption no more can be proved.
+
+        `processor` bounds all but the measurement of each rule, in seconds of processor time.
+        """
+        options = {
+            "timeout": timeout,
+            "search": search,
+            "infer": infer,
+            "processor": processor,
+        }
         chosen = frozenset(rules if floating is True else floating or ())
         if limit is None:
             work = (PROOF_TIMES + FLOATING_TIMES) * timeout + PROOF_MORE_S + FLOATING_MORE_S

@@ -24,7 +24,8 @@ from ..language import schemas
 from .terms import OPSET, Known, Operation, Size, Sort
 
 # Choices of one operator on operands of known shapes, of those that say no more than they must,
-# and combinations tried for them: so many where one fits, so many where none does.
+# and combinations tried for them: so many where one fits, so many where none does. Lists that hold
+# sizes are not counted among the latter: each of them fits few operands.
 MOST_CHOICES, MOST_PLAIN, MOST_TRIED, MOST_IN_VAIN = 20, 12, 400, 40
 ASSIGNMENTS = 2
 _SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
@@ -177,10 +178,15 @@ def _least_rank(op_type: str, slot: int) -> int:
 def _fit(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> bool:
     """Whether operands of these sorts are worth trying: as many, of types and ranks that go.
 
-    No image is the kernel of another one: it would have one window, and laws of that only.
+    No image is the kernel of another one, and no kernel an image: there would be one window, and
+    laws of that only.
     """
-    are_images = max((sort.rank for sort in sorts), default=0) > _MATRIX
-    if are_images and _described(op_type).kind == "contraction" and len({*sorts}) < len(sorts):
+    if _described(op_type).kind == "contraction" and any(
+        _least_rank(op_type, slot)
+        and sort.rank > _MATRIX
+        and _has_window(sort) == (slot == slots[0])
+        for slot, sort in zip(slots, sorts, strict=False)
+    ):
         return False
     return (
         len(slots) == len(sorts)
@@ -189,6 +195,11 @@ def _fit(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> bool:
             sort.rank >= _least_rank(op_type, slot) for slot, sort in zip(slots, sorts, strict=True)
         )
     )
+
+
+def _has_window(sort: Sort) -> bool:
+    """Whether a kernel's window, its sizes behind the first two, is the same at all sizes."""
+    return len({shape[_MATRIX:] for shape in sort.shapes}) == 1
 
 
 @cache
@@ -231,14 +242,16 @@ def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation,
             continue
         meanings: set[tuple[str, ...]] = set()
         stated: Counter[object] = Counter()
-        for count, operation in enumerate(_tried(op_type, slots, tuple(o.rank for o in sorts))):
+        in_vain = 0
+        for operation in _tried(op_type, slots, tuple(o.rank for o in sorts)):
             kind = _without_need(operation)
             most = 1 if operation.options else MOST_PLAIN
             if stated[kind] == most:
                 continue
             expansions = expansions_of(operation, sorts)
             if expansions is None:
-                if count >= MOST_IN_VAIN and not meanings:
+                in_vain += not _lists_sizes(operation)
+                if in_vain > MOST_IN_VAIN and not meanings:
                     break
                 continue
             at = operation.output
@@ -253,11 +266,24 @@ def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation,
 
 
 def _without_need(operation: Operation) -> object:
-    """What an operation states without need: which things, and of axes the numbers as well."""
+    """What an operation states without need: which things, and of axes the numbers as well.
+
+    Of lists also where they say something: pads of rows are another thing than pads of columns.
+    """
     needed, axes = _needed(operation.op_type)
     said = [*operation.attributes, *operation.known]
     free = [(key, value) for key, value in said if key not in needed]
-    return operation.output, frozenset((key, value if key in axes else None) for key, value in free)
+    return operation.output, frozenset(
+        (key, value if key in axes else _places(value)) for key, value in free
+    )
+
+
+def _places(value: object) -> tuple[int, ...]:
+    """The places of a list that are no less than the others; none where all are alike."""
+    numbers = [item for item in _items(value) if isinstance(item, int)]
+    if len(set(numbers)) < 2:
+        return ()
+    return tuple(at for at, item in enumerate(numbers) if item == max(numbers))
 
 
 def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansion, ...] | None:
@@ -361,7 +387,7 @@ def _general_lists(operation: Operation) -> dict[int, object]:
 
 
 def _items(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _expanded(
@@ -453,6 +479,9 @@ class _Stating:
             attribute.name: list(_attribute_range(block, attribute, rank))
             for attribute in block.attributes
         }
+        self.partial = {
+            attribute.name: list(_partial_lists(attribute, rank)) for attribute in block.attributes
+        }
         names: dict[str, str | int] = {
             attribute.name: attribute.name for attribute in block.attributes
         }
@@ -471,7 +500,10 @@ class _Stating:
         self.free = {names[name] for name in axes if name in names}
 
     def operations(self) -> Iterator[Operation]:
-        """All that say what must be said, then those that say one thing more, then two."""
+        """All that say what must be said, then those that say one thing more, then two.
+
+        What lists say of some dimensions alone, such as pads of rows, comes last.
+        """
         needed = [key for key, values in self.ranges.items() if None not in values]
         others = [key for key in self.ranges if key not in needed]
         # Words come last: what they say, numbers say as well.
@@ -493,7 +525,13 @@ class _Stating:
             for first, second in combinations(others, 2)
             for operation in self._fitting(bases, {first: values[first], second: values[second]})
         )
-        for _, operation in chain(plain[: MOST_TRIED // 2], *alone.values(), pairs):
+        partial = (
+            operation
+            for key, lists in self.partial.items()
+            for operation in self._fitting(bases, {key: lists})
+            if lists and _fits_somewhere(operation[1], self.ranks)
+        )
+        for _, operation in chain(plain[: MOST_TRIED // 2], *alone.values(), pairs, partial):
             for output in range(self.outputs):
                 yield replace(operation, output=output)
 
@@ -519,14 +557,17 @@ class _Stating:
 
 def _fits_somewhere(operation: Operation, ranks: Sequence[int]) -> bool:
     """Whether it means something where all sizes are alike, large or 1."""
-    lists = dict(operation.known)
-    if any(isinstance(item, Size) for list_ in lists.values() for item in _items(list_)):
+    if _lists_sizes(operation):
         return True
     for size in _ALL_ALIKE:
         expansion = _expanded(operation, [(size,) * n for n in ranks], operation.lists(0))
         if expansion is not None and not expansion.requirements:
             return True
     return False
+
+
+def _lists_sizes(operation: Operation) -> bool:
+    return any(isinstance(item, Size) for _, known in operation.known for item in _items(known))
 
 
 @cache
@@ -606,6 +647,16 @@ def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> It
             yield from (word for word in sorted(_words(block, attribute.name)) if word != known)
         case _:
             return
+
+
+def _partial_lists(attribute: s.Attribute, rank: int) -> Iterator[tuple[int, ...]]:
+    """Lists for before and after that say something of some dimensions alone."""
+    filled = _filled(attribute.default) if attribute.type == "ints" else None
+    if filled is not None:
+        for length in range(2, rank + 1):
+            for half in product((filled, filled + 1), repeat=length):
+                if len(set(half)) > 1:
+                    yield (*half, *half)
 
 
 def _filled(default: s.Expression | None) -> int | None:

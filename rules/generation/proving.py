@@ -27,6 +27,9 @@ PROVED = ("proved", "bounded")
 TIMEOUT_S, SEARCH_S = 1.0, 0.3
 # The same in further attempts, which what was not decided before gets in the end.
 PATIENT_S = (4.0, 20.0)
+# What the gate may take in processor time for each second of work: what it does besides a proof
+# (cases written out, numbers sought) takes several times as long where nothing is proved.
+PROCESSOR_TIMES = 2.0
 # The same where conditions are looked for, and the share of that.
 INFERRING_S, INFER_S = 5.0, 2.0
 
@@ -61,6 +64,8 @@ class Attempt:
     # Ways that were not decided, and spellings that wait until all others failed.
     undecided: list[Way] = field(default_factory=list)
     postponed: list[tuple[Spelling, Rule]] = field(default_factory=list)
+    # Spellings more general than what was proved that more time may decide.
+    wider: list[tuple[Spelling, Rule]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.waiting = _readable(self.candidate, self.name)
@@ -71,6 +76,7 @@ class Attempt:
             if not self.is_avoided(said[0]):
                 return said
             self.postponed.append(said)
+            self.wider.append(said)
         # What is false of one of its spellings is false of more general ones.
         if self.postponed and self.status != "refuted":
             return self.postponed.pop(0)
@@ -103,8 +109,7 @@ class Attempt:
         ):
             name = rule_name(candidate, taken)
             taken.add(name)
-            comment = rule.comment.replace(rule.name, name, 1)
-            changed = _changed(replace(rule, name=name, comment=comment))
+            changed = _renamed(rule, name)
             if changed is not None:
                 renamed.append((changed, verdict))
         self.proved = tuple(renamed)
@@ -204,6 +209,34 @@ def _prove(
     _reverse(attempts, provers, timeout)
 
 
+def widen(
+    candidate: Candidate,
+    rules: Sequence[Rule],
+    wider: Sequence[tuple[Spelling, Rule]],
+    provers: Provers,
+    timeout: float,
+    stop: Callable[[], bool],
+) -> tuple[Proved, ...]:
+    """The first of the wider spellings of a rule that is proved, under the rule's own names.
+
+    `rules` stand for the candidate, for one direction or both; where the other direction isn't
+    proved as widely, it stays as it is, without a verdict. Empty where no spelling is proved.
+    """
+    attempt = Attempt(candidate, rules[0].name)
+    for spelling, rule in wider:
+        if attempt.ended or stop():
+            break
+        _judge([(attempt, spelling, rule)], 0.0, provers, timeout)
+    if not attempt.ended:
+        return ()
+    _reverse([attempt], provers, timeout)
+    return tuple(
+        (renamed, verdict)
+        for known, (rule, verdict) in zip(rules, attempt.proved, strict=False)
+        if (renamed := _renamed(rule, known.name)) is not None
+    )
+
+
 def _judge(
     asked: Sequence[tuple[Attempt, Spelling, Rule]], infer: float, provers: Provers, timeout: float
 ) -> None:
@@ -256,7 +289,14 @@ def _ask(
         return ()
     if infer or floating:
         timeout = max(timeout, INFERRING_S)
-    return provers.prove(rules, timeout=timeout, search=SEARCH_S, infer=infer, floating=floating)
+    return provers.prove(
+        rules,
+        timeout=timeout,
+        search=SEARCH_S,
+        infer=infer,
+        floating=floating,
+        processor=PROCESSOR_TIMES * timeout,
+    )
 
 
 def _judged(attempt: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) -> bool:
@@ -265,6 +305,8 @@ def _judged(attempt: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) 
         attempt.general = verdict
     if verdict.status == "unknown":
         attempt.undecided.append(attempt.way(spelling))
+        if (spelling, rule) not in attempt.wider:
+            attempt.wider.append((spelling, rule))
     if verdict.status not in PROVED:
         return False
     if _is_narrow(rule):
@@ -399,6 +441,12 @@ def _keeps_bits(rule: Rule, verdict: Verdict) -> bool:
     if verdict.status not in PROVED or record is None or rule.finite_math:
         return False
     return record.status in ("exact", "tested")
+
+
+def _renamed(rule: Rule, name: str) -> Rule | None:
+    """A rule under another name, which its comment says as well."""
+    comment = rule.comment.replace(rule.name, name, 1)
+    return _changed(replace(rule, name=name, comment=comment))
 
 
 def _changed(rule: Rule) -> Rule | None:

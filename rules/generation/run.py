@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ..gate.ledger.fingerprints import library, normaliser
+from ..gate.prover_pool import Provers
 from ..gate.verdict import Verdict
 from ..language.canonical_text import format_rules
 from ..language.syntax import Rule
@@ -26,14 +27,17 @@ from .proving import (
     PATIENT_S,
     TIMEOUT_S,
     Attempt,
+    Proved,
     ProverPool,
     Way,
     most_general,
     polish,
     prove_candidates,
+    widen,
 )
 from .rows import Journal, Judgement, Judgements
 from .terms import Apply, Term, model_of, parts
+from .wording import Spelling
 
 if TYPE_CHECKING:
     import onnx
@@ -45,11 +49,21 @@ Pair = tuple[str, str]
 _CHUNK = 4
 # Equalities put into one e-graph: together they share rounds, and budget.
 _BATCH = 200
-# The share of the budget after which nothing more is proved: what was is looked at once more.
-_PROVING = 0.7
 _BESIDE = "only in an e-graph with terms of other candidates"
-# The share after which no more is derived: what is left is for floating point.
-_DERIVING = 0.8
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of the budget after which nothing more is proved, and nothing more derived.
+
+    What was proved is looked at once more between the two; what is left is for floating point.
+    """
+
+    proving: float
+    deriving: float
+
+
+_MEASURED, _UNMEASURED = Shares(0.7, 0.8), Shares(0.9, 1.0)
 # The share of what is left of the budget that enumerating one size may take, and that of all of it
 # after which no general candidates are looked for.
 _ENUMERATING, _GENERALISING = 0.3, 0.5
@@ -103,14 +117,17 @@ class Finding:
     reason: str = ""
     derived_by: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    # More general spellings of the rules that were not decided in the time for a first attempt.
+    wider: tuple[tuple[Spelling, Rule], ...] = ()
 
 
 @dataclass
 class Generation:
     """What a run saw: levels of the enumeration, findings, and how it ended.
 
-    `from_nothing`: no rules were known before. `complete`: all terms of the sizes asked for were
-    seen, and no candidate is open.
+    `from_nothing`: no shipped rules were known. `known_files`: the files of rules that were found
+    before. `is_measured`: what rules do in floating point was measured, as far as the budget went.
+    `complete`: all terms of the sizes asked for were seen, and no candidate is open.
     """
 
     operators: tuple[str, ...]
@@ -120,6 +137,8 @@ class Generation:
     from_nothing: bool
     constants: bool
     run_hash: str
+    known_files: tuple[str, ...] = ()
+    is_measured: bool = True
     levels: list[Level] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
@@ -145,6 +164,8 @@ class Generation:
         """The command that finds them again."""
         nothing = " --from-nothing" if self.from_nothing else ""
         nothing += " --constants" if self.constants else ""
+        nothing += "" if self.is_measured else " --unmeasured"
+        nothing += "".join(f" --known {file}" for file in self.known_files)
         return (
             f"tensolog rules generate --operators {','.join(self.operators)} --nodes {self.nodes} "
             f"--inputs {self.inputs} --seed {self.seed}{nothing}"
@@ -201,7 +222,9 @@ def generate(
     budget: float = 300.0,
     seed: int = 0,
     known: Sequence[Rule] | None = None,
+    found_before: Mapping[str, Sequence[Rule]] | None = None,
     constants: bool = False,
+    is_measured: bool = True,
     workers: int = 1,
     journal: Journal | None = None,
     recall: Callable[[str], Judgements] = lambda _: {},
@@ -212,18 +235,32 @@ def generate(
 
     `operators` are names, or families such as `reduction`; `inputs` is the number of variables of
     the main sort, `budget` the time in seconds of the clock. What `known` rules derive, by default
-    the shipped ones, is left out. With `constants` zeros, ones and identities are among the leaves.
+    the shipped ones, is left out, and what those of `found_before` derive, rules of earlier runs by
+    the names of their files. With `constants` zeros, ones and identities are among the leaves.
+    Unless `is_measured`, floating point is left to `tensolog rules prove`, and its time to proofs.
     With `journal` all that is seen is stored as it is seen; `recall` gives what an earlier run
     decided, by the run's hash (rows.judgements). Of a `program` only what matches there is
     proved. Raises UnknownOperatorError.
     """
     began = time.monotonic()
     names = named_operators(operators)
-    given = list(load_rules() if known is None else known)
+    shipped = load_rules() if known is None else known
+    before = found_before or {}
+    given = [*shipped, *(rule for rules in before.values() for rule in rules)]
     settings = [names, nodes, inputs, seed, constants, sorted(rule.hash for rule in given)]
     text = json.dumps([*settings, library(), normaliser()])
     run_hash = hashlib.sha256(text.encode()).hexdigest()
-    result = Generation(names, nodes, inputs, seed, not given, constants, run_hash)
+    result = Generation(
+        names,
+        nodes,
+        inputs,
+        seed,
+        not shipped,
+        constants,
+        run_hash,
+        known_files=tuple(before),
+        is_measured=is_measured,
+    )
     with ProverPool(workers) as provers:
         run = _Run(
             result,
@@ -274,11 +311,18 @@ class _Run:
     # The time, in seconds of work, of the last attempt of findings that got another one.
     patience: dict[int, float] = field(default_factory=dict)
 
+    @property
+    def shares(self) -> Shares:
+        return _MEASURED if self.result.is_measured else _UNMEASURED
+
     def late(self, share: float = 1.0) -> bool:
         return time.monotonic() > self.began + share * self.budget
 
     def proved_enough(self) -> bool:
-        return self.late(_PROVING)
+        return self.late(self.shares.proving)
+
+    def derived_enough(self) -> bool:
+        return self.late(self.shares.deriving)
 
     def enumerated_enough(self) -> bool:
         return time.monotonic() > self.enumerating_until
@@ -331,7 +375,8 @@ class _Run:
             self.judge(waiting)
             self.minimise()
             self.pair()
-            self.measure()
+            if result.is_measured:
+                self.measure()
             if self.proved_enough() or all(one.status != "open" for one in result.findings):
                 break
         complete = all(level.complete for level in result.levels)
@@ -415,8 +460,41 @@ class _Run:
             self.prove(chunk)
             waiting += [one for one in reversed(chunk) if one.status == "open"]
             if not waiting:
+                # What is said more generally derives more of those that follow.
+                self.widen()
                 waiting, others = others[::-1], []
                 structures.clear()
+
+    def widen(self) -> None:
+        """Ask for the more general spellings of what was proved, with more time for each.
+
+        A candidate is decided by the first spelling that is proved at once: most of them are
+        derived in the end, and general spellings take the longest.
+        """
+        found = [one for one in self.result.findings if one.wider and one.status == "proved"]
+        if self.program is not None:
+            return  # what matches there is as good
+        for start in range(0, len(found), self.workers):
+            if self.proved_enough():
+                return
+            self.told("widening", start, len(found))
+            some = found[start : start + self.workers]
+            widened = self.provers.each(self.widened, some)
+            for one, proved in zip(some, widened, strict=True):
+                one.wider = ()
+                rules = tuple(rule for rule, _ in proved)
+                one.rules = (*rules, *one.rules[len(rules) :])
+            self.store(some, [each for proved in widened for each in proved])
+
+    def widened(self, finding: Finding, provers: Provers) -> tuple[Proved, ...]:
+        return widen(
+            finding.candidate,
+            finding.rules,
+            finding.wider,
+            provers,
+            PATIENT_S[0],
+            self.proved_enough,
+        )
 
     def next_chunk(
         self, waiting: list[Finding], structures: set[str]
@@ -498,7 +576,7 @@ class _Run:
         rules = [*self.known, *self.result.proved]
         others: list[Finding] = []
         for start in range(0, len(waiting), _BATCH):
-            if self.late(_DERIVING):
+            if self.derived_enough():
                 return []
             self.told("deriving", start, len(waiting))
             some = waiting[start : start + _BATCH]
@@ -528,6 +606,7 @@ class _Run:
         for one, attempt in self.undecided(ended):
             one.status = attempt.status
             one.reason, one.rules = attempt.reason, attempt.rules
+            one.wider = tuple(attempt.wider)
             verdicts += attempt.proved
         for one in chunk:
             self.note(one)
@@ -583,7 +662,7 @@ class _Run:
         found = [one for one in self.result.findings if one.rules and not one.candidate.beside]
         dropped: dict[str, tuple[str, ...]] = {}
         for at, one in enumerate(found):
-            if self.late(_DERIVING):
+            if self.derived_enough():
                 break
             self.told("minimising", at, len(found))
             others = [r for r in (*self.known, *self.result.proved) if r not in one.rules]
@@ -601,7 +680,7 @@ class _Run:
         holding = [one.candidate for one in singles if one.status == "derived"]
         seen = {one.candidate.text for one in self.result.findings if one.candidate.beside}
         for candidate, said in with_two_outputs(list(found), holding):
-            if self.late(_DERIVING):
+            if self.derived_enough():
                 return
             if candidate.text in seen or not self.may_match(candidate):
                 continue

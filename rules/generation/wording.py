@@ -25,6 +25,7 @@ from .terms import (
     Number,
     Operation,
     Size,
+    Sort,
     Term,
     Variable,
     parts,
@@ -41,8 +42,10 @@ _EARLIEST = 13
 class Spelling:
     """One way to say a candidate: what `given` declares, and which attributes stay open.
 
-    `open`: "all" of operators that both sides have; only their "lists", while numbers and words
-    are stated; those that are "stated" alike on both sides; or "" for none.
+    `open`: "all" of operators that both sides have, and what both sides state alike, axes for one;
+    the former alone, with axes "fixed", and so as well, "scaled", numbers of which one node states
+    a multiple of what others do (groups); only their "lists", while numbers and words are stated;
+    those that are "stated" alike on both sides; or "" for none.
     """
 
     shapes: Mapping[str, str]
@@ -58,16 +61,43 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
         return
     # A number stays one: with a shape of its own it would be a tensor like any other.
     anything = {variable.name: "" if variable.sort.rank else "[]" for variable in given}
-    yield Spelling(anything, "all")
-    yield Spelling(anything, "lists")
-    yield Spelling(anything, "stated")
+    scaled = ("scaled",) if _is_scaled(candidate) else ()
+    for way in (*scaled, "all", "fixed", "lists", "stated"):
+        yield Spelling(anything, way)
     sizes = symbolic_shapes(candidate)
     if sizes is None:
         return
-    for shapes, backward, ways in _declared(sizes, anything):
-        for way in ways:
-            yield Spelling(shapes, way, backward_axes=backward)
+    alike = _alike(candidate, sizes)
+    for some in (sizes,) if alike == sizes else (sizes, alike):
+        for shapes, backward, ways in _declared(some, anything):
+            for way in (*scaled, *ways):
+                yield Spelling(shapes, way, backward_axes=backward)
     yield Spelling(anything, "", any_float=False)
+
+
+def _alike(
+    candidate: Candidate, sizes: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The sizes with those of variables of one sort alike: what fits may say more than it should.
+
+    Two kernels of one convolution with two groups have as many outputs each; what fits is any two
+    that have an even number together.
+    """
+    first: dict[Sort, Variable] = {}
+    letters: dict[str, str] = {}
+
+    def letter(name: str) -> str:
+        while name in letters:
+            name = letters[name]
+        return name
+
+    for variable in candidate.given:
+        other = first.setdefault(variable.sort, variable)
+        for name, twin in zip(sizes[variable.name], sizes[other.name], strict=True):
+            name, twin = letter(name), letter(twin)
+            if name != twin and name.isalpha() and twin.isalpha():
+                letters[name] = twin
+    return {name: tuple(map(letter, shape)) for name, shape in sizes.items()}
 
 
 def _sizes_in(candidate: Candidate) -> Iterator[Size]:
@@ -98,7 +128,7 @@ def _declared(
     if alike:
         words = {shape: f"[*{letter}]" for shape, letter in zip(alike, "stuvw", strict=False)}
         said = {name: words.get(shape, "") for name, shape in tensors.items()}
-        yield {**anything, **said}, True, ("all", "lists", "stated")
+        yield {**anything, **said}, True, ("all", "fixed", "lists", "stated")
     ranks = {len(shape) for shape in tensors.values()}
     if ranks == {2}:
         said = {name: f"[*b, {', '.join(shape)}]" for name, shape in tensors.items()}
@@ -106,9 +136,9 @@ def _declared(
     for whole in (1, 2):
         starred = _starred(tensors, whole)
         if starred is not None:
-            yield {**anything, **starred}, False, ("all", "lists")
+            yield {**anything, **starred}, False, ("all", "fixed", "lists")
     said = {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}
-    yield said, False, ("all", "stated", "")
+    yield said, False, ("all", "fixed", "stated", "")
 
 
 def _starred(sizes: Mapping[str, tuple[str, ...]], whole: int) -> dict[str, str] | None:
@@ -261,6 +291,8 @@ class _Lifting:
         free = iter([letter for letter in "aefghijlopqr" if letter not in taken])
         if way != "stated":
             self.stars = _stars(self.candidate, way, free)
+        if way in ("scaled", "fixed"):
+            return
         shared = _shared(self.candidate)
         lefts = [source for source, _ in self.candidate.sides]
         for said in _said(lefts):
@@ -367,12 +399,20 @@ class _Star:
 
     name: str
     stated: tuple[tuple[str, object], ...]
+    scaled: Mapping[str, str]
 
     def attributes(self, operation: Operation) -> tuple[tuple[str, object], ...]:
         """What one of its nodes states, the default where it states nothing."""
         by_name = dict(operation.attributes)
-        said = tuple((name, by_name.get(name, default)) for name, default in self.stated)
+        said = tuple(
+            (name, self._value(name, by_name.get(name, default))) for name, default in self.stated
+        )
         return (*said, (f"*{self.name}", None))
+
+    def _value(self, name: str, value: object) -> object:
+        if name not in self.scaled:
+            return value
+        return _Word(self.scaled[name] if value == 1 else f"{value} * {self.scaled[name]}")
 
 
 def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _Star]:
@@ -407,8 +447,18 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
                 (attribute.name, attribute.default and getattr(attribute.default, "value", None))
             )
         else:
-            stars[op_type] = _Star(next(free), tuple(stated))
+            scaled = {
+                name: next(free)
+                for name, default in stated
+                if way == "scaled" and name not in axes and default == 1
+            }
+            stars[op_type] = _Star(next(free), tuple(stated), scaled)
     return stars
+
+
+def _is_scaled(candidate: Candidate) -> bool:
+    """Whether some node states a multiple of a number that others state."""
+    return any(star.scaled for star in _stars(candidate, "scaled", iter(_LETTERS)).values())
 
 
 class _Word(int):

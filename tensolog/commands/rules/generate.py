@@ -13,7 +13,10 @@ from .. import options as shared
 from .arguments import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ...optimizer.explain.rule_value import ModelValue
+    from ...rules import Rule
     from ...rules.generation import Generation
 
 # The share of a model's budget for finding rules: what is left is for optimizing it with them.
@@ -80,6 +83,15 @@ _FINDING = 0.6
     help="Leave the shipped rules out of account.",
 )
 @click.option(
+    "--known",
+    "known_files",
+    metavar="FILE.rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Rules that were found before: what they derive is left out, and --output gets the new "
+    "ones only. May be repeated.",
+)
+@click.option(
     "--constants",
     is_flag=True,
     help="Zeros, ones and identities may stand in the place of a variable.",
@@ -87,8 +99,9 @@ _FINDING = 0.6
 @click.option(
     "--unmeasured",
     is_flag=True,
-    help="Write rules as well that are proved, and not measured in floating point yet: those that "
-    "`tensolog rules prove` has to look at before a search may use them.",
+    help="Write rules when they are proved, and spend the budget on proofs: floating point is left "
+    "to `tensolog rules prove`, which has to look at them before a search may use them. With "
+    "--model they are measured as far as the budget goes.",
 )
 @shared.jobs_option
 @click.option(
@@ -111,6 +124,7 @@ def generate(
     budget: float,
     seed: int,
     from_nothing: bool,
+    known_files: tuple[Path, ...],
     constants: bool,
     unmeasured: bool,
     jobs: int | None,
@@ -130,6 +144,7 @@ def generate(
     Examples:
       tensolog rules generate --operators MatMul,Concat -o found.rules
       tensolog rules generate --operators reduction --operators Add,Mul --budget 600
+      tensolog rules generate --operators Conv,Concat --known found.rules -o more.rules
       tensolog rules generate --model model.onnx --budget 60 -o found.rules --optimized fast.onnx
       tensolog optimize model.onnx -o fast.onnx --rules found.rules
     """
@@ -161,6 +176,7 @@ def generate(
     from ...rules.generation.rows import Journal, Judgements, judgements
 
     began, value = time.monotonic(), None
+    found_before = _found_before(known_files, () if from_nothing else load_rules())
 
     def recall(run_hash: str) -> Judgements:
         with shared.open_to_read(catalog_path) as known:
@@ -180,7 +196,9 @@ def generate(
             "budget": budget,
             "seed": seed,
             "known": () if from_nothing else load_rules(),
+            "found_before": found_before,
             "constants": constants,
+            "is_measured": not unmeasured or model_path is not None,
             "workers": jobs or cores(),
             "journal": Journal(catalog),
             "recall": recall,
@@ -235,6 +253,21 @@ def generate(
         echo(f"{output}: {counted(sum(len(some) for _, some in written), 'rule')}")
     elif rules:
         echo("\n" + "\n".join(result.text for result in results if result.rules))
+
+
+def _found_before(files: Sequence[Path], shipped: Sequence[Rule]) -> Mapping[str, tuple[Rule, ...]]:
+    """The rules of each file, none of the name of another one, which derivations go by."""
+    from ...rules import load_rules
+
+    known = {rule.name for rule in shipped}
+    rules = load_rules(files)
+    for rule in rules:
+        if rule.name in known:
+            raise click.ClickException(
+                f"{rule.path}:{rule.line}: {rule.name} is the name of a shipped rule as well: "
+                "rename it, or leave the shipped rules out with --from-nothing"
+            )
+    return {str(file): tuple(rule for rule in rules if rule.path == str(file)) for file in files}
 
 
 def _runs_for(model_path: Path, **settings: Any) -> tuple[Generation, ...]:

@@ -67,3 +67,11 @@ def test_a_verdict_stands_while_conditions_are_sought(monkeypatch):
     )
     monkeypatch.setattr(module, "PROOF_MORE_S", 0.05)
     assert prove_rule(RULE, 0.02).status == "refuted"
+
+
+def test_a_limit_may_be_named_beside_that_of_the_proof(monkeypatch):
+    prove_rule(RULE)  # imports what it takes
+    monkeypatch.setattr(case_split, "statements", forever)
+    verdict = prove_rule(RULE, 20.0, processor=0.05)
+    assert verdict.status == "unknown"
+    assert "no verdict within 0.05 s" in verdict.reason

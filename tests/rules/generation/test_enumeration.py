@@ -123,6 +123,35 @@ def test_what_may_be_stated_is_what_the_runtime_takes(op_type, stated):
     assert [one.shape for one in session.run(None, feeds)] == [s.shapes[0] for _, s in fit]
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_halves_of_a_concatenation_are_split_along_its_axis(axis):
+    sort = sort_of("float32", (0, 1))
+    joined = {
+        dict(op.attributes)["axis"]: made for op, made in operations_on("Concat", (sort,) * 2)
+    }
+    splits = [operation for operation, _ in operations_on("Split", (joined[axis],))]
+    assert [operation.output for operation in splits] == [0, 1]
+    assert all(dict(operation.attributes) == {"axis": axis} for operation in splits)
+
+
+def test_pads_of_rows_and_of_columns_are_choices_beside_pads_of_both():
+    image, kernel = sort_of("float32", (0, 1, 2, 3)), sort_of("float32", (4, 1, -2, -2))
+    stated = [dict(operation.attributes) for operation, _ in operations_on("Conv", (image, kernel))]
+    pads = [said["pads"] for said in stated if set(said) == {"pads"}]
+    assert pads == [(1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 1, 0)]
+
+
+def test_no_image_is_the_kernel_of_an_image():
+    image, kernel = sort_of("float32", (0, 1, 2, 3)), sort_of("float32", (4, 1, -2, -2))
+    ((_, joined),) = [
+        each
+        for each in operations_on("Concat", (image, image))
+        if each[0].attributes == (("axis", 0),)
+    ]
+    assert operations_on("Conv", (joined, kernel))
+    assert not operations_on("Conv", (joined, image))
+
+
 def test_a_candidate_has_all_variables_on_the_left():
     pool, enumeration, levels = grown(("Sub", "Add"), inputs=3)
     found = [

@@ -121,3 +121,24 @@ def test_only_what_matches_in_the_program_is_proved():
     assert told.pop("Relu(Relu(X)) = Relu(X)") == "kept"
     assert "elsewhere" in told.values()
     assert {status for text, status in told.items() if "Concat" in text} == {"elsewhere"}
+
+
+def test_what_rules_found_before_derive_is_left_out(found):
+    before = {"found.rules": [rule for rule in found.rules if rule.match[0].operator == "Concat"]}
+    settings = {"saturation": equalities, "nodes": 2, "inputs": 3, "known": (), "workers": 1}
+    again = generate(OPERATORS, found_before=before, is_measured=False, **settings)
+    assert [one.candidate.text for one in again.findings if one.rules] == [
+        "Relu(Relu(X)) = Relu(X)"
+    ]
+    derived = [one for one in again.findings if one.status == "derived"]
+    names = {rule.name for rule in before["found.rules"]}
+    assert derived and any(set(one.derived_by) & names for one in derived)
+    assert not names & {rule.name for rule in again.proved}
+    assert again.command.endswith("--from-nothing --unmeasured --known found.rules")
+
+
+def test_without_measurement_rules_are_proved_and_not_kept():
+    settings = {"saturation": equalities, "nodes": 2, "inputs": 1, "known": (), "workers": 1}
+    result = generate(["Relu"], is_measured=False, **settings)
+    assert result.complete and not result.rules
+    assert [rule.equal for rule in result.proved] == ["rounding"]

@@ -77,3 +77,42 @@ def test_what_is_never_worse_is_always_applied():
         candidate = Candidate(of("Floor", of("Ceil", X)), right, False)
         spelling = next(one for one in spellings(candidate) if one.shapes == shapes)
         assert f"  tags    {tag}\n" in rule_text(candidate, "A", spelling, source="generated")
+
+
+IMAGES = [Variable(name, sort_of("float32", (0, 1, 2, 3))) for name in "XY"]
+KERNELS = [Variable(name, sort_of("float32", (4, 1, -2, -2))) for name in ("W", "W1")]
+
+
+def grouped():
+    """Two convolutions as one with two groups."""
+    convolutions = [
+        of("Conv", image, kernel) for image, kernel in zip(IMAGES, KERNELS, strict=True)
+    ]
+    kernels = of("Concat", *KERNELS, axis=0)
+    return Candidate(
+        of("Concat", *convolutions, axis=1),
+        of("Conv", of("Concat", *IMAGES, axis=1), kernels, group=2),
+        True,
+    )
+
+
+def test_what_one_node_states_a_multiple_of_may_stay_open():
+    first = next(spellings(grouped()))
+    text = rule_text(grouped(), "ConvertThis", first, source="generated")
+    assert "Conv<group=a, *e>" in text and "Conv<group=2 * a, *e>" in text
+    assert text.count("group") == 6  # in the rule, and in its comment
+
+
+def test_what_no_node_states_a_multiple_of_has_no_such_spelling():
+    left = of("Concat", *(of("Conv", image, KERNELS[0]) for image in IMAGES), axis=0)
+    right = of("Conv", of("Concat", *IMAGES, axis=0), KERNELS[0])
+    assert all(one.open != "scaled" for one in spellings(Candidate(left, right, True)))
+
+
+def test_variables_of_one_sort_are_declared_alike_where_more_general_sizes_fit():
+    sizes = symbolic_shapes(grouped())
+    assert sizes["W"][0] != sizes["W1"][0]  # which an even number of outputs together fits
+    declared = [spelling.shapes for spelling in spellings(grouped())]
+    general = [at for at, each in enumerate(declared) if each["W"] and each["W"] != each["W1"]]
+    alike = [at for at, each in enumerate(declared) if each["W"] and each["W"] == each["W1"]]
+    assert alike and max(general) < max(alike)
