@@ -14,8 +14,9 @@ from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ...catalog.datalog.memory.program_cache import shipped_program
 from ...catalog.datalog.memory.why import Reasons, Why
-from ...catalog.datalog.program import Program, parse
+from ...catalog.datalog.program import Program
 from ...catalog.interruption import interruptible
 from ..graph.graph import Graph
 from ..layouts.runtime import NCHWC
@@ -166,8 +167,7 @@ class RegionQuestions:
 
     def __init__(self, graph: Graph, sinks: Collection[int]) -> None:
         """`sinks` are nodes in which regions of cells may end that are asked about."""
-        file = resources.files(regions) / "regions.dl"
-        parsed = parse(file.read_text(encoding="utf-8"), str(file))
+        parsed = shipped_program(resources.files(regions) / "regions.dl")
         facts = region_facts(Meanings(graph))
         facts["sink"] = [(number,) for number in sinks]
         stems = (n for n, node in graph.nodes.items() if node.operator in STEMS)

@@ -57,7 +57,7 @@ def lookups(
     Of each of some `groups` they have all nodes or none.
     """
     graph = meanings.graph
-    order = graph.order()
+    order = meanings.order
     position = {number: place for place, number in enumerate(order)}
     tables: list[RegionKernel] = []
     taken: set[int] = set()

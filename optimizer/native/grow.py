@@ -38,17 +38,17 @@ class Grower:
         self.meanings = meanings
         self.graph = meanings.graph
         self.candidates = candidates(meanings)
-        self.position = {number: i for i, number in enumerate(self.graph.order())}
+        self.position = {number: i for i, number in enumerate(meanings.order)}
         self.gone = set(self.graph.nodes).difference(allowed)
 
     def regions(self) -> list[RegionKernel]:
         """Return disjoint regions with their kernels, in order of the graph."""
         chosen = []
-        for sink in self._latest_first(self.candidates.begins):
+        for sink in self._latest_first(self.candidates.worth):
             if sink in self.gone:
                 continue
             grown = self._grow(sink)
-            if grown is not None and self._is_worth(grown.region):
+            if grown is not None and self._is_worth(grown.region.nodes, grown.region.reduced):
                 self.gone |= set(grown.region.nodes)
                 chosen.append(grown)
         return chosen[::-1]
@@ -74,6 +74,8 @@ class Grower:
         while True:
             nodes = self._remaining(candidate, refused)[:MOST_NODES]
             if candidate.reduced and self.candidates.reducing.isdisjoint(nodes):
+                return None
+            if not self._is_worth(nodes, candidate.reduced.reduced):
                 return None
             whole = self._attempt(nodes, candidate)
             if whole is not None or len(nodes) == 1:
@@ -120,10 +122,13 @@ class Grower:
     def _latest_first(self, nodes: Collection[int]) -> list[int]:
         return sorted(nodes, key=self.position.__getitem__, reverse=True)
 
-    def _is_worth(self, region: Region) -> bool:
-        """Tell whether a kernel could gain: it saves a pass over memory, or a slow operator."""
-        computing = [n for n in region.nodes if self.graph.nodes[n].op_type not in MOVES]
-        if len(computing) > 1 or region.reduced:
+    def _is_worth(self, nodes: Collection[int], reduced: int) -> bool:
+        """Tell whether a kernel could gain: it saves a pass over memory, or a slow operator.
+
+        Where it can't, one of some of the nodes can't either.
+        """
+        computing = [n for n in nodes if self.graph.nodes[n].op_type not in MOVES]
+        if len(computing) > 1 or reduced:
             return True
         slow = self.candidates.slow
-        return bool(computing) and (len(region.nodes) > 2 or computing[0] in slow)
+        return bool(computing) and (len(nodes) > 2 or computing[0] in slow)

@@ -107,13 +107,9 @@ class Prepared:
                 rows[number] = {}
         for relation, new in given.items():
             rows[self._numbers[relation]] = dict.fromkeys(new)
-        tables = _Tables(first.indexes.entries, rows)
-        tables.indexes.update(first.indexes)
+        tables = _Tables(first.indexes.entries, rows, first.indexes, self._affected)
         for stratum in later:
             stratum.derive(tables)
-        for number in tables.indexes.keys() - first.indexes.keys():
-            if first.indexes.entries[number].relation not in self._affected:
-                first.indexes[number] = tables.indexes[number]
         return rows[asked]
 
     def _later(self, asked: int) -> list[_Stratum]:
@@ -180,12 +176,21 @@ class Lookup:
 
 
 class _Tables:
-    """The relations of one evaluation by number, and the indexes over them."""
+    """The relations of one evaluation by number, and the indexes over them.
 
-    def __init__(self, indexes: Sequence[_Entries], rows: list[Rows]) -> None:
+    Indexes over relations that aren't `affected` are those of `fixed`.
+    """
+
+    def __init__(
+        self,
+        indexes: Sequence[_Entries],
+        rows: list[Rows],
+        fixed: _Indexes | None = None,
+        affected: Collection[int] = (),
+    ) -> None:
         self.rows = rows
         self.latest: dict[int, Rows] = {}  # of each relation in recursion: rows of the last round
-        self.indexes = _Indexes(indexes, self.rows)
+        self.indexes = _Indexes(indexes, self.rows, fixed, affected)
 
 
 class _Entries:
@@ -218,30 +223,44 @@ class _Entries:
 
 
 class _Indexes(dict[int, dict[Any, Any]]):
-    """The indexes of an evaluation by number, each made when it is asked for."""
+    """The indexes of an evaluation by number, each made when it is asked for.
 
-    def __init__(self, indexes: Sequence[_Entries], rows: Sequence[Rows]) -> None:
+    What is over relations that aren't `affected` is made in `fixed`, for whoever asks next.
+    """
+
+    def __init__(
+        self,
+        indexes: Sequence[_Entries],
+        rows: Sequence[Rows],
+        fixed: _Indexes | None = None,
+        affected: Collection[int] = (),
+    ) -> None:
         super().__init__()
         self.entries, self._rows = indexes, rows
+        self._fixed, self._affected = fixed, affected
+        self._growing: dict[int, list[int]] = {}  # of a relation: what is to be extended with it
 
     def __missing__(self, number: int) -> dict[Any, Any]:
         index = self.entries[number]
         rows = self._rows[index.relation]
-        if index.is_relation:
+        if self._fixed is not None and index.relation not in self._affected:
+            self[number] = self._fixed[number]
+        elif index.is_relation:
             self[number] = rows
         else:
-            index.add(self.setdefault(number, index.new()), rows)
+            self[number] = index.new()
+            self._growing.setdefault(index.relation, []).append(number)
+            index.add(self[number], rows)
         return self[number]
 
     def extend(self, relation: int, rows: Rows) -> None:
         """Add new rows of a relation."""
-        for number, entries in self.items():
-            index = self.entries[number]
-            if index.relation == relation and not index.is_relation:
-                index.add(entries, rows)
+        for number in self._growing.get(relation, ()):
+            self.entries[number].add(self[number], rows)
 
     def forget(self, relation: int) -> None:
         """Drop the indexes over a relation."""
+        self._growing.pop(relation, None)
         for number in [n for n in self if self.entries[n].relation == relation]:
             del self[number]
 
@@ -251,7 +270,7 @@ class _Stratum:
 
     def __init__(self, stratum: StratumPlan, plan: ProgramPlan) -> None:
         self.start = [_Clause(clause, plan) for clause in stratum.start]
-        self.rounds = [_Clause(clause, plan) for clause in stratum.rounds]
+        self.rounds = [_Round(clause, plan) for clause in stratum.rounds]
         members = {number: plan.relations[number] for number in stratum.relations}
         self.members = tuple(members)
         clauses = (*stratum.start, *stratum.rounds)
@@ -289,7 +308,7 @@ class _Stratum:
                     break
                 derived = {number: {} for number in self.members}
                 for clause in self.rounds:
-                    if all(map(rows.__getitem__, clause.reads)):
+                    if tables.latest[clause.latest] and all(map(rows.__getitem__, clause.reads)):
                         clause.solve(tables, derived[clause.relation], rows[clause.relation])
                 self._choose(tables, derived, taken_values)
                 for number, new in derived.items():
@@ -338,6 +357,15 @@ class _Clause:
     @cached_property
     def _head(self) -> Callable[[Row], Row]:
         return _tuple_of(self._plan.head)
+
+
+class _Round(_Clause):
+    """A clause's plan of which one atom ranges over the last round's rows: those of `latest`."""
+
+    def __init__(self, clause: ClausePlan, plan: ProgramPlan) -> None:
+        super().__init__(clause, plan)
+        scans = (step for step in clause.steps if isinstance(step, Scan))
+        self.latest = next(scan.relation for scan in scans if scan.latest)
 
 
 def _reads(steps: Sequence[Step], plan: ProgramPlan) -> tuple[int, ...]:

@@ -7,14 +7,21 @@ of what made it is loaded.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from ...kept import cache_path, kept, text_hash
 from .execution import Evaluator
 from .plan import ProgramPlan
+
+if TYPE_CHECKING:
+    from ..program import Program
+
+T = TypeVar("T")
 
 # Imported within functions: what reads and plans a program, which is done once.
 
@@ -26,18 +33,32 @@ def shipped(file: Traversable) -> Evaluator:
     program. It is one that can be evaluated in memory, which a test sees to. What it includes lies
     beside it.
     """
+    return Evaluator(_kept("datalog-plans", file, _planned))
+
+
+def shipped_program(file: Traversable) -> Program:
+    """Return a program file as it is parsed, for who asks about its clauses."""
+    return _kept("datalog-programs", file, _parsed)
+
+
+def _kept(folder: str, file: Traversable, make: Callable[[str, str], T]) -> T:
     text = file.read_text(encoding="utf-8")
     parts = text_hash(Path(str(file)).parent, (".dl",))
     name = hashlib.sha256(f"{_version()}\n{file.name}\n{text}\n{parts}".encode()).hexdigest()
-    entry = cache_path() / "datalog-plans" / f"{name[:32]}.pickle"
-    return Evaluator(kept(entry, lambda: _planned(text, str(file))))
+    entry = cache_path() / folder / f"{name[:32]}.pickle"
+    return kept(entry, lambda: make(text, str(file)))
+
+
+def _parsed(text: str, path: str) -> Program:
+    from ..program import parse
+
+    return parse(text, path)
 
 
 def _planned(text: str, path: str) -> ProgramPlan:
-    from ..program import parse
     from .program_plans import plan_of
 
-    return plan_of(parse(text, path))
+    return plan_of(_parsed(text, path))
 
 
 @cache

@@ -92,7 +92,7 @@ def _lowered(
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
     moving = [nodes & set(allowed) for nodes in match.moves]
     operands = _operands(meanings, places, extents, moving, inner)
-    chain = tuple(n for n in graph.order() if n in match.chain)
+    chain = tuple(n for n in meanings.order if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
     accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
@@ -102,7 +102,7 @@ def _lowered(
     output, place, last = _result(meanings, match.product, (*outer, i, e), last)
     moved = frozenset[int]().union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
-    nodes = tuple(n for n in graph.order() if n in covered)
+    nodes = tuple(n for n in meanings.order if n in covered)
     outputs = ((meanings.shape(output), place),)
     shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
     scale = math.prod(scales.values(), start=1.0)

@@ -125,7 +125,7 @@ def convolutions(
     node in common: they are alternatives.
     """
     kernels: list[RegionKernel] = []
-    for number in meanings.graph.order():
+    for number in meanings.order:
         node = meanings.graph.nodes[number]
         if number not in allowed or node.domain != NCHWC or node.op_type != "Conv":
             continue

@@ -104,7 +104,7 @@ def pairs(
     alternatives.
     """
     kernels: list[RegionKernel] = []
-    for number in meanings.graph.order():
+    for number in meanings.order:
         node = meanings.graph.nodes[number]
         if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
             try:

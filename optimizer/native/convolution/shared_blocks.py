@@ -40,7 +40,7 @@ def narrow_convolutions(
 ) -> list[RegionKernel]:
     """Find the convolutions in narrow groups that kernels can compute, each in all its forms."""
     convolutions: list[RegionKernel] = []
-    for number in meanings.graph.order():
+    for number in meanings.order:
         node = meanings.graph.nodes[number]
         if number in allowed and node.operator == f"{NCHWC}:ReorderInput":
             try:

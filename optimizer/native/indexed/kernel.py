@@ -94,7 +94,7 @@ def _lowered(
     meanings: Meanings, scatter: Scatter, computed: Iterable[int], gathers: Iterable[Gather]
 ) -> RegionKernel:
     graph = meanings.graph
-    order = {number: place for place, number in enumerate(graph.order())}
+    order = {number: place for place, number in enumerate(meanings.order)}
     gathered = {graph.nodes[gather.node].outputs[0]: gather for gather in gathers}
     computed = tuple(sorted(computed, key=order.__getitem__))
     moved = meanings.shape(scatter.updates)

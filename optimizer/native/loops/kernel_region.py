@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -101,6 +102,11 @@ class Meanings:
         if isinstance(expanded, str):
             raise LoweringError(expanded)
         return expanded
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The nodes in topological order, as `Graph.order`: the graph isn't to change any more."""
+        return self.graph.order()
 
     def has(self, number: int) -> bool:
         """Tell whether a kernel may contain a node."""

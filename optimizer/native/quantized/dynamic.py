@@ -75,7 +75,7 @@ def dynamic_products(
     """
     kernels: list[RegionKernel] = []
     taken: set[int] = set()
-    position = {number: place for place, number in enumerate(meanings.graph.order())}
+    position = {number: place for place, number in enumerate(meanings.order)}
     for number in position:
         group = dynamic_product(meanings.graph, number)
         free = set(allowed) - taken

@@ -55,7 +55,7 @@ def quantized_products(
     kernels: list[RegionKernel] = []
     taken: set[int] = set()
     looked_up = {function.kernel.inputs[0]: function for function in functions}
-    for number in graph.order():
+    for number in meanings.order:
         group = group_of(graph, number) if number in allowed else None
         free = set(allowed) - taken
         if group is None or not free.issuperset(group.nodes):

@@ -52,7 +52,7 @@ def matrix_products(
     kernels: list[RegionKernel] = []
     free = set(allowed)
     of = {function.kernel.inputs[0]: function for function in functions}
-    for number in graph.order():
+    for number in meanings.order:
         group = group_of(graph, number) if number in free else None
         if group is None or not free.issuperset(group.nodes):
             continue
@@ -141,7 +141,7 @@ def _lowered(
         f"(const uint8_t *)c->in[{numbers_of[w_value]}], (uint8_t *)c->out[0]);",
         "}",
     ]
-    ordered = tuple(n for n in graph.order() if n in {*nodes, *behind})
+    ordered = tuple(n for n in meanings.order if n in {*nodes, *behind})
     kernel = Kernel(
         "",
         label(

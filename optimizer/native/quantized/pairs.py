@@ -48,7 +48,7 @@ def quantized_pairs(meanings: Meanings, allowed: Collection[int]) -> list[Region
     """Find sums and products of two tensors of integers, no two with a common node."""
     kernels: list[RegionKernel] = []
     free = set(allowed)
-    for number in meanings.graph.order():
+    for number in meanings.order:
         try:
             match = _match(meanings.graph, number) if number in free else None
             if match is None or not free.issuperset(match.nodes):

@@ -20,7 +20,7 @@ GRAIN = 8192
 def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
     kernels = []
-    for number in meanings.graph.order():
+    for number in meanings.order:
         if meanings.graph.nodes[number].operator == "MaxPool" and number in allowed:
             try:
                 region_kernel = _lowered(meanings, number)

@@ -50,7 +50,7 @@ class Softmax:
 def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find softmaxes of integers along rows of known length."""
     kernels = []
-    for number in meanings.graph.order():
+    for number in meanings.order:
         try:
             match = _match(meanings.graph, number)
             if match is not None and set(match.nodes) <= set(allowed):

@@ -45,7 +45,7 @@ def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKern
     graph = meanings.graph
     free = set(allowed)
     recurrence_kernels: list[RegionKernel] = []
-    for number in graph.order():
+    for number in meanings.order:
         if number in free and graph.nodes[number].operator in LOOPS:
             try:
                 short = short_loop(graph, number)
@@ -54,7 +54,7 @@ def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKern
                 continue
             free -= set(grown.region.nodes)
             recurrence_kernels.append(grown)
-    for number in graph.order():
+    for number in meanings.order:
         if number not in free or graph.nodes[number].operator != "Concat":
             continue
         try:
@@ -237,7 +237,7 @@ def _found(
         raise LoweringError("states that don't stay in the cache")
     placed = tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True))
     shapes = shapes_of(meanings, inputs, extents, placed, accesses=read, groups=groups)
-    nodes = tuple(number for number in graph.order() if number in steps.nodes | set(before))
+    nodes = tuple(number for number in meanings.order if number in steps.nodes | set(before))
     body = sorted(steps.body | set(before))
     cost = sum(cells.cells[output].cost for output in cells.outputs)
     kernel = Kernel(

@@ -77,9 +77,9 @@ class Candidates:
         return frozenset(n for (n,) in self._derived.rows(relation))
 
     @cached_property
-    def begins(self) -> frozenset[int]:
-        """The nodes that a region of cells may end in."""
-        return self._nodes("begins")
+    def worth(self) -> frozenset[int]:
+        """The nodes that a region of cells may end in and gain anything."""
+        return self._nodes("worth")
 
     @cached_property
     def _frames(self) -> Mapping[str, Frame]:

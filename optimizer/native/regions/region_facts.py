@@ -62,7 +62,7 @@ def region_facts(meanings: Meanings) -> Facts:
     facts: Facts = {name: [] for name in RELATIONS}
     facts["graph_input"] = [(value,) for value in graph.graph_inputs]
     facts["graph_output"] = [(value,) for value in graph.graph_outputs]
-    for position, number in enumerate(graph.order()):
+    for position, number in enumerate(meanings.order):
         node = graph.nodes[number]
         facts["node"].append((number, node.operator))
         facts["position"].append((number, position))
