@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...catalog.datalog.language.structures import spell_float
@@ -20,9 +21,18 @@ from ...catalog.onnx.writer import skeleton_model
 from ...catalog.store.staging import Scratch
 from ...rules import Rule, compile_program
 from ...rules.gate.ledger.admission import applicable
+from .. import layouts
+from ..egraph.egraph import EGraph
+from ..graph.fold import FOLD_LIMIT
 from ..graph.free_sizes import sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import infer_types
+from ..layouts.blocking import Blocking
+from ..layouts.growing import operations_of
+from ..layouts.layout_facts import layout_facts
+from ..layouts.operators.normalizations import normalizations
+from ..layouts.runtime import USUAL_BLOCK, block_size
+from ..layouts.values import BlockedValues
 from ..match.relations import graph_facts
 from ..native import regions
 from ..native.fuse_graph import prepare
@@ -62,12 +72,15 @@ def questions(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     rules: Sequence[Rule] | None = None,
 ) -> list[Question]:
-    """Return what the optimizer asks about a model: where rules match, and what one kernel may be.
+    """Return what the optimizer asks about a model.
+
+    Where rules match, which nodes one kernel may compute, and what may be computed in blocks.
 
     Raises ModelError for a model that can't be read.
     """
     with read_graph(model, input_shapes) as graph:
-        return [matches_of(graph, applicable() if rules is None else rules), regions_of(graph)]
+        chosen = applicable() if rules is None else rules
+        return [matches_of(graph, chosen), regions_of(graph), layouts_of(graph)]
 
 
 @contextmanager
@@ -97,9 +110,33 @@ def regions_of(graph: Graph) -> Question:
     graph = seen_by_kernels(graph)
     facts: dict[str, Sequence[Fact]] = {**_names(graph), **region_facts(Meanings(graph))}
     facts["sink"] = facts["stem"] = [(number,) for number in graph.nodes]
-    files = [file for file in resources.files(regions).iterdir() if file.name.endswith(".dl")]
-    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+    texts = _texts(regions)
     return Question("regions", texts.pop("regions.dl"), facts, texts)
+
+
+def layouts_of(graph: Graph) -> Question:
+    """Ask what may be computed in blocks of channels, of a graph's e-nodes and classes.
+
+    Blocks are as wide as the runtime's here; where it has none, as wide as they often are.
+    """
+    egraph = EGraph(graph, {}, FOLD_LIMIT)
+    blocking = Blocking(egraph, BlockedValues(egraph, block_size() or USUAL_BLOCK))
+    operations = operations_of(blocking, ())
+    facts: dict[str, Sequence[Fact]] = {
+        **layout_facts(blocking, operations, normalizations(egraph, operations)),
+        "node_name": [
+            (node, graph.node_name(number)) for node, number in sorted(egraph.origin.items())
+        ],
+        "value_name": [(egraph.find(value), graph.value_name(value)) for value in graph.types],
+    }
+    texts = _texts(layouts)
+    return Question("layouts", texts.pop("layouts.dl"), facts, texts)
+
+
+def _texts(package: ModuleType) -> dict[str, str]:
+    """Return the programs of a package, by the names of their files."""
+    files = [file for file in resources.files(package).iterdir() if file.name.endswith(".dl")]
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
 def _names(graph: Graph) -> dict[str, list[Fact]]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
 
+from ...catalog.datalog.memory.program_cache import shipped_program
+from ...catalog.datalog.memory.why import Reasons
 from ...rules import Rule
+from .. import layouts
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
 from ..egraph.plan_steps import name_of
 from ..egraph.saturation.saturate import Growth
+from ..layouts.blocking import Blocking
 from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of
@@ -53,10 +58,24 @@ def options_in_layouts(
             for layout, c in known
         ]
     refusal = space.blocking.unconverted().get(node, "")
+    clause = refusing_clause(space.blocking, node, refusal)
     converted_nodes = next((nodes for nodes in converted if node in nodes), ())
     beside = tuple(name_of(egraph, other) for other in converted_nodes)
     options = asker.answer(number)
-    return replace(options, layout_options=layout_options, beside=beside, refusal=refusal)
+    options = replace(options, layout_options=layout_options, beside=beside)
+    return replace(options, refusal=refusal, refusing_clause=clause)
+
+
+def refusing_clause(blocking: Blocking, node: int, refusal: str) -> str:
+    """Return the clause of layouts.dl that says why an e-node is computed in no layout of blocks.
+
+    Empty where none does: that parts of channels don't fit is seen when they are laid out.
+    """
+    row = (node, refusal)
+    if row not in blocking.derived.get("refused", ()):
+        return ""
+    program = shipped_program(resources.files(layouts) / "layouts.dl")
+    return Reasons(program, blocking.derived).why("refused", row).clause
 
 
 def _layout_option(

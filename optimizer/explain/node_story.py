@@ -49,8 +49,9 @@ class NodeStory:
     applied. Costs are in nanoseconds; `more_ns` is what the cheapest plan would cost more. `steps`
     are those of a plan that was raced, where there is one. `layouts` are those that its values
     could have, where the model can be laid out in blocks at all; `beside` names what the plan
-    computes in one with it there, `refusal` says why it can't be there. `growth` says whether all
-    was found that the rules lead to.
+    computes in one with it there, `refusal` says why it can't be there, by the
+    `refusing_clause` of layouts.dl, if it is one that says so. `growth` says whether all was found
+    that the rules lead to.
     """
 
     node: str
@@ -67,6 +68,7 @@ class NodeStory:
     layouts: list[LayoutOption] = field(default_factory=list)
     beside: tuple[str, ...] = ()
     refusal: str = ""
+    refusing_clause: str = ""
     growth: str = ""
 
     def text(self) -> str:
@@ -234,11 +236,9 @@ def _standing(
     if setting.contributes:
         in_layouts = options_in_layouts(egraph, growth, costs, number, passes)
         if in_layouts is not None:
-            story.layouts, story.refusal, story.beside = (
-                in_layouts.layout_options,
-                in_layouts.refusal,
-                in_layouts.beside,
-            )
+            story.layouts, story.beside = in_layouts.layout_options, in_layouts.beside
+            story.refusal = in_layouts.refusal
+            story.refusing_clause = in_layouts.refusing_clause
             return in_layouts
     return Asker(egraph, growth.applications, costs).answer(number)
 

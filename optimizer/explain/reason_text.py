@@ -103,7 +103,8 @@ def story_text(story: NodeStory) -> str:
 
 def _layout_lines(story: NodeStory) -> list[str]:
     if story.refusal:
-        return [f"  it stays outside of blocks: {story.refusal}"]
+        clause = [f"    {story.refusing_clause}"] if story.refusing_clause else []
+        return [f"  it stays outside of blocks: {story.refusal}", *clause]
     return [line for option in story.layouts for line in _option_lines(option)]
 
 

@@ -101,7 +101,8 @@ class NodeOptions:
 
     `layout_options` are the layouts that its values could have, where the model can be laid out in
     blocks at all; `beside` names what the plan computes in one with it there, itself among it, and
-    `refusal` says why it can't be there. Costs are those of plans, in nanoseconds.
+    `refusal` says why it can't be there, by the `refusing_clause` of layouts.dl. Costs are those of
+    plans, in nanoseconds.
     """
 
     ways: list[NodeOption]
@@ -112,3 +113,4 @@ class NodeOptions:
     layout_options: list[LayoutOption] = field(default_factory=list)
     beside: tuple[str, ...] = ()
     refusal: str = ""
+    refusing_clause: str = ""

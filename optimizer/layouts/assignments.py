@@ -34,7 +34,7 @@ from .selection import cheapest_choices
 from .space import Space, space_of
 
 # What puts an operator in blocks that is not element by element: those are where it costs least.
-CONFIGURED = frozenset({*CONVOLUTIONS, *POOLS.values(), JOIN, TILE})
+CONFIGURED = frozenset({*CONVOLUTIONS, *POOLS, JOIN, TILE})
 # Assignments of a model that are measured.
 MOST = 64
 # What the search within one assignment may take: its layouts are given, little is left to choose.

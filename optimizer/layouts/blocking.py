@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...catalog.datalog.memory.plan import Row
 from ..egraph.congruence import NONE
 from ..egraph.egraph import EGraph
 from .values import BlockedValues
@@ -58,6 +59,8 @@ class Blocking:
     likes: dict[int, int] = field(default_factory=dict)
     # blocked convolution -> the one without a sum and an activation that take no time of their own
     same: dict[int, int] = field(default_factory=dict)
+    # the rows of the relations of layouts.dl
+    derived: Mapping[str, Iterable[Row]] = field(default_factory=dict)
     # e-node -> why it isn't computed in blocks
     refusals: dict[int, str] = field(default_factory=dict)
     _done: set[tuple[object, ...]] = field(default_factory=set)

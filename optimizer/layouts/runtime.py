@@ -15,6 +15,8 @@ from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
 NCHWC, VERSION = "com.microsoft.nchwc", 1
 # What a value that enters the layout must have a multiple of.
 ENTERING_CHANNELS = 4
+# How wide blocks are on most processors, for who asks where the runtime has none.
+USUAL_BLOCK = 8
 # Activations that some release does within a convolution: operator -> its parameters by name.
 ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Clip": ("min", "max"),

@@ -26,7 +26,7 @@ from ..egraph.provenance import Application
 from ..graph.graph import Shape, TensorType
 from .filters import FILTERS, VECTOR
 from .layout import Layout
-from .runtime import ENTERING_CHANNELS, NCHWC
+from .runtime import NCHWC
 
 # Rules of rules/blocked.rules, and what no rule says.
 ENTER, LEAVE, FILTER = "ReorderIntoBlocks", "ReorderOutOfBlocks", "compute filters"
@@ -74,6 +74,8 @@ class BlockedValues:
     # class -> its layouts, each with the class of what lies in it
     blocked: dict[int, dict[Layout, int]] = field(default_factory=dict)
     applications: list[Application] = field(default_factory=list)
+    # classes that may be entered
+    may_enter: set[int] = field(default_factory=set)
     # class -> the e-nodes that lead into its plain layout and out of it
     entering: dict[int, int] = field(default_factory=dict)
     leave_nodes: dict[int, int] = field(default_factory=dict)
@@ -82,18 +84,13 @@ class BlockedValues:
 
     # ------------------------------------------------------------------------------- licences
 
-    def unlicensed(self, *rules: str) -> str | None:
-        """Why one of some rules licenses no step here; None where all do, or no rule states it."""
-        valid = licensed_rules(self.egraph.inference.opset(""))
-        missing = [rule for rule in rules if rule in summaries() and rule not in valid]
-        missing = [rule for rule in missing if rule not in UNSTATED]
-        if not missing:
-            return None
-        return f"{missing[0]} is not proved, or not valid in its operator set"
+    def licensed(self) -> frozenset[str]:
+        """The names of the rules that license steps here, and of steps that no rule states."""
+        return licensed_rules(self.egraph.inference.opset("")) | UNSTATED.keys()
 
     def _require(self, rule: str) -> None:
-        if reason := self.unlicensed(rule):
-            raise UnfitError(reason)
+        if rule not in self.licensed():
+            raise UnfitError(f"{rule} is not proved, or not valid in its operator set")
 
     # -------------------------------------------------------------------------------- reading
 
@@ -118,8 +115,7 @@ class BlockedValues:
             return []
         channels = int(image[1][1])
         plain = Layout((channels,), self.block)
-        enters = channels % ENTERING_CHANNELS == 0 and not self.unlicensed(ENTER)
-        if class_ not in self.entering and enters:
+        if class_ not in self.entering and class_ in self.may_enter:
             node = self.give(class_, plain, NCHWC, "ReorderInput", {}, (class_,), ENTER, ())
             self.entering[class_] = node
         return list(self.blocked.get(class_, {}))[:MOST_LAYOUTS]
@@ -250,7 +246,7 @@ class BlockedValues:
             self._pairs.append((known[layout], output))
         else:
             known[layout] = output
-        is_left = is_left and not self.unlicensed(LEAVE)
+        is_left = is_left and LEAVE in self.licensed()
         if is_left and layout.is_plain and class_ not in self.leave_nodes:
             type_pair = self.types(class_, layout.channels)
             self.leave_nodes[class_] = self.leave(class_, output, layout, type_pair)
@@ -313,6 +309,7 @@ class BlockedValues:
             for layout, value in layouts.items():
                 united.setdefault(layout, find(value))
         self.blocked = merged
+        self.may_enter = {find(c) for c in self.may_enter}
         self.entering = {find(c): node for c, node in self.entering.items()}
         self.leave_nodes = {find(c): node for c, node in self.leave_nodes.items()}
 

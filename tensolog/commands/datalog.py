@@ -199,9 +199,10 @@ def export(model: Path, out: Path, input_shapes: shared.Shapes) -> None:
 
     DIR/matches tells where rules match, up to what they want of the elements of constants;
     DIR/regions which nodes one generated kernel may compute: of cells, for each sink and each shape
-    that it may run over; behind a product; in an attention; for rows that are scattered. Their
-    programs are text: read them, change them, or ask something else of the same facts. node_name
-    and value_name say what the numbers of nodes and values are called.
+    that it may run over; behind a product; in an attention; for rows that are scattered.
+    DIR/layouts tells which values may lie in blocks of channels, and which e-nodes compute them
+    there by which rules. Their programs are text: read them, change them, or ask something else of
+    the same facts. node_name and value_name say what the numbers of nodes and values are called.
 
     \b
     Examples:

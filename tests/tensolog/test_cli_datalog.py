@@ -196,7 +196,7 @@ def model(tmp_path):
 
 def test_a_model_is_exported_with_the_programs_that_are_asked_of_it(cli, model, tmp_path):
     out = cli("datalog", "export", model, "-o", tmp_path / "facts").out
-    assert "regions.dl" in out and "matches.dl" in out
+    assert "regions.dl" in out and "matches.dl" in out and "layouts.dl" in out
     folder, derived = tmp_path / "facts" / "regions", tmp_path / "derived"
     outcome = cli("datalog", "run", folder / "regions.dl", "-F", folder, "-D", derived)
     assert outcome.code == 0, outcome.err
@@ -211,6 +211,34 @@ def test_a_model_is_exported_with_the_programs_that_are_asked_of_it(cli, model, 
     }
     followed = (derived / "follows.csv").read_text(encoding="utf-8").splitlines()
     assert ["product", "tanh"] in [[names[n] for n in line.split("\t")] for line in followed]
+
+
+def test_layouts_of_an_exported_model_are_asked_for_and_explained(cli, tmp_path):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16, 4, 4]) for n in "xy")
+    w = numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Floor", ["c"], ["y"], name="floor"),
+    ]
+    graph = helper.make_graph(nodes, "layouts", [x], [y], [w])
+    imports = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    folder, derived = tmp_path / "facts" / "layouts", tmp_path / "derived"
+    cli("datalog", "export", tmp_path / "m.onnx", "-o", tmp_path / "facts")
+    outcome = cli("datalog", "run", folder / "layouts.dl", "-F", folder, "-D", derived)
+    assert outcome.code == 0, outcome.err
+    names = dict(line.split("\t") for line in (folder / "node_name.facts").read_text().splitlines())
+    rows = [line.split("\t") for line in (derived / "convolves.csv").read_text().splitlines()]
+    assert [(names[n], way, rule) for _, n, *_, way, rule in rows] == [
+        ("conv", "dense", "ConvertConvToBlocks")
+    ]
+    ((number, why),) = [
+        line.split("\t") for line in (derived / "refused.csv").read_text().splitlines()
+    ]
+    assert names[number] == "floor" and why == "nothing is known of the operator in blocks"
+    row = f"in_blocks({rows[0][0]})"
+    told = cli("datalog", "why", folder / "layouts.dl", row, "-F", folder).out
+    assert "holds: in_blocks(c) :- enters(c)" in told and "channels % 4" in told
 
 
 def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path):

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from ...egraph.egraph import UNTYPED
 from ..blocking import Blocking, Operation
 from ..layout import Layout
-from ..runtime import ENTERING_CHANNELS, NCHWC
+from ..runtime import NCHWC
 from ..values import ENTER_LAST
 
-TO_LAST, TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)
 
-
-def transpose(blocking: Blocking, operation: Operation) -> None:
-    """Leave blocks for channels that come last, or enter them from there."""
+def leave_to_last(blocking: Blocking, operation: Operation) -> None:
+    """Leave blocks for channels that come last, as a Transpose puts them."""
     values, egraph = blocking.values, blocking.egraph
-    perm: object = operation.attributes.get("perm")
     operand, output = egraph.find(operation.operands[0]), egraph.find(operation.output)
-    if perm == TO_LAST and operand in values.blocked:
-        image = values.image(operand)
+    image = values.image(operand)
+    assert image is not None
+    layout = Layout((int(image[1][1]),), values.block)
+    if layout in values.blocked.get(operand, ()) and blocking.is_new(operation.node):
         numbers = (egraph.types[output], egraph.sized[output])
-        if image is None or UNTYPED in numbers:
-            return
+        first, second = (egraph.vocabulary.types[number] for number in numbers)
+        value = values.value(operand, layout)
+        values.leave(output, value, layout, (first, second), last=True)
+
+
+def enter_from_last(blocking: Blocking, operation: Operation) -> None:
+    """Enter blocks from channels that come last, which a Transpose puts second."""
+    values, egraph = blocking.values, blocking.egraph
+    operand, output = egraph.find(operation.operands[0]), egraph.find(operation.output)
+    image = values.image(output)
+    assert image is not None
+    if blocking.is_new(operation.node):
         layout = Layout((int(image[1][1]),), values.block)
-        if layout in values.blocked[operand] and blocking.is_new(operation.node):
-            first, second = (egraph.vocabulary.types[number] for number in numbers)
-            value = values.value(operand, layout)
-            values.leave(output, value, layout, (first, second), last=True)
-    elif perm == TO_SECOND and (image := values.image(output)) is not None:
-        channels = int(image[1][1])
-        if channels % ENTERING_CHANNELS:
-            reason = f"{channels} channels are no multiple of {ENTERING_CHANNELS}"
-            blocking.refuse(operation.node, reason)
-        elif blocking.is_new(operation.node):
-            layout = Layout((channels,), values.block)
-            given = (output, layout, NCHWC, "ReorderInput", {"channels_last": 1}, (operand,))
-            values.give(*given, ENTER_LAST, (operation.node,))
-    else:
-        blocking.refuse(operation.node, "it doesn't put the channels of an image last, or second")
+        given = (output, layout, NCHWC, "ReorderInput", {"channels_last": 1}, (operand,))
+        values.give(*given, ENTER_LAST, (operation.node,))

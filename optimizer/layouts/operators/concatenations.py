@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from ..layout import Layout
 JOIN, SPLIT = "JoinBlocks", "SplitBlocks"
 # Rules of rules/activation.rules.
 PUSH = ("PushActivationThroughConcat", "PushClipThroughConcat")
-CHANNELS = (1, -3)
 # The opset from which Split takes the sizes of its parts as an operand.
 _SIZES_READ = 13
 
@@ -26,13 +25,7 @@ _SIZES_READ = 13
 def join(blocking: Blocking, operation: Operation) -> None:
     """Join channels: each part with a block of its own."""
     values, operands = blocking.values, operation.operands
-    if operation.attributes.get("axis") not in CHANNELS:
-        blocking.refuse(operation.node, "it doesn't join channels")
-        return
-    ways = values.ways(operands)
-    if not ways:
-        blocking.refuse(operation.node, "not all of what it joins is in some layout of blocks")
-    for way in ways:
+    for way in values.ways(operands):
         if blocking.is_new(operation.node, way):
             layout = Layout.of(
                 [p for layout_of_input in way for p in layout_of_input.parts], values.block
@@ -49,9 +42,6 @@ def split(blocking: Blocking, operation: Operation) -> None:
     """Take channels apart where each part begins with a block."""
     values, image = blocking.values, operation.operands[0]
     sizes = parts_of(blocking, operation)
-    if sizes is None:
-        blocking.refuse(operation.node, "it doesn't split channels into parts of known sizes")
-        return
     cuts = [(layout, layout.cut(sizes)) for layout in values.layouts(image)]
     if not any(parts for _, parts in cuts):
         blocking.refuse(operation.node, "in no layout does each part begin with a block")
@@ -70,25 +60,19 @@ def split(blocking: Blocking, operation: Operation) -> None:
         values.give_parts(*given, SPLIT, operation.node)
 
 
-def parts_of(blocking: Blocking, operation: Operation) -> list[int] | None:
-    """The channels of each result of a Split; None where it splits something else."""
-    if operation.attributes.get("axis", 0) not in CHANNELS:
-        return None
+def parts_of(blocking: Blocking, operation: Operation) -> list[int]:
+    """The channels of each result of a Split into images."""
     images = [blocking.values.image(value) for value in operation.outputs]
-    sizes = [int(image[1][1]) for image in images if image is not None]
-    whole = blocking.values.image(operation.operands[0])
-    if whole is None or len(sizes) < len(images) or sum(sizes) != whole[1][1]:
-        return None
-    return sizes
+    return [int(image[1][1]) for image in images if image is not None]
 
 
-def wanted(blocking: Blocking, operations: Sequence[Operation]) -> Mapping[int, list[Layout]]:
+def wanted(blocking: Blocking, splits: Iterable[Operation]) -> Mapping[int, list[Layout]]:
     """Class -> layouts in which it can be split as it is, where its channels alone would not do."""
     layouts_of: dict[int, list[Layout]] = {}
     block = blocking.values.block
-    for operation in operations:
-        sizes = parts_of(blocking, operation) if operation.name == "Split" else None
-        if sizes is not None and Layout((sum(sizes),), block).cut(sizes) is None:
+    for operation in splits:
+        sizes = parts_of(blocking, operation)
+        if Layout((sum(sizes),), block).cut(sizes) is None:
             layouts = layouts_of.setdefault(operation.operands[0], [])
             layout = Layout.of(sizes, block)
             if layout not in layouts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ...egraph.congruence import NONE
@@ -10,13 +11,15 @@ from ..filters import DENSE, OUTER
 from ..layout import Layout
 from ..runtime import NCHWC
 from . import transposed_convolutions as transposed
-from .convolution_epilogues import FREE_ACTIVATIONS, Convolution, Filters, filters_of
+from .convolution_epilogues import FREE_ACTIVATIONS, Convolution
 
 # Rules, by how filters are laid out: over blocks of both, of outputs alone, of a channel each, and
 # of groups; and of a normalization, which is a convolution of one weight a channel.
 CONVOLVE, CONVOLVE_FEW = "ConvertConvToBlocks", "ConvertConvOfFewChannelsToBlocks"
 CONVOLVE_EACH, CONVOLVE_GROUPS = "ConvertDepthwiseConvToBlocks", "ConvertGroupedConvToBlocks"
 NORMALIZE = "ConvertBatchNormalizationToBlocks"
+# But for few channels, which take no image in blocks.
+WAYS = {"dense": CONVOLVE, "each": CONVOLVE_EACH, "groups": CONVOLVE_GROUPS}
 CONVOLUTIONS = frozenset((CONVOLVE, CONVOLVE_FEW, CONVOLVE_EACH, CONVOLVE_GROUPS, NORMALIZE))
 
 
@@ -31,75 +34,66 @@ class Convolving:
     # that ends in the least
     _plainest: dict[tuple[object, ...], int] = field(default_factory=dict)
 
-    def convolve(self, output: int, form: Convolution) -> None:
-        """Give a class that is a convolution in each layout that it can be computed in."""
+    def convolve(self, output: int, form: Convolution, ways: Collection[str]) -> None:
+        """Give a class that is a convolution in each layout that it can be computed in.
+
+        `ways` are those to lay its filters out: over blocks of both ("dense"), of outputs alone
+        ("few"), of a channel each ("each"), and of groups ("groups").
+        """
         blocking, values = self.blocking, self.blocking.values
         type_ = blocking.egraph.type(form.weights)
-        image, result = values.image(form.image), values.image(output)
         assert type_ is not None and type_.shape is not None
-        if image is None or result is None:
-            blocking.refuse(form.nodes[0], "it doesn't read an image of float32, of known channels")
-            return
         weights = tuple(int(size) for size in type_.shape)
-        groups = int(form.attributes.get("group", 1))  # type: ignore[call-overload]
-        filters = filters_of(weights, groups, values.block)
-        if filters is None or weights[1] * groups != image[1][1]:
-            reason = f"{groups} groups share blocks: one's infinities would meet another's channels"
-            blocking.refuse(form.nodes[0], reason)
-            return
         layouts = [Layout((weights[0],), values.block)]
-        if groups == 1:
+        if weights[1] == self._channels(form):
             layouts += self.wanted.get(blocking.egraph.find(output), [])
-        for result_layout in layouts:
-            self._convolve(output, form, filters, weights, groups, result_layout)
+        for outputs in layouts:
+            if "few" in ways and blocking.is_new(form.nodes, form.activation, outputs, "x"):
+                shape = (outputs.width, *weights[1:])
+                laid = values.constant(OUTER, form.weights, shape, {"outputs": outputs.parts})
+                self._convolved(output, form, outputs, form.image, laid, 1, CONVOLVE_FEW)
+            for way in WAYS:
+                if way in ways:
+                    self._convolve(output, form, way, weights, outputs)
+
+    def _channels(self, form: Convolution) -> int:
+        image = self.blocking.values.image(form.image)
+        assert image is not None
+        return int(image[1][1])
 
     def _convolve(
         self,
         output: int,
         form: Convolution,
-        filters: Filters,
+        way: str,
         weights: tuple[int, ...],
-        groups: int,
-        own: Layout,
+        outputs: Layout,
     ) -> None:
         blocking, values = self.blocking, self.blocking.values
-        channels = weights[1] * groups
-        if (
-            groups == 1
-            and channels < values.block
-            and form.summand == NONE  # no rule says that it adds within
-            and blocking.is_new(form.nodes, form.activation, own, "x")
-        ):
-            shape = (own.width, channels, *weights[2:])
-            laid = values.constant(OUTER, form.weights, shape, {"outputs": own.parts})
-            self._convolved(output, form, own, form.image, laid, 1, CONVOLVE_FEW)
-        layouts = values.layouts(form.image)
-        if not layouts and channels >= values.block:
-            blocking.refuse(form.nodes[0], "what it reads is in no layout of blocks")
-        for layout in layouts:
-            if not filters.is_depthwise and filters.groups > 1 and not layout.is_full:
+        for layout in values.layouts(form.image):
+            if way == "groups" and not layout.is_full:
                 blocking.refuse(form.nodes[0], "its groups would begin within a block")
                 continue
-            result_layout = layout if filters.is_depthwise else own
+            result_layout = layout if way == "each" else outputs
             if form.summand != NONE and result_layout not in values.layouts(form.summand):
                 continue
-            if not blocking.is_new(form.nodes, form.activation, layout, own):
+            if not blocking.is_new(form.nodes, form.activation, layout, outputs):
                 continue
-            if filters.is_depthwise:
+            rule, count = WAYS[way], 1
+            if way == "each":
                 shape = (layout.width, 1, *weights[2:])
                 laid = values.constant(OUTER, form.weights, shape, {"outputs": layout.parts})
                 count = layout.width
-                first = blocking.operation(form.nodes[0]).name
-                rule = NORMALIZE if first == "BatchNormalization" else CONVOLVE_EACH
+                if blocking.operation(form.nodes[0]).name == "BatchNormalization":
+                    rule = NORMALIZE
             else:
                 inputs = layout
-                if filters.groups > 1:
+                if way == "groups":
                     inputs = Layout((weights[1],), values.block)
-                attributes = {"outputs": own.parts, "inputs": inputs.parts}
-                shape = (own.width, inputs.width, *weights[2:])
+                    count = self._channels(form) // weights[1]
+                attributes = {"outputs": outputs.parts, "inputs": inputs.parts}
+                shape = (outputs.width, inputs.width, *weights[2:])
                 laid = values.constant(DENSE, form.weights, shape, attributes)
-                count = filters.groups
-                rule = CONVOLVE_GROUPS if count > 1 else CONVOLVE
             image = values.value(form.image, layout)
             self._convolved(output, form, result_layout, image, laid, count, rule)
 
@@ -114,9 +108,6 @@ class Convolving:
         rule: str,
     ) -> None:
         blocking, values = self.blocking, self.blocking.values
-        if reason := values.unlicensed(rule, *_ends(form)):
-            blocking.refuse(form.nodes[-1], reason)
-            return
         attributes = {**form.attributes, "group": groups}
         if form.activation:
             attributes["activation"] = form.activation
@@ -144,12 +135,6 @@ class Convolving:
             blocking.twins.setdefault(form.nodes[0], class_)
 
 
-def _ends(form: Convolution) -> list[str]:
-    """The rules by which a convolution ends in a sum and an activation."""
-    sums = ["FuseAddIntoBlockedConv"] if form.summand != NONE else []
-    return [*sums, f"Fuse{form.activation}IntoBlockedConv"] if form.activation else sums
-
-
 def _tells_time(name: str, value: object) -> bool:
     """Whether an attribute is none that is meant without it; weights tell kernel and groups."""
     defaults: dict[str, tuple[object, ...]] = {
@@ -163,21 +148,7 @@ def _tells_time(name: str, value: object) -> bool:
 
 def tile(blocking: Blocking, operation: Operation) -> None:
     """Compute a transposed convolution whose windows don't overlap as one of tiles."""
-    egraph, values = blocking.egraph, blocking.values
-    operands = operation.operands
-    weights, image = egraph.type(operands[1]), values.image(operands[0])
-    if weights is None or weights.shape is None or image is None:
-        blocking.refuse(operation.node, "it doesn't read an image of float32, of known channels")
-        return
-    sizes = [*weights.shape, *image[1][2:]]
-    if len(weights.shape) != 4 or not all(isinstance(size, int) for size in sizes):
-        blocking.refuse(operation.node, "its sizes are not known")
-        return
-    known = all(v == NONE or egraph.is_known(v) for v in operands[1:])
-    given = [int(size) for size in weights.shape]
-    if not known or not transposed.tiles(given, operation.attributes):
-        blocking.refuse(operation.node, "its windows overlap, or its weights are computed")
-        return
+    values, operands = blocking.values, operation.operands
     for layout in values.layouts(operands[0]):
         if blocking.is_new(operation.node, layout):
             transposed.convert(values, operation.node, operation.output, operands, layout)

@@ -7,7 +7,7 @@ convolution, Shi et al., CVPR 2016). In blocks it moves whole blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,25 +19,6 @@ from ..runtime import NCHWC
 from ..values import BlockedValues
 
 RULE = "ConvertConvTransposeToBlocks"
-
-
-def tiles(weights: Sequence[int], attributes: Mapping[str, object]) -> bool:
-    """Whether a transposed convolution by weights [c, m, h, w] gives tiles that don't overlap."""
-
-    def given(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(attributes.get(name, default))  # type: ignore[arg-type]
-
-    window = tuple(weights[2:])
-    return (
-        attributes.get("group", 1) == 1
-        and attributes.get("auto_pad", "NOTSET") == "NOTSET"
-        and given("strides", (1, 1)) == window
-        and given("kernel_shape", window) == window
-        and given("dilations", (1, 1)) == (1, 1)
-        and not any(given("pads", ()))
-        and not any(given("output_padding", ()))
-        and "output_shape" not in attributes
-    )
 
 
 def convert(

@@ -124,6 +124,11 @@ def test_why_a_node_stays_outside_is_told(reason):
     told = story(CASES[reason], "it")
     assert reason in told.refusal
     assert told.refusal in told.text()
+    if reason == "begin with a block":  # parts of channels are looked at when they are laid out
+        assert told.refusing_clause == ""
+    else:
+        assert told.refusing_clause.startswith("refused(n, ") and " :- " in told.refusing_clause
+        assert told.refusing_clause in told.text()
 
 
 @pytest.mark.parametrize(
