@@ -157,36 +157,36 @@ def _four_bits(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes:
     bits, depth, width, size = given.get("bits", 4), given["K"], given["N"], given["block_size"]
     blocks = -(-depth // size)
 
-    def unpacked(value: str) -> str:
-        wide = text("Cast", value, to=TensorProto.INT32)
-        parts = [
-            text("Mod", text("Div", wide, number(1 << shift)), number(1 << bits))
-            for shift in range(0, 8, bits)
-        ]
-        last = text.integers([-1])
-        together = text("Concat", *(text("Unsqueeze", part, last) for part in parts), axis=-1)
-        return text("Cast", text.reshaped(together, [width, -1]), to=TensorProto.DOUBLE)
+    per_byte = 8 // bits
+    shifts = np.arange(0, 8, bits)
+    # looked up, all numbers of a byte at once: this takes a tenth of the time of shifts
+    table = (np.arange(256)[:, None] >> shifts & (1 << bits) - 1).astype(np.float64)
 
-    def number(value: int) -> str:
-        return text("Constant", value=numpy_helper.from_array(np.array(value, np.int32)))
+    def unpacked(value: str, less: float, sizes: Sequence[int]) -> str:
+        numbers = text("Constant", value=numpy_helper.from_array(table - less))
+        bytes_ = text("Cast", value, to=TensorProto.INT32)
+        return text.reshaped(text("Gather", numbers, bytes_, axis=0), sizes)
 
     def cut(value: str, end: int) -> str:
         return text("Slice", value, *(text.integers([at]) for at in (0, end, 1)))
 
-    middle = text("Constant", value=numpy_helper.from_array(np.array(float(1 << bits - 1))))
+    weights = unpacked(packed, 0.0 if zeros else float(1 << bits - 1), [width, blocks, size])
     if zeros:
         count = math.prod(size or 0 for size in shapes.get(zeros) or (0,))
-        is_packed = count == width * -(-blocks * bits // 8)
-        if not is_packed or (blocks == 1 and bits < 8):
+        stored = -(-blocks // per_byte)
+        if count != width * stored or (blocks == 1 and bits < 8):
             return False  # they may be floats
-        middle = text.reshaped(cut(unpacked(zeros), blocks), [width, blocks, 1])
-    numbers = text.reshaped(unpacked(packed), [width, blocks, size])
-    scaled = text("Mul", text("Sub", numbers, middle), text.reshaped(scales, [width, blocks, 1]))
-    weights = cut(text.reshaped(scaled, [width, blocks * size]), depth)
-    turned = text("Transpose", weights, perm=[1, 0])
-    product = text("MatMul", rows, turned, name="" if bias else node.output[0])
-    if bias:
-        text("Add", product, bias, name=node.output[0])
+        shift = cut(unpacked(zeros, 0.0, [width, stored * per_byte]), blocks)
+        weights = text("Sub", weights, text.reshaped(shift, [width, blocks, 1]))
+    weights = text("Mul", weights, text.reshaped(scales, [width, blocks, 1]))
+    weights = text.reshaped(weights, [width, blocks * size])
+    if blocks * size != depth:
+        weights = cut(weights, depth)
+    product = text("Gemm", text.reshaped(rows, [-1, depth]), weights, transB=1)
+    product = text("Add", product, bias) if bias else product
+    outer = text("Slice", text("Shape", rows), text.integers([0]), text.integers([-1]))
+    shape = text("Concat", outer, text.integers([width]), axis=0)
+    text("Reshape", product, shape, name=node.output[0])
     return True
 
 

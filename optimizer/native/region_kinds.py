@@ -16,7 +16,7 @@ from .configurations.timed import Timed
 from .embed import RULE
 from .grow import RegionKernel
 from .kernel_trial import KERNEL, OPERATORS
-from .product.text import EACH
+from .product.text import EACH, FOUR_BITS
 from .quantized.kernel import INTEGERS
 from .quantized.saturation import SATURATES, saturates
 
@@ -25,6 +25,9 @@ from .quantized.saturation import SATURATES, saturates
 # product, whose matrix lies in the cache here and in memory there.
 PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
 PROMISING_PRODUCT = 1.05
+# Weights of 4 bits are bound by memory in a model, by instructions in the cache, of which float32
+# activations take more than those that the runtime rounds to 8 bits: from memory 1.3 is 0.8.
+PROMISING_FOUR_BITS = 1.5
 # One that has images with their channels last may be slower than that: left out between two others,
 # images would be turned before it and behind it.
 PROMISING_TURNED = 1.3
@@ -169,7 +172,7 @@ class Kind:
             return False  # the default is as good
         limit = PROMISING_MASKED if self.may_skip else PROMISING
         if self.multiplies:
-            limit = PROMISING_PRODUCT
+            limit = PROMISING_FOUR_BITS if self.form == FOUR_BITS else PROMISING_PRODUCT
         if self.regions[0].kernel.turned:
             limit = PROMISING_TURNED
         return self.alone is not None and self.alone[KERNEL].ratio < limit
