@@ -16,11 +16,14 @@ from tensolog.optimizer.layouts.runtime import NCHWC
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import fused_graph
 from tensolog.optimizer.native.library import DOMAIN, build
+from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.race.verify import Verifier
 from tensolog.profiles.sessions.execution import Execution
 
 # What a kernel may make of subnormal numbers, which it counts as zero: normalizations enlarge them.
 SUBNORMAL = 1e-30
+# This machine's instructions first, then those that every kernel is written for as well.
+TRIED_LEVELS = [native_level(), *(level for level in ("avx2", "plain") if level != native_level())]
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
 
@@ -50,6 +53,26 @@ def blocked_model(nodes, types, constants):
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
+def typed(proto):
+    """The graph of a model, with the types that are inferred."""
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    return graph
+
+
+def built_together(regions, level=None):
+    """Models with a region replaced by its kernel each, and the library of all these kernels.
+
+    `regions` are {name: (graph, the kernel of a region of it)}.
+    """
+    for graph, region_kernel in regions.values():
+        supply(graph, [region_kernel.kernel])
+        assert place(graph, region_kernel.region.nodes, region_kernel.kernel)
+    kernels = [region_kernel.kernel for _, region_kernel in regions.values()]
+    library = build(kernels, levels=(level or native_level(),))
+    return {n: to_model(embed(graph, library.domain)) for n, (graph, _) in regions.items()}, library
+
+
 def replaced(graph, one, level=None, threads=1, flags=FLAGS):
     """A session of a graph with one region replaced by its kernel, built for one level."""
     library = build([one.kernel], levels=(level or native_level(),), flags=flags)
@@ -59,9 +82,7 @@ def replaced(graph, one, level=None, threads=1, flags=FLAGS):
 
 def fused(proto, **options):
     """The model with all regions fused that can be, and its library; None where there is none."""
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
-    found = fused_graph(graph, **{"levels": (native_level(),), **options})
+    found = fused_graph(typed(proto), **{"levels": (native_level(),), **options})
     if found is None:
         return None
     return to_model(found[0]), found[1]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from .quantized_models import convolved
+
 node = helper.make_node
 FLOAT, CONTRIBUTED = TensorProto.FLOAT, "com.microsoft"
 
@@ -99,27 +101,6 @@ class Dynamic:
         zero = np.float32(np.rint(np.clip(-low / step, 0, 255)))
         q = np.clip(np.rint(x / step) + zero, 0, 255).astype(np.int64) - int(zero)
         w = held["w"].astype(np.int64) - self.zero
-        sums = self._convolved(q, w) if self.is_image else q @ w
+        sums = convolved(q, w, self.attributes, self.y[2:]) if self.is_image else q @ w
         made = sums.astype(np.int32).astype(np.float32) * (step * held["sw"])
         return made + held["b"] if self.bias else made
-
-    def _convolved(self, x, w):
-        count = len(self.x) - 2
-        given = self.attributes
-        pads = given.get("pads", [0] * 2 * count)
-        steps, apart = (given.get(name, [1] * count) for name in ("strides", "dilations"))
-        x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:count], pads[count:], strict=True)])
-        sums = 0
-        for tap in np.ndindex(*w.shape[2:]):
-            places = tuple(
-                slice(t * d, t * d + (size - 1) * s + 1, s)
-                for t, d, s, size in zip(tap, apart, steps, self.y[2:], strict=True)
-            )
-            read = x[(slice(None), slice(None), *places)]
-            filters = w[(slice(None), slice(None), *tap)]
-            groups = given.get("group", 1)
-            read = read.reshape(len(read), groups, -1, *read.shape[2:])
-            filters = filters.reshape(groups, -1, filters.shape[1])
-            products = np.einsum("ngc...,gmc->ngm...", read, filters)
-            sums = sums + products.reshape(len(read), -1, *read.shape[3:])
-        return sums

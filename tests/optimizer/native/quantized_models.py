@@ -142,22 +142,28 @@ class Case:
         w = w - self.zeros[1]
         if self.op_type != "Conv":
             return x @ (w.T if self.attributes.get("transB") else w)
-        count = len(self.x) - 2
-        given = self.attributes
-        pads = given.get("pads", [0] * 2 * count)
-        steps, apart = (given.get(name, [1] * count) for name in ("strides", "dilations"))
-        x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:count], pads[count:], strict=True)])
-        sums = 0
-        for tap in np.ndindex(*w.shape[2:]):
-            places = tuple(
-                slice(t * d, t * d + (size - 1) * s + 1, s)
-                for t, d, s, size in zip(tap, apart, steps, self.y[2:], strict=True)
-            )
-            read = x[(slice(None), slice(None), *places)]
-            filters = w[(slice(None), slice(None), *tap)]
-            groups = given.get("group", 1)
-            read = read.reshape(len(read), groups, -1, *read.shape[2:])
-            filters = filters.reshape(groups, -1, filters.shape[1])
-            products = np.einsum("ngc...,gmc->ngm...", read, filters)
-            sums = sums + products.reshape(len(read), -1, *read.shape[3:])
-        return sums
+        return convolved(x, w, self.attributes, self.y[2:])
+
+
+def convolved(x, w, attributes, result):
+    """The sums of a convolution of integers, tap by tap, for a result of so many places."""
+    pads = attributes.get("pads", [0] * 2 * len(result))
+    steps, dilations = (
+        attributes.get(name, [1] * len(result)) for name in ("strides", "dilations")
+    )
+    before, after = pads[: len(result)], pads[len(result) :]
+    x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    sums = 0
+    for tap in np.ndindex(*w.shape[2:]):
+        places = tuple(
+            slice(t * d, t * d + (size - 1) * s + 1, s)
+            for t, d, s, size in zip(tap, dilations, steps, result, strict=True)
+        )
+        read = x[(slice(None), slice(None), *places)]
+        filters = w[(slice(None), slice(None), *tap)]
+        groups = attributes.get("group", 1)
+        read = read.reshape(len(read), groups, -1, *read.shape[2:])
+        filters = filters.reshape(groups, -1, filters.shape[1])
+        products = np.einsum("ngc...,gmc->ngm...", read, filters)
+        sums = sums + products.reshape(len(read), -1, *read.shape[3:])
+    return sums

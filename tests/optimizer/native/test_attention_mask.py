@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.attention.kernel import attentions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
-from .build import check, model, needs_compiler
+from .build import check, model, needs_compiler, typed
 from .test_attention import LOWEST, causal, feeds, normal
 
 pytestmark = needs_compiler
@@ -79,8 +77,7 @@ def masks(value):
 
 
 def skips(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     (found,) = attentions(Meanings(graph), graph.nodes)
     return found.kernel.skips
 

@@ -4,19 +4,13 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.native.byte_tables import lookups
-from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 
 from .build import (
-    embed,
-    infer_types,
-    load_graph,
-    native_level,
+    built_together,
     needs_compiler,
     opened,
-    place,
-    to_model,
+    typed,
 )
 from .test_elements import made
 
@@ -47,19 +41,17 @@ def activation(given, result, behind=GELU, shape=("n", 7), constants=(), outputs
 
 
 def found_in(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     return graph, lookups(Meanings(graph), graph.nodes)
 
 
 def test_each_number_gives_what_the_runtime_gives():
     pairs = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
     cases = [(activation(*pair), *found_in(activation(*pair))) for pair in pairs]
-    library = build([one.kernel for *_, (one,) in cases], levels=(native_level(),))
-    for (given, _), (proto, graph, (one,)) in zip(pairs, cases, strict=True):
-        assert place(graph, one.region.nodes, one.kernel)
-        supply(graph, [one.kernel])
-        changed = to_model(embed(graph, library.domain))
+    found = {pair: (graph, table) for pair, (_, graph, (table,)) in zip(pairs, cases, strict=True)}
+    models, library = built_together(found)
+    for (given, result), (proto, *_) in zip(pairs, cases, strict=True):
+        changed = models[given, result]
         assert len(changed.graph.node) == 1
         limits = np.iinfo(given)
         numbers = np.arange(limits.min, limits.max + 1, dtype=given)

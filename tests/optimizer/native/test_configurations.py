@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.runtime import block_size
 from tensolog.optimizer.native.configurations.convolution_configuration import (
     ConvolutionConfiguration,
@@ -36,7 +35,7 @@ from tensolog.optimizer.native.product.panels import PANEL
 
 from tests.campaigns import examples
 
-from .build import model, needs_compiler, opened
+from .build import model, needs_compiler, opened, typed
 from .test_convolution import ROUNDING, Case, plain
 
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
@@ -56,8 +55,7 @@ def product(rows, depth, columns):
         helper.make_node("Relu", ["q"], ["y"]),
     ]
     arrays = {"w": normal(depth, columns, seed=1), "b": normal(columns, seed=2)}
-    graph = load_graph(model(nodes, {"x": [rows, depth]}, {"y": [rows, columns]}, arrays))
-    graph.types = infer_types(graph)
+    graph = typed(model(nodes, {"x": [rows, depth]}, {"y": [rows, columns]}, arrays))
     meanings = Meanings(graph)
     (found,) = products(meanings, graph.nodes)
     return meanings, found, arrays

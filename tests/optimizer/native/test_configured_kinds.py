@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
 from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor, processor
 from tensolog.optimizer.native.configurations.product_configuration import (
@@ -28,7 +26,7 @@ from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.region_kinds import Kind, step_of
 from tensolog.profiles.races.race import Lap
 
-from .build import model
+from .build import model, typed
 
 HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
 DEFAULT = DEFAULTS["avx512"]
@@ -60,8 +58,7 @@ def layers():
         helper.make_node("MatMul", [f"h{at - 1}" if at else "x", f"w{at}"], [f"h{at}"])
         for at in range(3)
     ]
-    graph = load_graph(model(nodes, {"x": [9, 64]}, {"h2": [9, 96]}, arrays))
-    graph.types = infer_types(graph)
+    graph = typed(model(nodes, {"x": [9, 64]}, {"h2": [9, 96]}, arrays))
     meanings = Meanings(graph)
     return meanings, regions(meanings, graph.nodes), graph.types
 

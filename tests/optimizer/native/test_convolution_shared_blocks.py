@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.filters import Merged
@@ -15,7 +14,7 @@ from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
 
-from .build import needs_compiler, opened
+from .build import needs_compiler, opened, typed
 from .test_convolution import blocked, normal, plain
 
 pytestmark = [
@@ -61,8 +60,7 @@ def narrow(
 
 
 def found(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     return graph, narrow_convolutions(Meanings(graph), graph.nodes)
 
 

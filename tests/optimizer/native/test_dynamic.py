@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, compose, helper, numpy_helper
 from tensolog.optimizer.match.rewrite import clean
-from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.native.quantized.dynamic import dynamic_products
 from tensolog.optimizer.native.quantized.running_norm import is_running
 from tensolog.optimizer.native.regions.region_candidates import candidates
@@ -19,15 +17,16 @@ from tensolog.optimizer.native.untouched import optimized_nodes
 from tensolog.profiles.sessions.execution import Execution
 
 from .build import (
-    embed,
+    TRIED_LEVELS,
+    built_together,
     fused,
     infer_types,
     load_graph,
     native_level,
     needs_compiler,
     opened,
-    place,
     to_model,
+    typed,
 )
 from .dynamic_models import CONTRIBUTED, FLOAT, Dynamic
 
@@ -81,13 +80,11 @@ CASES = {
     ),
     "an image cut off": replace(IMAGE, behind=("Relu",)),
 }
-LEVELS = [native_level(), *(one for one in ("avx2", "plain") if one != native_level())]
 
 
 def found_in(proto):
     """The graph, and its products with all that may follow them."""
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     nodes = optimized_nodes(proto.SerializeToString(), Execution(), 1)
     meanings = Meanings(graph, optimized=nodes)
     return graph, dynamic_products(meanings, graph.nodes, graph.nodes)
@@ -97,22 +94,21 @@ def found_in(proto):
 def kernels(level, **changed):
     """For each case a session with its kernel, and one without, built for a level together."""
     cases = {name: replace(case, **changed) for name, case in CASES.items()}
-    graphs, found = {}, {}
+    found = {}
     for name, case in cases.items():
-        graphs[name], (found[name],) = found_in(case.model())
-        supply(graphs[name], [found[name].kernel])
-        assert place(graphs[name], found[name].region.nodes, found[name].kernel)
-    library = build([one.kernel for one in found.values()], levels=(level,))
+        graph, (region_kernel,) = found_in(case.model())
+        found[name] = graph, region_kernel
+    models, library = built_together(found, level)
     sessions = {}
-    for name, case in cases.items():
-        changed = to_model(embed(graphs[name], library.domain))
-        left = {n.op_type for n in changed.graph.node} - {found[name].kernel.name}
-        assert left <= {"DynamicQuantizeLinear", "Transpose"}
-        sessions[name] = case, opened(changed, library, threads=2), opened(case.model())
+    for name, changed in models.items():
+        others = {n.op_type for n in changed.graph.node} - {found[name][1].kernel.name}
+        assert others <= {"DynamicQuantizeLinear", "Transpose"}
+        original = opened(cases[name].model())
+        sessions[name] = cases[name], opened(changed, library, threads=2), original
     return sessions
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TRIED_LEVELS)
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 40))
 def test_sums_are_exact_and_each_step_behind_them_is_rounded(level, seed, rows):
@@ -288,8 +284,7 @@ def test_a_sum_that_broadcasts_is_left_with_its_normalization():
 
 def test_what_rounds_as_it_likes_stays_with_the_runtime_before_integers_and_behind_them():
     proto = block(opens=("Tanh", "Relu"), closes=("Erf",))
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     made = optimized_nodes(proto.SerializeToString(), Execution(), 1)
     found = candidates(Meanings(graph, made)).computable
     left = {graph.nodes[n].op_type for n in found}
@@ -301,8 +296,7 @@ def test_what_no_integers_depend_on_may_round():
     proto = block()
     proto.graph.node.append(helper.make_node("Tanh", ["skip"], ["apart"]))
     proto.graph.output.append(helper.make_tensor_value_info("apart", FLOAT, (2, 7, 48)))
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     found = candidates(Meanings(graph)).computable
     left = [graph.names[graph.nodes[n].outputs[0]] for n in found]
     assert left == ["apart"]

@@ -11,8 +11,7 @@ from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import library
 from tensolog.optimizer.codegen.unit import unit
 from tensolog.optimizer.fuse.codegen.launch import address, exported
-from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.library import build
@@ -21,7 +20,7 @@ from tensolog.profiles.kernel import element_type
 
 from tests.optimizer.fuse.codegen.build import reachable
 
-from .build import native_level, needs_compiler, opened
+from .build import native_level, needs_compiler, opened, typed
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -280,8 +279,7 @@ def fused_models():
     """Each model with its regions as kernels: the graphs, and one library of all kernels."""
     graphs, found = {}, []
     for name, (proto, _) in {**EXACT, **ROUNDED}.items():
-        graph = load_graph(proto)
-        graph.types = infer_types(graph)
+        graph = typed(proto)
         grown = regions(Meanings(graph), graph.nodes)
         for one in grown:
             assert place(graph, one.region.nodes, one.kernel)
@@ -325,6 +323,5 @@ def test_what_computes_is_within_two_roundings_to_16_bits(name, fused_models):
     ids=["wrapped around", "cut off"],
 )
 def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(given, nodes):
-    graph = load_graph(made(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
-    graph.types = infer_types(graph)
+    graph = typed(made(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
     assert not regions(Meanings(graph), graph.nodes)

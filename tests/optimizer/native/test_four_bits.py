@@ -12,7 +12,7 @@ from tensolog.optimizer.native.product.kernel import supply
 
 from tests.optimizer.fuse.codegen.build import reachable
 
-from .build import embed, infer_types, load_graph, needs_compiler, opened, place, to_model
+from .build import embed, needs_compiler, opened, place, to_model, typed
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -117,8 +117,7 @@ CASES = {
 
 def kernel_of(proto):
     """The graph of a model, and the kernel of its product; None where there is none."""
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     found = four_bit_products(Meanings(graph), graph.nodes)
     return graph, found[0] if found else None
 

@@ -11,13 +11,11 @@ from onnx import helper
 from tensolog.optimizer.codegen import CompilerError, compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native import library as libraries
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
-from .build import check, fused, kernels_of, model, needs_compiler, opened
+from .build import check, fused, kernels_of, model, needs_compiler, opened, typed
 
 node = helper.make_node
 
@@ -182,7 +180,6 @@ SUPPORTS = (
 def test_all_headers_compile_together_for_all_instruction_sets():
     """What is declared once for all has a guard, and what each has of its own has none."""
     assert {*SUPPORTS, *EVERYWHERE} == {header.name for header in HEADERS.glob("*.h")}
-    graph = load_graph(chain())
-    graph.types = infer_types(graph)
+    graph = typed(chain())
     (kernel,) = (one.kernel for one in regions(Meanings(graph), graph.nodes))
     libraries.build([replace(kernel, support=" ".join(SUPPORTS))], flags=["-O0", *FLAGS[1:]])

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.native.indexed.moved_rows import gather_moved_rows
 
 from tests.campaigns import examples
 
-from .build import check, fused, kernels_of, model, needs_compiler, opened
+from .build import check, fused, kernels_of, model, needs_compiler, opened, typed
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -66,8 +65,7 @@ def windows(side, window, width, shift):
 
 
 def gathered(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     return gather_moved_rows(graph), to_model(graph)
 
 

@@ -7,8 +7,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.native.attention.kernel import configured
 from tensolog.optimizer.native.configurations.attention_configuration import (
     DEFAULTS,
@@ -48,7 +47,7 @@ from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.region_kinds import Kind, best_forms
 from tensolog.profiles.races.race import Lap
 
-from .build import model, needs_compiler, opened
+from .build import model, needs_compiler, opened, typed
 from .test_configurations import RUNNABLE
 
 LENGTH, QUERIES, KEYS = 100, 29, 45
@@ -56,8 +55,7 @@ HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
 
 
 def found_in(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     meanings = Meanings(graph)
     (found,) = regions(meanings, graph.nodes)
     return meanings, found
@@ -261,8 +259,7 @@ def test_each_kernel_is_tried_once_before_any_is_tried_twice():
         helper.make_node("LogSoftmax", ["z"], ["b"], axis=-1),
     ]
     given, made = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
-    graph = load_graph(model(nodes, given, made, opset=17))
-    graph.types = infer_types(graph)
+    graph = typed(model(nodes, given, made, opset=17))
     meanings = Meanings(graph)
     kinds = [Kind([one]) for one in regions(meanings, graph.nodes)]
     with Catalog(":memory:") as catalog:

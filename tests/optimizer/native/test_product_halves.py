@@ -11,7 +11,15 @@ from tensolog.optimizer.native.product.text import HALVES
 
 from tests.optimizer.fuse.codegen.build import reachable
 
-from .build import embed, infer_types, load_graph, model, needs_compiler, opened, place, to_model
+from .build import (
+    embed,
+    model,
+    needs_compiler,
+    opened,
+    place,
+    to_model,
+    typed,
+)
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -37,8 +45,7 @@ def dense(depth, width, matrix=None):
 
 def halved(proto):
     """The graph of a model, and its product with a matrix of 16 bits; None where there is none."""
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     meanings = Meanings(graph)
     found = formed(meanings, products(meanings, graph.nodes), [HALVES])
     return graph, found[0] if found else None

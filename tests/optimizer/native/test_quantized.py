@@ -9,24 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, compose, helper, numpy_helper
 from tensolog.optimizer.native.fuse_graph import regions
-from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.native.quantized.groups import separate
 from tensolog.optimizer.native.quantized.kernel import quantized_products
 from tensolog.optimizer.native.quantized.pool import quantized_pools
 from tensolog.optimizer.native.region_kinds import Kind, step_of
 
 from .build import (
-    embed,
+    TRIED_LEVELS,
+    built_together,
     fused,
-    infer_types,
-    load_graph,
     native_level,
     needs_compiler,
     opened,
-    place,
-    to_model,
+    typed,
 )
 from .quantized_models import TYPES, Case
 
@@ -185,34 +181,30 @@ CASES |= {
         CASES["added"], y=("n", 80), zeros=(77, 0, -5), function=True, scale=0.01
     ),
 }
-LEVELS = [native_level(), *(one for one in ("avx2", "plain") if one != native_level())]
 
 
 @cache
 def kernels(level, **changed):
     """For each case a session with its kernel, and one without, built for a level together."""
     cases = {name: replace(case, **changed) for name, case in CASES.items()}
-    graphs, found = {}, {}
+    found = {}
     for name, case in cases.items():
-        graphs[name] = graph = load_graph(case.model())
-        graph.types = infer_types(graph)
+        graph = typed(case.model())
         separate(graph)
-        found[name] = regions(Meanings(graph), graph.nodes)[0]
-        supply(graph, [found[name].kernel])
-        assert place(graph, found[name].region.nodes, found[name].kernel)
-    library = build([one.kernel for one in found.values()], levels=(level,))
+        found[name] = graph, regions(Meanings(graph), graph.nodes)[0]
+    models, library = built_together(found, level)
     sessions = {}
-    for name, case in cases.items():
-        changed = to_model(embed(graphs[name], library.domain))
-        assert {n.op_type for n in changed.graph.node} == {
-            found[name].kernel.name,
-            "Transpose",
-        } or (len(changed.graph.node) == 1)
-        sessions[name] = case, opened(changed, library, threads=2), opened(case.model())
+    for name, changed in models.items():
+        kernel = found[name][1].kernel
+        assert {n.op_type for n in changed.graph.node} == {kernel.name, "Transpose"} or (
+            len(changed.graph.node) == 1
+        )
+        original = opened(cases[name].model())
+        sessions[name] = cases[name], opened(changed, library, threads=2), original
     return sessions
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TRIED_LEVELS)
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 40))
 def test_sums_are_exact_and_become_integers_by_the_formula(level, seed, rows):
@@ -277,8 +269,7 @@ def test_between_two_kernels_nothing_is_turned(dtype):
 
 
 def found_in(proto, find=quantized_products):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     separate(graph)
     return find(Meanings(graph), graph.nodes)
 
@@ -300,8 +291,7 @@ GEMM = Case("Gemm", ("n", 36), (36, 70), ("n", 70))
 
 
 def test_products_of_integers_say_that_they_are_exact():
-    graph = load_graph(GEMM.model())
-    graph.types = infer_types(graph)
+    graph = typed(GEMM.model())
     separate(graph)
     (found,) = regions(Meanings(graph), graph.nodes)
     assert step_of(Kind([found]), found, ()).equal == "exact"

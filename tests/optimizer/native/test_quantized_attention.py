@@ -19,15 +19,16 @@ from tensolog.optimizer.native.quantized.softmax import softmax_of, softmax_rows
 from tests.campaigns import examples
 
 from .build import (
+    TRIED_LEVELS,
+    built_together,
     embed,
     fused,
-    infer_types,
-    load_graph,
     native_level,
     needs_compiler,
     opened,
     place,
     to_model,
+    typed,
 )
 from .quantized_models import TYPES
 
@@ -88,8 +89,7 @@ def together(cases):
     """For each (model, feeds) a session with its kernels too, and that model: of one library."""
     graphs, kernels = [], []
     for proto, _ in cases:
-        graph = load_graph(proto)
-        graph.types = infer_types(graph)
+        graph = typed(proto)
         prepare(graph)
         for one in regions(Meanings(graph), graph.nodes):
             assert place(graph, one.region.nodes, one.kernel)
@@ -227,12 +227,10 @@ PAIRS = {
     "many rows": Pair((600, 31), (31, 40)),
     "looked up": Pair((2, 9, 16), (2, 16, 40), function=True),
 }
-LEVELS = [native_level(), *(one for one in ("avx2", "plain") if one != native_level())]
 
 
 def found_in(proto, find=matrix_products):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     separate(graph)
     return graph, find(Meanings(graph), graph.nodes)
 
@@ -240,24 +238,21 @@ def found_in(proto, find=matrix_products):
 @cache
 def kernels(level):
     """For each case a session with its kernel, and one without, built for a level together."""
-    graphs, found = {}, {}
+    found = {}
     for name, case in PAIRS.items():
-        if case.function:
-            continue
-        graphs[name], (found[name],) = found_in(case.model())
-        supply(graphs[name], [found[name].kernel])
-        assert place(graphs[name], found[name].region.nodes, found[name].kernel)
-    library = build([one.kernel for one in found.values()], levels=(level,))
+        if not case.function:
+            graph, (region_kernel,) = found_in(case.model())
+            found[name] = graph, region_kernel
+    models, library = built_together(found, level)
     sessions = {}
-    for name in found:
-        changed = to_model(embed(graphs[name], library.domain))
+    for name, changed in models.items():
         assert len(computing(changed)) == 1, name
         case = PAIRS[name]
         sessions[name] = case, opened(changed, library, threads=2), opened(case.model())
     return sessions
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TRIED_LEVELS)
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 40))
 def test_a_product_of_two_matrices_gives_what_the_runtime_gives(level, seed, rows):
@@ -280,12 +275,10 @@ def test_a_function_of_a_product_belongs_to_it():
 def test_the_sums_of_a_product_are_exact_where_the_runtimes_saturate():
     """Integers at the ends of their types, against numpy alone."""
     case = Pair((3, 64), (64, 80), ("uint8", "int8", "uint8"), (0, 0, 0))
-    graph, (one,) = found_in(case.model())
-    supply(graph, [one.kernel])
-    assert place(graph, one.region.nodes, one.kernel)
-    library = build([one.kernel], levels=(native_level(),))
+    graph, (region_kernel,) = found_in(case.model())
+    models, library = built_together({"pair": (graph, region_kernel)})
     feeds = {"x": np.full((3, 64), 255, np.uint8), "w": np.full((64, 80), 127, np.int8)}
-    session = opened(to_model(embed(graph, library.domain)), library)
+    session = opened(models["pair"], library)
     (found,) = session.run(None, real(feeds, {"w": (0.03, 0)}))
     constants = {t.name: numpy_helper.to_array(t) for t in case.model().graph.initializer}
     by = np.float32(constants["sx"] * constants["sw"]) / constants["sy"]

@@ -12,7 +12,7 @@ from tensolog.profiles.sessions.execution import Execution
 
 from tests.campaigns import examples
 
-from .build import fused, infer_types, kernels_of, load_graph, needs_compiler, opened
+from .build import fused, kernels_of, needs_compiler, opened, typed
 from .test_quantized_attention import SIGNED, Pair, computing, quantized_model, real, together
 
 pytestmark = needs_compiler
@@ -133,8 +133,7 @@ def test_between_convolutions_channels_stay_last():
 
 
 def found_in(proto, optimized=None):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     separate(graph)
     return quantized_pairs(Meanings(graph, optimized), graph.nodes)
 
@@ -167,8 +166,7 @@ def test_what_the_runtime_computes_in_float32_is_left():
     assert optimized is not None
     if "P" not in optimized:
         pytest.skip("a processor for which the runtime has kernels of signed integers")
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     prepare(graph)
     assert not regions(Meanings(graph, optimized), graph.nodes)
 

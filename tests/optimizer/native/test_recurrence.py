@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.branches import unroll_loops
-from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.graph.infer import infer_types
 
 from tests.campaigns import examples
 
-from .build import check, fused, kernels_of, model, needs_compiler, opened
+from .build import check, fused, kernels_of, model, needs_compiler, opened, typed
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -212,8 +212,7 @@ def test_a_scan_of_few_steps_is_one_kernel():
     scan = node("Scan", ["h", "a", "b"], ["end", "y"], body=body, num_scan_inputs=2)
     inputs = {"h": [3, 20], "a": [7, 3, 20], "b": [7, 3, 20]}
     proto = model([scan], inputs, {"end": [3, 20], "y": [7, 3, 20]})
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     assert unroll_loops(graph) == 1
     graph.types = infer_types(graph)
     feeds = {"h": normal(3, 20), "a": decays(7, 3, 20), "b": normal(7, 3, 20)}

@@ -5,8 +5,6 @@ from importlib import resources
 import pytest
 from hypothesis import given, settings
 from tensolog.catalog.datalog import derive, parse
-from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native import regions
 from tensolog.optimizer.native.grow import Grower
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -18,7 +16,7 @@ from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 from benchmarks.zoo import build
 from tests.campaigns import examples
 
-from .build import model
+from .build import model, typed
 from .test_regions import programs
 
 
@@ -29,8 +27,7 @@ def program():
 
 
 def meanings_of(proto):
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     resolve_shapes(graph)
     separate(graph)
     return Meanings(graph)

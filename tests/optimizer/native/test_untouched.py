@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
-from .build import model
+from .build import model, typed
 
 node = helper.make_node
 
 
 def fused_operators(nodes, constants=()):
     proto = model(nodes, {"x": [4, 64]}, {"y": [4, 64]}, constants)
-    graph = load_graph(proto)
-    graph.types = infer_types(graph)
+    graph = typed(proto)
     found = regions(Meanings(graph), graph.nodes)
     return {graph.nodes[number].op_type for one in found for number in one.region.nodes}
 
