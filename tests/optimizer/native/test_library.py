@@ -169,6 +169,7 @@ def test_each_instruction_set_has_the_functions_of_a_header(header):
 EVERYWHERE = {"brief.h", "call.h", "operators.h", "runtime.h"}
 SUPPORTS = (
     *("elements.h", "product.h", "product_halves.h", "product_seven.h", "product_tiles.h"),
+    "product_four_bits.h",
     *("convolution_blocks.h", "convolution.h", "convolution_apart.h", "convolution_pair.h"),
     *("quantized.h", "quantized_apart.h", "quantized_pool.h", "running_norm.h"),
     *("quantized_narrow.h", "quantized_matrices.h", "quantized_pairs.h", "quantized_softmax.h"),
