@@ -231,6 +231,9 @@ class Constraint:
     `kind` is ge, eq or ne for one polynomial compared with 0, else and, or.
     """
 
+    # Its canonical spelling: equal constraints have one.
+    text: str
+
     def __init__(
         self, kind: str, whole: Polynomial = ZERO, parts: tuple[Constraint, ...] = ()
     ) -> None:
