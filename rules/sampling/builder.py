@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,9 @@ from ..language.syntax import (
 from .sampler import PARAMETERS, SHAPED, RejectedError, Sampler
 
 LATEST_OPSET = 21
+GATHERING = ("Gather", "GatherElements")
+# The least and the largest index that is drawn: each is one of any axis that has elements.
+INDICES = (-1, 0)
 
 
 def array_for(
@@ -41,7 +45,9 @@ def array_for(
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if domain == "index":  # within any axis, counted from either end
-        return rng.integers(-1, 1, shape).astype(dtype)
+        return rng.integers(INDICES[0], INDICES[1] + 1, shape).astype(dtype)
+    if domain == "position":  # the first ones, counted from the front
+        return rng.integers(0, 2, shape).astype(dtype)
     if np.dtype(dtype).kind in "iu":
         return rng.integers(1, 5, shape).astype(dtype)
     data = rng.standard_normal(shape)
@@ -177,6 +183,8 @@ class Builder(Facts):
             proto.input.pop()
         self._infer(proto)
         self.nodes.append(proto)
+        if node.op_type in GATHERING:
+            self._require_index(operands)
 
     def _operands(self, node: PatternNode) -> list[str]:
         """The value names of a node's inputs, lists drawn where they occur first."""
@@ -332,16 +340,46 @@ class Builder(Facts):
         return operand.shape is not None or bool(operand.dtypes)
 
     def _indexes(self, name: str) -> bool:
-        """Whether elements are gathered by an operand, as it is or expanded."""
-        spread = {
-            node.outputs[0].value
-            for node in self.rule.match
-            if node.op_type == "Expand" and node.inputs[0].value == name
-        }
-        return any(
-            node.op_type in ("Gather", "GatherElements") and node.inputs[1].value in {name, *spread}
-            for node in self.rule.match
-        )
+        """Whether elements are gathered by an operand, or by what is computed of it."""
+        givers = {output.value: node for node in self.rule.match for output in node.outputs}
+        waiting = [node.inputs[1].value for node in self.rule.match if node.op_type in GATHERING]
+        seen: set[str | None] = set()
+        while waiting:
+            value = waiting.pop()
+            if value == name:
+                return True
+            if value in givers and value not in seen:
+                waiting += [item.value for item in givers[value].inputs]
+            seen.add(value)
+        return False
+
+    def _require_index(self, operands: list[str]) -> None:
+        """See that what elements are gathered by lies in their axis; RejectedError else."""
+        if 0 in self.tensors[operands[1]].shape:
+            return
+        axis = next((int(a.i) for a in self.nodes[-1].attribute if a.name == "axis"), 0)
+        least, most = self._bounds(operands[1])
+        size = self.tensors[operands[0]].shape[axis]
+        if least < -size or most >= size:
+            raise RejectedError
+
+    def _bounds(self, name: str) -> tuple[int, int]:
+        """The least and the largest integer that may come out, of what is drawn of indices."""
+        tensor = self.tensors[name]
+        if tensor.array is not None:
+            known = tensor.array.reshape(-1).tolist() or [0]
+            return int(min(known)), int(max(known))
+        made = next((node for node in self.nodes if name in node.output), None)
+        if made is None:
+            return INDICES
+        parts = [self._bounds(value) for value in made.input]
+        match made.op_type:
+            case "Add":
+                return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+            case "Where":
+                return min(parts[1][0], parts[2][0]), max(parts[1][1], parts[2][1])
+            case _:  # what only moves elements
+                return parts[0]
 
     def _dtype(self, node: PatternNode, position: int, name: str) -> str:
         variable = schemas.type_variable(node.operator, position)
@@ -413,13 +451,37 @@ class Builder(Facts):
         if any(o.star and o.value not in self.lists for o in node.outputs):
             outputs = 0
         solved = self._solved(name)
+        target = self._declared_target(node, shapes[0]) if node.op_type == "Reshape" else None
         if solved is not None:
             array = np.asarray(solved, np.int64)
+        elif target is not None and shapes[0] is not None:
+            array = np.asarray(self.sampler.spelled(shapes[0], target), np.int64)
         else:
             array = self.sampler.parameter(node.op_type, position, shapes, attributes, outputs)
         if array.dtype.kind == "f":
             array = array.astype(self._dtype(node, position, name))
         self.tensors[name] = _Tensor(str(array.dtype), tuple(array.shape), array)
+
+    def _declared_target(
+        self, node: PatternNode, shape: tuple[int, ...] | None
+    ) -> list[int] | None:
+        """The sizes that a Reshape's result is declared to have; those that are free are drawn."""
+        declared = self.rule.operand(node.outputs[0].value).shape
+        sizes = self._partial(node.outputs[0].value, False)
+        if declared is None or sizes is None or shape is None or 0 in shape:
+            return None
+        left = math.prod(shape)
+        for size in sizes:
+            if size is not None:
+                left = left // size if size and left % size == 0 else 0
+        free = [at for at, size in enumerate(sizes) if size is None]
+        if not left or not all(isinstance(declared[at], Name) for at in free):
+            return None
+        for at in free:
+            divisors = [n for n in range(1, left + 1) if left % n == 0]
+            sizes[at] = left if at == free[-1] else self.rng.choice(divisors)
+            left //= sizes[at] or 1
+        return [size or 0 for size in sizes]
 
     def _solved(self, name: str) -> Value | None:
         """The value that a condition `ints(name) = expression` leaves no choice about."""
@@ -495,6 +557,12 @@ class Builder(Facts):
             result += self.lists[output.value]
         return result
 
+    def _imports(self, nodes: list[onnx.NodeProto]) -> list[onnx.OperatorSetIdProto]:
+        """The operator sets of some nodes; those beside ONNX's own have one version."""
+        domains = sorted({node.domain for node in nodes if node.domain})
+        others = [helper.make_opsetid(domain, 1) for domain in domains]
+        return [helper.make_opsetid("", self.opset), *others]
+
     def _infer(self, node: onnx.NodeProto) -> None:
         """Give the node's outputs their types and shapes."""
         used = [name for name in dict.fromkeys(node.input) if name]
@@ -509,7 +577,7 @@ class Builder(Facts):
                 if (tensor := self.tensors[name]).array is not None
             ],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model = helper.make_model(graph, opset_imports=self._imports([node]))
         inferred = infer_shapes(model, strict=True)
         for info in inferred.graph.output:
             kind = info.type.tensor_type
@@ -542,9 +610,7 @@ class Builder(Facts):
                 if (tensor := self.tensors[n]).array is not None
             ],
         )
-        return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8
-        )
+        return helper.make_model(graph, opset_imports=self._imports(self.nodes), ir_version=8)
 
 
 def _info(name: str, tensor: _Tensor) -> onnx.ValueInfoProto:

@@ -96,7 +96,7 @@ class Sampler:
             return "positive"
         if (operator, position) in (("Div", 1), ("Reciprocal", 0)):
             return "nonzero"
-        return "any"
+        return "position" if (operator, position) == ("RotaryEmbedding", 1) else "any"
 
     # --------------------------------------------------------------------------- shapes
 
@@ -121,6 +121,8 @@ class Sampler:
             return self._einsum(known, fixed)
         if operator == "Attention":
             return self._attention(known, partial, fixed)
+        if operator == "RotaryEmbedding":
+            return self._rotary(known)
         if operator in RECURRENT:
             return self._recurrent(RECURRENT[operator], known, partial)
         if operator in PAIRWISE:
@@ -299,6 +301,15 @@ class Sampler:
             if known[i] is None:
                 result[i] = shape if partial[i] is not None else self.shape(len(drawn[0]))
         return result
+
+    def _rotary(self, known: Shapes) -> Shapes:
+        """Heads, positions of tokens or of the first one, and tables with a row for each."""
+        x = known[0] or (*self.shape(3), 2 * self.size())
+        if len(x) != 4 or x[3] % 2:
+            raise RejectedError
+        tables = (x[2] + self.rng.randint(1, 3), x[3] // 2)
+        drawn: list[Shape] = [x, self.rng.choice([(1,), (x[0], x[2])]), tables, tables]
+        return [given or shape for given, shape in zip(known, drawn, strict=False)]
 
     def _recurrent(self, gates: int, known: Shapes, partial: list[Partial]) -> Shapes:
         """A step's input, weights, biases, and states; lengths are left to be absent."""
@@ -530,6 +541,10 @@ class Sampler:
                 sizes[i : i + 2] = [sizes[i] * sizes[i + 1]]
             else:
                 sizes.insert(self.rng.randint(0, len(sizes)), 1)
+        return self.spelled(x, sizes)
+
+    def spelled(self, x: Shape, sizes: list[int]) -> list[int]:
+        """A target of Reshape, sometimes with a -1 and 0."""
         if sizes and self.rng.random() < 0.4:
             sizes[self.rng.randrange(len(sizes))] = -1
         for i, size in enumerate(sizes):
