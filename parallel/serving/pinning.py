@@ -9,6 +9,7 @@ machine have already is taken last (processor_claims.py).
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,13 +109,24 @@ def here_each(
         raise ValueError(f"{_asked(counts)}, and {cores()} cores may be used")
     available = topology(processors())
     places = assign_each(counts, available, claims)
-    if not has_quota():
-        return places
-    nodes = {processor.number: processor.node for processor in available}
+    return on_nodes(places) if has_quota() else places
+
+
+def on_nodes(places: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Let each instance have all processors of the nodes that it has some of."""
+    nodes = {processor.number: processor.node for processor in topology(processors())}
     return tuple(
         tuple(sorted(n for n in nodes if nodes[n] in {nodes[processor] for processor in place}))
         for place in places
     )
+
+
+def bind(pid: int, processors: tuple[int, ...]) -> None:
+    """Bind all threads of a process; those that are gone, or may not be bound, are left alone."""
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(int(thread.name), processors)
 
 
 def has_quota() -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 
 from ...catalog.errors import TensologError, TensologWarning
 from ...profiles.machine import cores
+from ...profiles.sessions.core_sharing import Demand
 from ..choosing.deployment import Deployment, DeploymentError, read_deployment
 from ..choosing.settings import Setting
 from .instance import Array, Instance, Slot, Start
@@ -75,6 +76,7 @@ class ParallelSession:
         self._lock = threading.Lock()
         self._cluster: ClusterSources | None = None
         self._claim: ProcessorClaim | None = None
+        self._demand: Demand | None = None
         if plan.remote is not None:
             self._sources = self._on_cluster()
         else:
@@ -99,8 +101,16 @@ class ParallelSession:
 
     def _whole(self) -> list[Source]:
         """Return where instances come from that each have the whole model."""
-        self._claim = claim_processors([self.setting.threads] * self.setting.instances)
-        return [InstanceSource(self._start(place)) for place in self._claim.places]
+        threads, instances = self.setting.threads, self.setting.instances
+        self._claim = claim_processors([threads] * instances)
+        sources = [InstanceSource(self._start(place)) for place in self._claim.places]
+
+        def share_cores(is_shared: bool) -> None:
+            for source in sources:
+                source.share_cores(is_shared)
+
+        self._demand = Demand(threads * instances, share_cores)
+        return [*sources]
 
     def _divided(self) -> list[Source]:
         """Return where groups of workers come from, each with the parts of a model."""
@@ -245,6 +255,8 @@ class ParallelSession:
             self._cluster.close()
         if self._claim is not None:
             self._claim.release()
+        if self._demand is not None:
+            self._demand.leave()
         self._fail_rest(ClosedError("the session was closed before the request was run"))
 
     def __enter__(self) -> Self:

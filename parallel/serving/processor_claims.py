@@ -5,7 +5,7 @@ pool claims what it is pinned to. A claim is a name that the kernel keeps for as
 has it, a socket in Linux' abstract namespace: nothing is left of it however the process ends, and
 pools of other programs are seen as well, unless they are in another network namespace, as
 containers are. Where all processors have a pool, each is claimed once more, those of the fewest
-first.
+first; who shares some is bound to their memory nodes alone, so that the system finds what is idle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...profiles.machine import processors
-from .pinning import has_quota, here_each
+from .pinning import has_quota, here_each, on_nodes
 
 PREFIX = "tensolog-processor"
 # Pools of one processor that are told apart; further ones claim nothing.
@@ -62,8 +62,10 @@ def claim_processors(counts: Sequence[int]) -> ProcessorClaim:
             break
     else:
         names = ()
-    is_shared = any(taken[number] for place in places for number in place)
-    return ProcessorClaim(places, "some" if is_shared else "none", names)
+    if any(taken[number] for place in places for number in place):
+        # On a processor that two pools are bound to one would wait for the other, with others idle.
+        return ProcessorClaim(on_nodes(places), "some", names)
+    return ProcessorClaim(places, "none", names)
 
 
 def _taken(number: int) -> frozenset[int]:

@@ -10,9 +10,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from .instance import Array, Instance, Start
+from .pinning import bind, on_nodes
 from .process import InstanceError
 from .worker_group import Group
 
@@ -79,17 +81,28 @@ class InstanceSource(Source):
     def __init__(self, start: Start) -> None:
         super().__init__()
         self._start = start
+        self._processors = start.processors
+        self._pids: list[int] = []
 
     def open(self, number: int) -> Runner:
         """Start an instance, and wait until it is ready."""
         self.opened += 1
-        instance = Instance(self._start)
+        instance = Instance(replace(self._start, processors=self._processors))
+        self._pids = instance.pids
         try:
             instance.ready()
         except BaseException:
             instance.close()
             raise
         return instance
+
+    def share_cores(self, is_shared: bool) -> None:
+        """Let the instance run anywhere on its memory nodes, or where it is pinned to."""
+        pinned = self._start.processors
+        if pinned:
+            self._processors = on_nodes([pinned])[0] if is_shared else pinned
+            for pid in self._pids:
+                bind(pid, self._processors)
 
 
 class GroupSource(Source):

@@ -21,6 +21,7 @@ import numpy as np
 import onnxruntime
 
 from ...catalog.errors import TensologError
+from ...profiles.sessions.core_sharing import ask_for_short_slices
 from ...profiles.sessions.deployed import open_deployed
 from ...profiles.sessions.session import BoundRun, Outputs, reason_of, resident_bytes
 from .shared_memory import SharedMemory
@@ -63,6 +64,8 @@ def open_model(path: str, arguments: dict[str, Any]) -> onnxruntime.InferenceSes
     options.intra_op_num_threads = arguments["threads"]
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    if arguments["threads"] > 1:
+        ask_for_short_slices()  # with this thread, those of the session
     spins = str(int(arguments["spins"]))
     options.add_session_config_entry("session.intra_op.allow_spinning", spins)
     return open_deployed(Path(path), options)

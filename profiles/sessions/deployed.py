@@ -18,6 +18,7 @@ import onnxruntime
 
 from ...catalog.errors import ModelError
 from ...catalog.tensors import model_tensors
+from .core_sharing import SharingSession
 from .execution import Execution, ExecutionError, embedded
 
 # How the domains of operators begin that come with a result: each library has one of its own.
@@ -71,7 +72,9 @@ def open_deployed(
     try:
         if not execution.is_default:
             _distinct(execution, folder).apply(options, folder)
-        return onnxruntime.InferenceSession(str(file), options, providers=list(providers))
+        if list(providers) != ["CPUExecutionProvider"]:
+            return onnxruntime.InferenceSession(str(file), options, providers=list(providers))
+        return SharingSession(str(file), options, providers=list(providers))
     except Exception as error:
         problem = next(_problems(file, execution, folder), "")
         if not problem:

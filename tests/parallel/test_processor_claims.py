@@ -1,12 +1,15 @@
 """Pools of one machine get processors of their own, as long as there are enough of them."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import uuid
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +68,8 @@ def test_where_all_have_a_pool_those_of_the_fewest_are_shared(machine):
     free = set(range(8)) - {number for one in claims for number in one.places[0]}
     assert free < {number for place in both.places for number in place}
     assert both.others == "some"
+    # Bound to a memory node, not to processors that others have.
+    assert {*both.places} == {(0, 1, 4, 5), (2, 3, 6, 7)}
     last = claim_processors([8])
     assert last.places == (tuple(range(8)),) and last.others == "some"
     for one in (*claims, both, last):
@@ -147,3 +152,25 @@ def test_two_sessions_in_one_process_have_processors_of_their_own(tmp_path):
         assert all(len(mask) == 1 for mask in masks) and not masks[0] & masks[1]
     with open_parallel(plan) as third:
         assert os.sched_getaffinity(third.pids[0]) == masks[0]
+
+
+@pytest.mark.skipif(pinning.cores() < 2 or pinning.has_quota(), reason="needs two processors")
+def test_pools_that_ask_for_more_than_there_is_let_go_of_their_processors(tmp_path):
+    plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    more = replace(plan, setting=Setting(pinning.cores(), 1, 4))
+    everywhere = set(pinning.processors())
+
+    def masks(session):
+        return [os.sched_getaffinity(pid) for pid in session.pids]
+
+    with open_parallel(plan) as first:
+        (pinned,) = masks(first)
+        assert len(pinned) == 1
+        with open_parallel(more) as second:
+            nodes = [mask for session in (first, second) for mask in masks(session)]
+            assert all(pinned < mask <= everywhere or mask == everywhere for mask in nodes)
+            # One that is replaced meanwhile is not bound either.
+            os.kill(first.pids[0], signal.SIGKILL)
+            first.run({"x": np.zeros((1, 8), np.float32)})
+            assert len(masks(first)[0]) > 1
+        assert masks(first) == [pinned]
