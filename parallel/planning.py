@@ -16,7 +16,8 @@ from .cuts.cut_rules import admit, rule_of
 from .cuts.derivation import Cut, cuts_of
 from .devices import Cluster, Link, read_cluster
 from .rewriting.joint import Rewriting, family, rules_for
-from .search.anneal import anneal
+from .search.anneal import anneal, descend
+from .search.beam import beam
 from .search.exact import best_of_all
 from .search.goals import Goal, PlanError, Score, check_goal, score
 from .search.plan_candidates import Candidate, candidates, fastest_first
@@ -314,9 +315,15 @@ class _Planner:
             configs = space.block_configs(candidate.devices)
         else:
             configs = [space.all_configs(number) for number in range(len(self.operators))]
-        steps = min(_CHANGES, _TASKS // max(len(simulation.schedule.tasks), 1))
-        better, better_rank = anneal(simulation, configs, self.goal, steps=steps, seed=self.seed)
         name = candidate.name
+        searched = beam(self.problem, configs, self.goal)
+        if searched is not None and searched[1] < rank:
+            simulation, rank, name = *searched, "operators placed one by one"
+        steps = _TASKS // max(len(simulation.schedule.tasks), 1)
+        if sum(map(len, configs)) <= steps:
+            simulation, rank = descend(simulation, configs, self.goal, steps=steps)
+        steps = min(_CHANGES, steps)
+        better, better_rank = anneal(simulation, configs, self.goal, steps=steps, seed=self.seed)
         if better_rank < rank:
             simulation, rank, name = better, better_rank, f"{name}, changed"
         combinations = math.prod(float(len(config)) for config in configs)

@@ -2,11 +2,13 @@
 
 One operator is divided otherwise at a time; what is better is taken, what is worse with probability
 exp(-alpha * loss), the loss in parts of the best score (FlexFlow, MLSys 2019, section 6). The seed
-decides, and steps are counted: equal inputs give equal plans.
+decides, and steps are counted: equal inputs give equal plans. Where an operator has few divisions
+all of them are tried before, again and again (`descend`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -44,6 +46,30 @@ def anneal(
         if rank < best_rank:
             best, best_rank = here, rank
     return best, best_rank
+
+
+def descend(
+    start: Simulation, configs: Sequence[Sequence[Config]], goal: Goal, *, steps: int
+) -> tuple[Simulation, Score]:
+    """Divide one operator after the other as is best with all others as they are.
+
+    Ends when none is divided otherwise, or after so many plans.
+    """
+    best, rank = start, score(start, goal)
+    unchanged = 0
+    for number in itertools.cycle(range(len(configs))):
+        steps -= len(configs[number])
+        if steps < 0 or unchanged == len(configs):
+            break
+        unchanged += 1
+        for config in configs[number]:
+            if config != best.plan[number]:
+                plan = (*best.plan[:number], config, *best.plan[number + 1 :])
+                other = best.changed(plan)
+                rank_of_other = score(other, goal)
+                if rank_of_other < rank:
+                    best, rank, unchanged = other, rank_of_other, 0
+    return best, rank
 
 
 def _chance(score: Score, rank: Score, best: Score) -> float:

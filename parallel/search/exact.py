@@ -42,6 +42,25 @@ def best_of_all(
     return search.best
 
 
+def shortest_rests(problem: Problem, configs: Sequence[Sequence[Config]]) -> list[float]:
+    """Return, by operator, the seconds from its end to the model's, whatever is chosen then."""
+    rests = [0.0] * len(configs)
+    for number in reversed(range(len(configs))):
+        for value in problem.workload.operators[number].outputs:
+            for user, _ in problem.consumers.get(value, ()) if value is not None else ():
+                least = min(_longest(problem, user, config) for config in configs[user])
+                rests[number] = max(rests[number], least + rests[user])
+    return rests
+
+
+def _longest(problem: Problem, number: int, config: Config) -> float:
+    return max(
+        problem.seconds(number, part.kernel, device)
+        for place, part in enumerate(problem.parts(number, config))
+        for device in config.holders(place)
+    )
+
+
 class _Search:
     def __init__(
         self,
@@ -56,27 +75,7 @@ class _Search:
         self.goal = goal
         self.steps = steps
         self.best = BestPlan(start.plan, start, score(start, goal), True, 0)
-        count = len(configs)
-        self.cheapest = [
-            [self._longest(number, config) for config in options]
-            for number, options in enumerate(configs)
-        ]
-        # From the end of an operator to the end of the model, whatever is chosen.
-        self.rest = [0.0] * count
-        for number in reversed(range(count)):
-            for value in problem.workload.operators[number].outputs:
-                for user, _ in problem.consumers.get(value, ()) if value is not None else ():
-                    self.rest[number] = max(
-                        self.rest[number], min(self.cheapest[user]) + self.rest[user]
-                    )
-
-    def _longest(self, number: int, config: Config) -> float:
-        parts = self.problem.parts(number, config)
-        return max(
-            self.problem.seconds(number, part.kernel, device)
-            for place, part in enumerate(parts)
-            for device in config.holders(place)
-        )
+        self.rest = shortest_rests(problem, configs)
 
     def descend(self, chosen: list[Config]) -> None:
         if self.best.steps >= self.steps:

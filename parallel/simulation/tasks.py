@@ -285,7 +285,7 @@ def cell_key(
     return (number, ADD, output, cell, device)
 
 
-def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
+def operator_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Iterator[Task]:
     """Yield the parts of an operator, and what adds up the parts of a sum."""
     operator, config = problem.workload.operators[number], plan[number]
     parts = problem.parts(number, config)
@@ -410,6 +410,29 @@ def value_tasks(
             if task is not None and key not in seen:
                 seen.add(key)
                 yield task
+
+
+def input_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Iterator[Task]:
+    """Yield the transfers of what an operator reads, and what joins it, each once.
+
+    Others may read the same: these tasks then are theirs as well. `plan` has to have the division
+    of the operator, and of those that give what it reads.
+    """
+    operator, config = problem.workload.operators[number], plan[number]
+    reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
+    seen: set[Key] = set()
+    for position, value in [*reads, *((-1, v) for v in operator.captures)]:
+        made = problem.producer.get(value)
+        divided = None if made is None else plan[made[0]]
+        for place, part in enumerate(problem.parts(number, config)):
+            box = problem.need(part, position, value)
+            if box is None:
+                continue
+            for device in config.holders(place):
+                for key, task in sources(problem, divided, value, box, device):
+                    if task is not None and key not in seen:
+                        seen.add(key)
+                        yield task
 
 
 def plan_tasks(problem: Problem, plan: Plan) -> dict[Key, Task]:
