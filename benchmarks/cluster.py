@@ -1,15 +1,17 @@
-"""Models over two machines that neither holds alone: what plans are predicted to take, and take.
+"""Models over machines of which none holds them alone: what plans are predicted to take, and take.
 
 python -m benchmarks.cluster                    needs root, see benchmarks/machines.py
 python -m benchmarks.cluster --only bert        one model
+python -m benchmarks.cluster --workers 2 3      over two workers, then over three
 
-Two workers of a thread each, in network namespaces, with a link of 1 ms and 1 Gbit/s between them
-and to the caller. Each process may have as much memory of its own as the weights take, beside what
-the runtime does. The model is deployed over the workers as they are measured; then requests are
-timed one after the other (latency) and as many at
-once as there is room for (period, the time for each of them), beside what the plan is simulated to
-take, which leaves out the way from the caller and back. Last, one worker is killed while 100
-requests wait: the engine starts another one, and all have to be answered as before.
+Workers of a thread each, in network namespaces, with a link of 1 ms and 1 Gbit/s between them
+and to the caller; each has a processor of its own as far as there are enough of them. Each process
+may have as much memory of its own as a share of the weights takes, beside what the runtime does: of
+two workers all of them, of more uneven shares. The model is deployed over the workers as they are
+measured; then requests are timed one after the other (latency) and as many at once as there is room
+for (period, the time for each of them), beside what the plan is simulated to take, which leaves out
+the way from the caller and back. Last, one worker is killed while 100 requests wait: the engine
+starts another one, and all have to be answered as before.
 """
 
 from __future__ import annotations
@@ -50,51 +52,62 @@ LATENCY_S, BYTES_PER_S = 1e-3, 125e6
 # Not ResNet-50: the runtime packs filters as it opens a model, and no half of it fits either.
 MODELS: dict[str, dict[str, Any]] = {"bert": {"depth": 6, "tokens": 64}}
 _RUNS, _AT_ONCE, _LOST = 15, 30, 100
-_SHARE = 1.0
+# By number of workers, the part of the weights that each has memory for.
+SHARES = {2: (1.0, 1.0), 3: (0.9, 0.6, 0.5), 4: (0.8, 0.5, 0.4, 0.4)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/cluster.md")
+    parser.add_argument(
+        "--workers", nargs="+", type=int, choices=list(SHARES), default=[2], help="how many [2]"
+    )
     parser.add_argument("--inside", metavar="ADDRESS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
-        (name,) = arguments.only
-        print(json.dumps(inside(arguments.inside, name)))
+        (name,), (workers,) = arguments.only, arguments.workers
+        print(json.dumps(inside(arguments.inside, name, workers)))
         return
     if why := why_not():
         sys.exit(f"no machines can be made here: {why}")
-    rows = [run(name) for name in arguments.only]
-    head = "# Models over two machines that neither holds alone\n\n`python -m benchmarks.cluster`"
+    rows = [run(name, workers) for name in arguments.only for workers in arguments.workers]
+    head = "# Models over machines of which none holds them alone\n\n`python -m benchmarks.cluster"
+    if arguments.workers != [2]:
+        head += f" --workers {' '.join(map(str, arguments.workers))}"
+    head += "`"
     machine = markdown(describe())
     write_whole(arguments.out, f"{head}; {machine}.\n\n{table(rows)}\n")
     print(table(rows))
 
 
-def run(name: str) -> dict[str, Any]:
+def run(name: str, workers: int) -> dict[str, Any]:
     """Make machines and a cluster, and measure a model from the first one."""
     with (
         tempfile.TemporaryDirectory(prefix="tensolog-machines-") as place,
-        machines(3, LATENCY_S, BYTES_PER_S) as (hub, *others),
+        machines(workers + 1, LATENCY_S, BYTES_PER_S) as (hub, *others),
         dask_cluster(hub, others, Path(place), ["4GiB"] * len(others)) as address,
     ):
         told = [sys.executable, "-m", "benchmarks.cluster", "--inside", address, "--only", name]
+        told += ["--workers", str(workers)]
         done = subprocess.run(hub.command(told), stdout=subprocess.PIPE, text=True, check=True)
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def inside(address: str, name: str) -> dict[str, Any]:
+def inside(address: str, name: str, workers: int) -> dict[str, Any]:
     """Measure the cluster, deploy over it, and time requests; on the caller's machine."""
     with tempfile.TemporaryDirectory() as place, Catalog(":memory:") as catalog:
         folder = Path(place)
-        _wait_for_workers(address, 2)
+        _wait_for_workers(address, workers)
         cluster = measure_cluster(address)
         model = build(name, **MODELS[name])
         onnx.save(model, folder / "model.onnx")
         weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-        limit = runtime_bytes() + round(_SHARE * weights)
-        devices = tuple(replace(device, memory_bytes=limit) for device in cluster.devices)
+        limits = [runtime_bytes() + round(share * weights) for share in SHARES[workers]]
+        devices = tuple(
+            replace(device, memory_bytes=limit)
+            for device, limit in zip(cluster.devices, limits, strict=True)
+        )
         start = time.monotonic()
         plan = deploy(
             folder / "model.onnx",
@@ -139,9 +152,10 @@ def inside(address: str, name: str) -> dict[str, Any]:
             restarts = parallel.restarts
         link = cluster.links[0]
         return {
-            "name": name,
+            "name": f"{name}, {workers} workers",
             "weights": weights,
-            "limit": limit,
+            "limits": limits,
+            "stages_s": [device.stage_s for device in devices],
             "plan": plan.setting.plan,
             "link": (link.latency_s, link.bytes_per_s),
             "whole": [reason for reason in plan.reasons if "can't be served" in reason][:1],
@@ -179,7 +193,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         latency_s, bytes_per_s = row["link"]
         for what, cell in {
             "weights, MB": f"{row['weights'] / 1e6:.0f}",
-            "memory of a worker's process, MB": f"{row['limit'] / 1e6:.0f}",
+            "memory of a worker's process, MB": ", ".join(f"{n / 1e6:.0f}" for n in row["limits"]),
+            "what a stage takes, measured, us": ", ".join(
+                f"{1e6 * s:.0f}" for s in row["stages_s"]
+            ),
             "one worker": row["whole"][0].split("can't be served: ")[-1]
             if row["whole"]
             else "fits",

@@ -2,12 +2,16 @@
 
 python -m benchmarks.deploy --only mobilenetv3    one architecture
 python -m benchmarks.deploy --quick               tiny versions
+python -m benchmarks.deploy --optimize            with --optimize, to deploy_optimized.json
 
 All settings of instances x threads x batch that keep to the cores are timed in turns, in random
 order, in six rounds of a quarter of a second. The best of so many noisy numbers flatters itself: it
 and what was chosen are timed once more, in turns, and that is the ratio told, with its interval of
 99 %. OpenVINO serves as many requests at a time as its hint asks for, of one row and of as many as
 were chosen, in turns with the choice.
+
+With `--optimize` no settings are looked through: models are deployed as they are and with
+`--optimize`, and both and OpenVINO, which has the original, are timed in turns.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +35,7 @@ from tensolog.parallel.choosing.deployment import Deployment
 from tensolog.parallel.choosing.ready_instances import Crews
 from tensolog.parallel.choosing.settings import Measured, Setting, batch_ladder, grid, summarize
 
+from .environment import results
 from .frame import Row, Steps, collect, options
 from .rows import write_rows
 from .zoo import build
@@ -49,23 +56,30 @@ def main() -> None:
     parser = options("deploy", __doc__, threads=(0,))
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of all settings")
     parser.add_argument("--max-batch", type=int, help="rows of the largest batch")
+    parser.add_argument("--optimize", action="store_true", help="deploy with --optimize")
     arguments = parser.parse_args()
     names = arguments.only or MODELS
     cases = [{"case": name, "name": name, "threads": "all"} for name in names]
+    shown, title, told = table, "Deployments", ""
+    if arguments.optimize:
+        shown, title, told = optimized_table, "Deployments with --optimize", " --optimize"
+        if arguments.out == results("deploy"):
+            arguments.out = results("deploy_optimized")
 
     def write(rows: Sequence[Row]) -> None:
-        head = "# Deployments\n\n`python -m benchmarks.deploy`"
-        write_rows(arguments.out, rows, head, table(rows))
+        head = f"# {title}\n\n`python -m benchmarks.deploy{told}`"
+        write_rows(arguments.out, rows, head, shown(rows))
 
     with tempfile.TemporaryDirectory() as folder:
-        measured = partial(
-            measure, Path(folder), arguments.quick, arguments.rounds, arguments.max_batch
-        )
+        asked = (Path(folder), arguments.quick, arguments.max_batch)
+        measured = partial(measure, *asked, arguments.rounds)
+        if arguments.optimize:
+            measured = partial(measure_optimized, *asked)
         rows = collect(cases, measured, write, arguments)
-    print(table(rows))
+    print(shown(rows))
 
 
-def measure(folder: Path, tiny: bool, rounds: int, most_rows: int | None, row: Row) -> Steps:
+def measure(folder: Path, tiny: bool, most_rows: int | None, rounds: int, row: Row) -> Steps:
     """Deploy a model, time all settings, and OpenVINO where it is installed."""
     name = row["name"]
     yield "building", {}
@@ -92,6 +106,25 @@ def measure(folder: Path, tiny: bool, rounds: int, most_rows: int | None, row: R
     yield "racing the best of all", times
     yield "racing OpenVINO", against(plan, best)
     yield "done", against_openvino(plan)
+
+
+def measure_optimized(folder: Path, tiny: bool, most_rows: int | None, row: Row) -> Steps:
+    """Deploy a model as it is, and optimized for each target; time these and OpenVINO in turns."""
+    name = row["name"]
+    yield "building", {}
+    model = folder / f"{name}.onnx"
+    onnx.save(build(name, tiny=tiny, dynamic=True), model)
+    most = most_rows or MOST_ROWS.get(name, 16 if tiny else _FEW_ROWS)
+    yield "deploying", {"size": "tiny" if tiny else "full", "most_rows": most}
+    plans = {"original": deploy(model, folder / f"{name}-plan", most_rows=most)}
+    yield "deploying with --optimize", {}
+    plans["optimized"] = deploy(model, folder / f"{name}-fast", most_rows=most, optimize=True)
+    yield (
+        "racing OpenVINO",
+        {"chosen": {kind: f"{plan.variant}, {plan.setting}" for kind, plan in plans.items()}},
+    )
+    rates, peer, refused = in_turns(plans, plans["original"])
+    yield "done", {"rows_per_s": rates, "openvino": peer, "refused": refused}
 
 
 def exhaustive(plan: Deployment, most_rows: int, rounds: int) -> dict[Setting, Measured]:
@@ -130,30 +163,50 @@ def request(plan: Deployment, rows: int) -> dict[str, Any]:
 
 def against_openvino(plan: Deployment) -> Row:
     """Time the choice and OpenVINO in turns; nothing where it is not installed, or refuses."""
-    try:
-        import openvino
-    except ImportError:
-        return {}
-    cores = plan.machine["cores"]
-    sizes = sorted({1, plan.setting.batch}) if plan.batch.is_free else [plan.batch.rows]
-    rates: dict[int, list[float]] = {rows: [] for rows in sizes}
-    ours: list[float] = []
-    try:
-        queues = {rows: openvino_queue(openvino, plan, rows, cores) for rows in sizes}
-    except Exception as error:  # whatever it raises is its reason to refuse
-        return {"openvino": " ".join(str(error).split())[:80]}
-    with Crews(plan.model_path, cores, cache(partial(request, plan))) as crews:
+    rates, peer, refused = in_turns({"ours": plan}, plan)
+    if refused:
+        return {"openvino": refused}
+    return {"of_openvino": rates["ours"] / peer} if peer else {}
+
+
+def in_turns(
+    plans: Mapping[str, Deployment], original: Deployment
+) -> tuple[dict[str, float], float, str]:
+    """Time deployments and OpenVINO on the original model in turns.
+
+    Returns the medians of rows a second, the better one of OpenVINO's at one row and at those of
+    the original's setting (0 where it is not installed), and why it refuses the model.
+    """
+    cores = original.machine["cores"]
+    batch = original.batch
+    queues, refused = {}, ""
+    if find_spec("openvino") is not None:
+        sizes = sorted({1, original.setting.batch}) if batch.is_free else [batch.rows]
+        try:
+            queues = {rows: openvino_queue(original, rows, cores) for rows in sizes}
+        except Exception as error:  # whatever it raises is its reason to refuse
+            refused = " ".join(str(error).split())[:80]
+    peers: dict[int, list[float]] = {rows: [] for rows in queues}
+    ours: dict[str, list[float]] = {kind: [] for kind in plans}
+    with ExitStack() as stack:
+        crews = {
+            kind: stack.enter_context(Crews(plan.model_path, cores, cache(partial(request, plan))))
+            for kind, plan in plans.items()
+        }
         for _ in range(_PEER_ROUNDS):
-            run_times = crews.time(plan.setting, _PEER_S, _RUNS)
-            ours.append(summarize(plan.setting, [run_times], 0).rows_per_s)
+            for kind, plan in plans.items():
+                run_times = crews[kind].time(plan.setting, _PEER_S, _RUNS)
+                ours[kind].append(summarize(plan.setting, [run_times], 0).rows_per_s)
             for rows, queue in queues.items():
-                rates[rows].append(rows * queue_rate(queue))
-    peer = max(float(np.median(rates_of)) for rates_of in rates.values())
-    return {"of_openvino": float(np.median(ours)) / peer}
+                peers[rows].append(rows * queue_rate(queue))
+    peer = max((float(np.median(rates)) for rates in peers.values()), default=0.0)
+    return {kind: float(np.median(rates)) for kind, rates in ours.items()}, peer, refused
 
 
-def openvino_queue(openvino: Any, plan: Deployment, rows: int, cores: int) -> Any:
+def openvino_queue(plan: Deployment, rows: int, cores: int) -> Any:
     """Compile a model by the hint for throughput, in float32; a queue of as many requests."""
+    import openvino
+
     feeds = request(plan, rows)
     model = openvino.Core().read_model(str(plan.model_path))
     model.reshape({name: list(array.shape) for name, array in feeds.items()})
@@ -199,6 +252,24 @@ def table(rows: Sequence[Row]) -> str:
         numbers = [ratio, f"{row['of_one']:.2f}", peer, str(row["settings"])]
         cells = [name, row["chosen"], row["best"], *numbers, f"{row['of_time']:.2f}"]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def optimized_table(rows: Sequence[Row]) -> str:
+    """Lay rows out as Markdown: throughput over that of OpenVINO, and of the original."""
+    head = ("model", "original", "with --optimize", "original / OpenVINO's",
+            "optimized / OpenVINO's", "optimized / original's")  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in rows:
+        name = row["name"] + (", tiny" if row.get("size") == "tiny" else "")
+        if "error" in row:
+            lines.append(f"| {name} | {row['error']} |" + " |" * (len(head) - 2))
+            continue
+        rates, peer, chosen = row["rows_per_s"], row["openvino"], row["chosen"]
+        cells = [name, chosen["original"], chosen["optimized"]]
+        for kind in ("original", "optimized"):
+            cells.append(f"{rates[kind] / peer:.2f}" if peer else row["refused"] or "–")
+        lines.append(f"| {' | '.join(cells)} | {rates['optimized'] / rates['original']:.2f} |")
     return "\n".join(lines)
 
 

@@ -78,17 +78,25 @@ class Machine:
         """Return the command that runs another one there."""
         return ["ip", "netns", "exec", self.namespace, *arguments]
 
-    def start(self, arguments: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-        """Start a command there; what it prints goes to a file."""
+    def start(
+        self, arguments: Sequence[str], output: Path, processor: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a command there, on one processor if it is named; what it prints goes to a file."""
+        bound = [] if processor is None else ["taskset", "--cpu-list", str(processor)]
         with output.open("wb") as file:
-            return subprocess.Popen(self.command(arguments), stdout=file, stderr=file)
+            return subprocess.Popen([*bound, *self.command(arguments)], stdout=file, stderr=file)
 
 
 @contextlib.contextmanager
 def dask_cluster(
     hub: Machine, others: Sequence[Machine], folder: Path, memory: Sequence[str]
 ) -> Iterator[str]:
-    """Run a scheduler on one machine and a worker of one thread on each other; give the address."""
+    """Run a scheduler on one machine and a worker of one thread on each other; give the address.
+
+    Machines see nothing of each other, nor of whose processors are whose: each worker is bound to
+    one here, workers beyond their number to the same ones in turns.
+    """
+    processors = sorted(os.sched_getaffinity(0))
     address = f"tcp://{hub.address}:8786"
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
@@ -96,7 +104,8 @@ def dask_cluster(
     for number, (machine, limit) in enumerate(zip(others, memory, strict=True)):
         told = ["--name", f"w{number}", "--nthreads", "1", "--memory-limit", limit]
         told += ["--host", machine.address, "--local-directory", str(folder / f"w{number}")]
-        processes.append(machine.start([*worker, *told], folder / f"w{number}.log"))
+        processor = processors[number % len(processors)]
+        processes.append(machine.start([*worker, *told], folder / f"w{number}.log", processor))
     try:
         yield address
     finally:
