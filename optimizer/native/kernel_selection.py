@@ -81,6 +81,8 @@ class Fusing:
     kinds: list[Kind] = field(default_factory=list)
     promising: list[Kind] = field(default_factory=list)
     chosen: list[Kind] = field(default_factory=list)
+    # what a race alone has left open: plans with it race those without
+    undecided: list[Kind] = field(default_factory=list)
     # the kinds in each plan that was made, by its name
     used: dict[str, list[Kind]] = field(default_factory=dict)
     # the same kernels in other plans
@@ -115,6 +117,8 @@ class Fusing:
         by_gain = [kind for kind in by_gain if kind.is_promising]
         self.promising = [kind for kind in by_gain if kind.goes_along]
         self.promising += [k for k in best_forms(by_gain) if not k.goes_along][:MOST_KINDS]
+        open_kinds = [kind for kind in self.kinds if kind.is_undecided]
+        self.undecided = best_forms(sorted(open_kinds, key=lambda kind: -kind.gain_ns))
 
     def plans(self, budget_s: float) -> list[Plan]:
         """Return the plans with fused kernels that take part in the race; none where none gain.
@@ -136,6 +140,7 @@ class Fusing:
                 ways.append(("convolutions", cover(convolving)))
         else:
             ways.append(("kernels by gain", cover(harmless)))
+        ways += self._undecided_ways(harmless)[: self._further(len(ways), budget_s)]
         plans: dict[frozenset[int], Plan | None] = {}
         for name, chosen in ways:
             same = frozenset(map(id, chosen))
@@ -143,6 +148,25 @@ class Fusing:
                 with self.phases("fusing", name):
                     plans[same] = self._plan(self._named(name), chosen)
         return [plan for plan in plans.values() if plan is not None]
+
+    def _undecided_ways(self, harmless: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
+        """Return plans with what is undecided, as if it gained: all of it, or products alone.
+
+        A product takes what is behind it along, which otherwise is another kernel's.
+        """
+        if not self.undecided:
+            return []
+        ways = [("kernels, undecided ones too", [*harmless, *self.undecided])]
+        products = [kind for kind in self.undecided if kind.multiplies]
+        if products and len(products) < len(self.undecided):
+            ways.append(("kernels, undecided products too", [*harmless, *products]))
+        return [(name, cover(kinds, EVERYTHING)) for name, kinds in ways]
+
+    def _further(self, count: int, budget_s: float) -> int:
+        """Return how many plans beside `count` of them there is time for."""
+        if not is_roomy(self.contest):
+            return 0
+        return max(0, self.contest.affordable(budget_s, LEAST_ROUNDS) - count)
 
     def rebuilt(self, plan: Plan) -> Plan | None:
         """Make a plan of this base once more, without what the compiler has refused since."""
@@ -302,7 +326,7 @@ class Fusing:
         for kind in self.kinds:
             if kind.name in used:
                 outcome = (CHOSEN, f"{kind.way}, {kind.times}" if kind.way else kind.times)
-            elif kind in self.chosen:
+            elif kind in self.chosen or (kind in self.undecided and self._raced(kind)):
                 outcome = (PLAN_LOST, f"{kind.times}, but no plan with it was the fastest")
             else:
                 outcome = kind.outcome(chosen)
@@ -312,6 +336,10 @@ class Fusing:
                 yield RegionOutcome(
                     region_kernel.region, region_kernel.kernel, step.nodes, *outcome, *costs
                 )
+
+    def _raced(self, kind: Kind) -> bool:
+        """Tell whether a plan with some kind was made."""
+        return any(kind in kinds for kinds in self.used.values())
 
     def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
         """Return the base with the regions of some kinds fused; None where none can be.

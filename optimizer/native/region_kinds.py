@@ -31,6 +31,8 @@ PROMISING_FOUR_BITS = 1.5
 # One that has images with their channels last may be slower than that: left out between two others,
 # images would be turned before it and behind it.
 PROMISING_TURNED = 1.3
+# Beyond its limit by less than this, and by less than its interval, a race alone decides nothing.
+UNDECIDED = 1.15
 # What became of a kind of kernels; `plan_region.outcome` in the catalog has these words.
 CHOSEN, PLAN_LOST, OUTDONE = "chosen", "plan lost", "outdone"
 NO_GAIN_ALONE, NO_GAIN_IN_MODEL = "no gain alone", "no gain in the model"
@@ -170,12 +172,29 @@ class Kind:
         """Tell whether it was fast enough alone to be tried in the model."""
         if self.beside_default is not None and not self.beside_default.is_faster:
             return False  # the default is as good
-        limit = PROMISING_MASKED if self.may_skip else PROMISING
-        if self.multiplies:
-            limit = PROMISING_FOUR_BITS if self.form == FOUR_BITS else PROMISING_PRODUCT
+        return self.alone is not None and self.alone[KERNEL].ratio < self._limit
+
+    @property
+    def is_undecided(self) -> bool:
+        """Tell whether another race alone might have found it promising.
+
+        Of convolutions some form is promising, or none: those are no matter of a few per cent.
+        """
+        if self.convolves or self.is_promising or self.alone is None:
+            return False
+        if self.beside_default is not None and not self.beside_default.is_faster:
+            return False
+        lap = self.alone[KERNEL]
+        return lap.ratio_low < self._limit and lap.ratio < self._limit * UNDECIDED
+
+    @property
+    def _limit(self) -> float:
+        """The ratio alone from which on it is no use to try it in the model."""
         if self.regions[0].kernel.turned:
-            limit = PROMISING_TURNED
-        return self.alone is not None and self.alone[KERNEL].ratio < limit
+            return PROMISING_TURNED
+        if self.multiplies:
+            return PROMISING_FOUR_BITS if self.form == FOUR_BITS else PROMISING_PRODUCT
+        return PROMISING_MASKED if self.may_skip else PROMISING
 
 
 def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:

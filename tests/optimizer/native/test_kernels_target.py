@@ -54,6 +54,11 @@ def lap(ratio):
     return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 5)
 
 
+def interval(ratio, low, high):
+    """A lap that took so much of the reference's time, which an interval surrounds."""
+    return Lap(1000.0 * ratio, 1.0, ratio, low, high, 5)
+
+
 @pytest.fixture
 def fast_kernels(monkeypatch):
     """Races in which kernels take half the time, but for LayerNormalization tried in the model."""
@@ -298,6 +303,45 @@ def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
     raced = {one.candidate for one in result.candidates}
     assert {"kernels", "kernels without products"} <= raced
     assert result.chosen in raced - {"original"}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("alone", "races"),
+    [
+        (interval(1.08, 1.01, 1.2), True),  # another race alone might have been below 1.05
+        (interval(1.08, 1.06, 1.2), False),
+        (interval(1.3, 1.01, 1.5), False),
+    ],
+)
+def test_plans_with_what_a_race_alone_leaves_open_race_beside_those_without(
+    alone, races, fast_kernels, monkeypatch
+):
+    def measured(graph, region, kernels, *_, **__):
+        return {
+            kernel.name: {
+                OPERATORS: lap(1.0),
+                KERNEL: alone if "MatMul" in kernel.name else lap(0.5),
+            }
+            for kernel in kernels
+        }
+
+    monkeypatch.setattr(kind_race, "measured_forms", measured)
+    result = tensolog.optimize(
+        wide_network(),
+        target=KERNELS_TARGET,
+        threads=1,
+        budget=0.1,
+        catalog=":memory:",
+        rules=(),
+        allow=ALLOWED,
+    )
+    raced = {one.candidate for one in result.candidates}
+    assert "kernels" in raced
+    assert ("kernels, undecided ones too" in raced) == races
+    rows = result.catalog.sql("SELECT kernel, outcome FROM plan_region").fetchall()
+    outcomes = {outcome for kernel, outcome in rows if kernel.startswith("MatMul")}
+    assert bool(outcomes & {"chosen", "plan lost"}) == races
 
 
 @needs_compiler
