@@ -25,9 +25,11 @@ class Unproved:
     test: str
 
 
-_CONSTANTS = "it looks at elements of constants, of which a rule can only compare numbers"
 _ORDER = "as rules, order and brackets would fill the e-graph"
-_SPELLINGS = "each of its parts is spelled in several ways, and together there are too many"
+_SPELLINGS = (
+    "factors stand anywhere among the products, and masks are expanded to sizes that values beside "
+    "them have: rules that bring all that to one form would be tried at each product of a model"
+)
 _SUBGRAPHS = "a rule has no subgraphs"
 _LAYOUT_TEST = "tests/optimizer/layouts/test_plans.py::test_random_networks_compute_what_they_did"
 
@@ -76,14 +78,16 @@ UNPROVED = (
     Unproved(
         "SplitMaskedAttention",
         "attention under a constant mask is that of blocks of rows to the columns they see",
-        f"{_CONSTANTS}; how many blocks there are they say, too",
+        "in floating point alone exp(x - 9000) is 0, which no proof about real numbers says; "
+        "and of the elements of a mask, [rows, columns], a rule can ask nothing",
         "tests/optimizer/rewrites/test_split_masked_attention.py::test_blocks_compute_the_same",
     ),
     # Moves of rows, where kernels look for regions.
     Unproved(
         "GatherMovedRows",
         "moves that leave rows whole are one Gather of these rows",
-        "how many moves there are, and where each row goes, the model says",
+        "where each row goes is found by moving their numbers as the whole chain does; as rules, "
+        "each move would have to be taken through a Gather, which no rules do yet",
         "tests/optimizer/native/test_moved_rows.py::test_rows_are_moved_as_the_chain_does",
     ),
     # Inputs that say nothing and subgraphs, taken out before anything else.
