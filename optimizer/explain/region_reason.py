@@ -42,7 +42,8 @@ SORTS: Mapping[str, str] = {
     ROWS: "rows that are scattered",
 }
 # What other nodes follow into a kernel.
-STEMS = frozenset({"MatMul", "Gemm", f"{NCHWC}:Conv"})
+FOUR_BITS = "com.microsoft:MatMulNBits"
+STEMS = frozenset({"MatMul", "Gemm", FOUR_BITS, f"{NCHWC}:Conv"})
 # What a row means that is missing, or holds and should not, in regions.dl.
 WORDS: Mapping[str, str] = {
     "expressible": "{0} is no elementwise operator, move or reduction that C text can be written "
@@ -74,6 +75,12 @@ WORDS: Mapping[str, str] = {
     "fills": "{0} is no constant matrix of float32, or has too few rows or columns to be laid out",
     "only_reader": "others read {1} as well, and it would be held twice",
     "transposes": "{1} is no constant, nor one transposed",
+    "dequantizes": "{0} dequantizes no numbers of 4 bits in blocks along the depth, or others read "
+    "these",
+    "block_weights": "{0} doesn't multiply by weights of 4 bits in blocks, of which {1} says what "
+    "they stand for",
+    "is_changing": "the weights that {0} reads, their scales or zero points are no constants, or "
+    "lie in another order",
     # attention, rows
     "softmax": "{0} is no softmax of the last axis of float32",
     "read_outside": "{1} is read by others than the softmax {0}",
@@ -86,7 +93,7 @@ WORDS: Mapping[str, str] = {
 # Rows that keep nodes apart where they hold.
 HINDRANCES = frozenset(
     {"apart", "refused", "rounds", "decides", "several", "of_others", "leads_beside", "hindered"}
-    | {"read_outside", "ambiguous", "placed_elsewhere"}
+    | {"read_outside", "ambiguous", "placed_elsewhere", "is_changing"}
 )
 # Columns that hold values of the graph, and those that hold numbers; others hold nodes.
 _VALUES = frozenset({"v", "w"})
@@ -214,6 +221,10 @@ class RegionQuestions:
             inside[PRODUCT, product, "the one of {}"] |= {product, *behind[product]}
         for product, turning in rows["turns"]:
             inside[PRODUCT, product, "the one of {}"].add(turning)
+        for product, source, _ in rows["block_product"]:
+            inside[PRODUCT, product, "the one of {}"] |= {product, source, *behind[product]}
+        for product, turning in rows["block_turns"]:
+            inside[PRODUCT, product, "the one of {}"].add(turning)
         for (number,) in rows["convolves"]:
             inside[CONVOLUTION, number, "the one of {}"] |= {number, *behind[number]}
         for softmax, number, _ in rows["attends"]:
@@ -248,6 +259,12 @@ class RegionQuestions:
             return ATTENTION, "weighs", (first, second, after.inputs[1])
         if (first,) in self.rows["convolves"]:
             return CONVOLUTION, "follows", (first, second)
+        if before.operator == "DequantizeLinear" and after.operator == "MatMul":
+            return PRODUCT, "block_product", (second, first, 0)
+        if before.operator == FOUR_BITS and (first, first, 0) not in self.rows["block_product"]:
+            return PRODUCT, "block_product", (first, first, 0)
+        if first in {product for product, *_ in self.rows["block_product"]}:
+            return PRODUCT, "follows", (first, second)
         if before.operator in STEMS:
             product = next((row for row in self.rows["product"] if row[0] == first), None)
             if product is None:

@@ -17,6 +17,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
+from ..regions.region_candidates import BlockProduct
 from .panels import PANEL, packed
 
 # Numbers of 4 bits in a word.
@@ -32,13 +33,15 @@ Part = Literal["numbers", "scales", "zeros", "from zero"]
 class Layout:
     """How a model has weights [depth, width]: in blocks of `size` of the depth, or the last less.
 
-    `by_column` tells the layout of MatMulNBits from that of DequantizeLinear.
+    `by_column` tells the layout of MatMulNBits from that of DequantizeLinear, which may be
+    of the weights `transposed`.
     """
 
     depth: int
     width: int
     size: int
     by_column: bool
+    transposed: bool = False
 
     @property
     def blocks(self) -> int:
@@ -51,7 +54,7 @@ class BlockWeights:
     """Weights of 4 bits: their numbers, scales and zero points, as constants of a graph.
 
     `zeros` is None where a model has none; these are 8 less than 0 then, as kernels read unsigned
-    numbers, where `is_from_zero`. `nodes` are those that a kernel does without.
+    numbers, where `is_from_zero`.
     """
 
     numbers: int
@@ -59,7 +62,6 @@ class BlockWeights:
     zeros: int | None
     layout: Layout
     is_from_zero: bool
-    nodes: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Laid:
 
     def _numbers(self, array: np.ndarray) -> np.ndarray:
         if not self.layout.by_column:
-            return _centred(array)
+            return self._upright(_centred(array))
         numbers = halves(array).reshape(self.layout.width, -1)[:, : self.layout.depth]
         return (numbers - np.int8(8)).T
 
@@ -94,10 +96,13 @@ class Laid:
         if self.part == "from zero":
             return np.full((blocks, width), -8, np.int8)
         if not self.layout.by_column:
-            return _centred(array) if self.part == "zeros" else array
+            return self._upright(_centred(array) if self.part == "zeros" else array)
         if self.part == "zeros":
             return (halves(array.reshape(width, -1))[:, :blocks] - np.int8(8)).T
         return array.reshape(width, blocks).T
+
+    def _upright(self, array: np.ndarray) -> np.ndarray:
+        return array.T if self.layout.transposed else array
 
 
 def _centred(array: np.ndarray) -> np.ndarray:
@@ -123,11 +128,12 @@ def _words(rows: np.ndarray) -> np.ndarray:
     return words.reshape(panels, groups, PANEL).astype(np.uint32).view(np.int32)
 
 
-def block_weights(graph: Graph, product: int, source: int) -> BlockWeights:
-    """Return the weights of a product, as `source`, itself or a DequantizeLinear, says they are.
+def block_weights(graph: Graph, product: int, candidate: BlockProduct) -> BlockWeights:
+    """Return the weights of a product, as itself or a DequantizeLinear says they are.
 
     Raises LoweringError where kernels don't read them.
     """
+    source = candidate.source
     by_column = source == product
     node, attributes = graph.nodes[source], graph.attributes(source)
     numbers, scales, zeros = (*node.inputs[by_column:], ABSENT)[:3]
@@ -137,7 +143,8 @@ def block_weights(graph: Graph, product: int, source: int) -> BlockWeights:
     if not _KNOWN.issuperset(attributes) or attributes.get("weight_prepacked"):
         raise LoweringError("weights of 4 bits in another order")
     stored = graph.constants[numbers].type
-    depth, width = (attributes["K"], attributes["N"]) if by_column else stored.shape or (None, None)
+    sizes = (attributes["K"], attributes["N"]) if by_column else stored.shape or (None, None)
+    depth, width = sizes[::-1] if candidate.transposed else sizes
     if not isinstance(depth, int) or not isinstance(width, int):
         raise LoweringError("weights whose sizes aren't known")
     blocks = -(-depth // size)
@@ -151,14 +158,13 @@ def block_weights(graph: Graph, product: int, source: int) -> BlockWeights:
         raise LoweringError("scales of another type")
     if zeros != ABSENT and graph.constants[zeros].type.dtype != stored.dtype:
         raise LoweringError("zero points that are no integers")
-    how = Layout(depth, width, size, by_column)
+    how = Layout(depth, width, size, by_column, candidate.transposed)
     return BlockWeights(
         numbers,
         scales,
         None if zeros == ABSENT else zeros,
         how,
         is_from_zero=zeros == ABSENT and stored.dtype == "uint4",
-        nodes=frozenset({source}) - {product},
     )
 
 

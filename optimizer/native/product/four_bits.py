@@ -28,7 +28,7 @@ from ..loops.lower import (
 )
 from ..regions.region_candidates import candidates
 from .block_weights import BlockWeights, Laid, block_weights, laid_parts
-from .kernel import GRAIN, growths, needed
+from .kernel import GRAIN, growths, needed, row_bias
 from .text import FOUR_BITS, FourBits, product_text
 
 
@@ -40,13 +40,14 @@ def four_bit_products(meanings: Meanings, allowed: Collection[int]) -> list[Regi
     for number in sorted(derived.block_products, key=derived.position.__getitem__):
         if number not in free:
             continue
+        candidate = derived.block_products[number]
         try:
-            weights = block_weights(meanings.graph, number, derived.block_products[number])
+            weights = block_weights(meanings.graph, number, candidate)
         except LoweringError:
             continue
         for behind in growths(meanings, number, free):
             try:
-                region_kernel = _lowered(meanings, number, weights, behind)
+                region_kernel = _lowered(meanings, number, weights, behind, candidate.nodes)
             except LoweringError:
                 continue
             free -= set(region_kernel.region.nodes)
@@ -56,8 +57,13 @@ def four_bit_products(meanings: Meanings, allowed: Collection[int]) -> list[Regi
 
 
 def _lowered(
-    meanings: Meanings, product: int, weights: BlockWeights, behind: frozenset[int]
+    meanings: Meanings,
+    product: int,
+    weights: BlockWeights,
+    behind: frozenset[int],
+    without: frozenset[int],
 ) -> RegionKernel:
+    """Return the kernel of a product and what is `behind` it, which does `without` some nodes."""
     graph, position = meanings.graph, candidates(meanings).position
     node = graph.nodes[product]
     rows, out = node.inputs[0], node.outputs[0]
@@ -88,7 +94,7 @@ def _lowered(
         raise LoweringError("too many operands")
     outputs = ((shape, axis_by_axis(len(shape))),)
     shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
-    nodes = tuple(sorted(inside | weights.nodes, key=position.__getitem__))
+    nodes = tuple(sorted(inside | without, key=position.__getitem__))
     added = inputs.index(bias[0]) if bias else None
     told = FourBits(
         weights.layout.size,
@@ -114,8 +120,10 @@ def _lowered(
 
 
 def _bias(meanings: Meanings, product: int, width: int) -> tuple[int, ...]:
-    """Return what a MatMulNBits adds to each row, if it adds something."""
+    """Return what is added to each row, if something is."""
     graph = meanings.graph
+    if graph.nodes[product].op_type != "MatMulNBits":
+        return row_bias(meanings, product, width)
     bias = graph.nodes[product].inputs[5:6]
     if not bias or bias[0] == ABSENT:
         return ()

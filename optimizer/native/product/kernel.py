@@ -193,7 +193,7 @@ def _lowered(
         raise LoweringError("a result that is no float32")
     shape = meanings.shape(output)
     chain = tuple(sorted(behind, key=position.__getitem__))
-    bias = _bias(meanings, product, width)
+    bias = row_bias(meanings, product, width)
     extents: tuple[Extent, ...] = (*shape[:-1], width, depth)
     if len(extents) > MOST_LOOPS or max(len(shape), len(given)) > MOST_AXES:
         raise LoweringError("too many axes")
@@ -263,7 +263,7 @@ def _fewer_rows(rows: tuple[Extent, ...], least: int) -> bool:
     return len(known) == len(rows) - 1 and math.prod(known) < least
 
 
-def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
+def row_bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
     """Return what a Gemm adds to each row, if it adds something."""
     graph = meanings.graph
     inputs = graph.nodes[product].inputs

@@ -42,6 +42,18 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class BlockProduct:
+    """Weights of 4 bits of a product: the node that says what they are, and whether transposed.
+
+    `nodes` are those that a kernel does without.
+    """
+
+    source: int
+    transposed: bool
+    nodes: frozenset[int]
+
+
+@dataclass(frozen=True)
 class AttentionCandidate:
     """An attention, of whose nodes a kernel needs not have those that scale or move operands.
 
@@ -107,9 +119,13 @@ class Candidates:
         }
 
     @cached_property
-    def block_products(self) -> Mapping[int, int]:
-        """The products with weights of 4 bits, each with the node that says what these are."""
-        return dict(iter(self._derived.rows("block_product")))
+    def block_products(self) -> Mapping[int, BlockProduct]:
+        """The products with weights of 4 bits, which a node says what they are."""
+        turning: dict[int, int] = dict(iter(self._derived.rows("block_turns")))
+        return {
+            n: BlockProduct(d, bool(turned), frozenset({d, turning.get(n, d)}) - {n})
+            for n, d, turned in self._derived.rows("block_product")
+        }
 
     def following(self, stem: int) -> frozenset[int]:
         """Return what may be computed where a node's result is made."""

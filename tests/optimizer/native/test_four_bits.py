@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
+from tensolog.optimizer.explain.region_reason import explain_region
 from tensolog.optimizer.graph.widen import why_not_widened, widen
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -70,26 +71,39 @@ def by_operator(depth, width, size, *, zero=False, bias=False, flat=False, behin
     return model(nodes, depth, width, held), meant, held.get("b", 0)
 
 
-def by_nodes(depth, width, size, *, signed=True, zero=True):
-    """A DequantizeLinear of 4 bits in front of a MatMul, and the weights that it stands for."""
+def by_nodes(depth, width, size, *, signed=True, zero=True, turned=""):
+    """A DequantizeLinear of 4 bits in front of a product, and the weights that it stands for.
+
+    These lie transposed where a Transpose, or a Gemm, turns them.
+    """
     rng = np.random.default_rng(depth)
     numbers, scales, zeros = weights(rng, depth, width, size)
     less = 8 if signed else 0
     kind = TensorProto.INT4 if signed else TensorProto.UINT4
+
+    def stored(array):
+        return np.ascontiguousarray(array.T) if turned else array
+
     held = [
         helper.make_tensor(name, kind, array.shape, (array.astype(int) - less).reshape(-1).tolist())
-        for name, array in (("w", numbers), ("z", zeros))
+        for name, array in (("w", stored(numbers)), ("z", stored(zeros)))
     ]
-    nodes = [
-        node("DequantizeLinear", ["w", "s", "z"][: 2 + zero], ["v"], axis=0, block_size=size),
-        node("MatMul", ["x", "v"], ["y"]),
-    ]
-    proto = model(nodes, depth, width, {"s": scales})
+    told = {"axis": 1 if turned else 0, "block_size": size}
+    nodes = [node("DequantizeLinear", ["w", "s", "z"][: 2 + zero], ["v"], **told)]
+    constants, bias = {"s": stored(scales)}, 0
+    if turned == "Gemm":
+        constants["b"] = bias = rng.standard_normal(width).astype(np.float32)
+        nodes += [node("Gemm", ["x", "v", "b"], ["y"], transB=1)]
+    elif turned:
+        nodes += [node("Transpose", ["v"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["y"])]
+    else:
+        nodes += [node("MatMul", ["x", "v"], ["y"])]
+    proto = model(nodes, depth, width, constants)
     proto.graph.initializer.extend(held[: 1 + zero])
     meant = numbers.astype(float) - less
     if zero:
         meant -= spread(zeros.astype(float) - less, size, depth)
-    return proto, meant * spread(scales, size, depth), 0
+    return proto, meant * spread(scales, size, depth), bias
 
 
 def model(nodes, depth, width, held):
@@ -104,6 +118,13 @@ def model(nodes, depth, width, held):
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+def of_bits(bits):
+    """A product whose weights have another number of bits."""
+    proto, *_ = by_operator(64, 96, 32)
+    next(entry for entry in proto.graph.node[0].attribute if entry.name == "bits").i = bits
+    return proto
+
+
 CASES = {
     "plain": lambda size: by_operator(*size),
     "zero points": lambda size: by_operator(*size, zero=True, bias=True),
@@ -112,6 +133,8 @@ CASES = {
     "unsigned": lambda size: by_nodes(*size, signed=False),
     "from zero": lambda size: by_nodes(*size, signed=False, zero=False),
     "around zero": lambda size: by_nodes(*size, zero=False),
+    "transposed": lambda size: by_nodes(*size, turned="Transpose"),
+    "in a Gemm": lambda size: by_nodes(*size, signed=False, turned="Gemm"),
 }
 
 
@@ -120,6 +143,11 @@ def kernel_of(proto):
     graph = typed(proto)
     found = four_bit_products(Meanings(graph), graph.nodes)
     return graph, found[0] if found else None
+
+
+def is_product(proto):
+    """Whether a model is a product, with no activation behind it."""
+    return proto.graph.node[-1].op_type != "Mul"
 
 
 @pytest.mark.parametrize("level", reachable())
@@ -138,7 +166,7 @@ def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
         for rows in ROWS:
             x = rng.standard_normal((rows, depth)).astype(np.float32)
             exact = x.astype(np.float64) @ meant + bias
-            if len(proto.graph.node) == 3:
+            if not is_product(proto):
                 exact = exact / (1 + np.exp(-exact))
             wanted, given = (session.run(None, {"x": x})[0] for session in sessions)
             scale = np.abs(exact).max()
@@ -147,8 +175,8 @@ def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
 
 
 def test_a_single_infinity_makes_the_same_of_each_sum():
-    cases = [case((64, 96, 32)) for name, case in CASES.items() if name != "zero points"]
-    cases = [(*case, *kernel_of(case[0])) for case in cases if len(case[0].graph.node) < 3]
+    cases = [case((64, 96, 32)) for case in CASES.values()]
+    cases = [(*case, *kernel_of(case[0])) for case in cases if is_product(case[0])]
     library = build([one.kernel for *_, one in cases], levels=(native_level(),))
     for _, meant, _, graph, one in cases:
         assert place(graph, one.region.nodes, one.kernel)
@@ -212,3 +240,16 @@ def test_four_bits_are_read_from_either_layout_alike():
             for part in ("zeros", "scales")
         )
         np.testing.assert_allclose((numbers - zeros) * scales, meant)
+
+
+@pytest.mark.parametrize(
+    ("proto", "nodes", "words"),
+    [
+        (by_operator(64, 96, 32)[0], ("MatMulNBits(p)", "Sigmoid(q)"), "may be"),
+        (by_nodes(64, 96, 32)[0], ("DequantizeLinear(v)", "MatMul(y)"), "may be"),
+        (by_nodes(64, 96, 32, turned="Transpose")[0], ("Transpose(t)", "MatMul(y)"), "may be"),
+        (of_bits(8), ("MatMulNBits(p)", "Sigmoid(q)"), 'attribute(n, "bits", "4")'),
+    ],
+)
+def test_it_is_told_whether_there_is_a_kernel_or_why_not(proto, nodes, words):
+    assert words in explain_region(proto, *nodes).text()
