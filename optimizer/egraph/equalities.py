@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from ...rules import Rule, select_rules
+from ...rules.gate.onnx_models import SideModels, draw_sides
 from ..graph.convert import load_graph
 from ..graph.infer import refine_types
 from ..setting import CLASSES
@@ -22,6 +23,9 @@ BUDGET = Budget(rounds=4, nodes=3_000, factor=4, matches=300, seconds=20.0, shar
 _TARGET = "onnx"
 # An explanation is made smaller by leaving out one rule after the other, up to so many.
 _MOST_LEFT_OUT = 12
+
+# Draws of a rule's sizes: at one alone it may be a special case.
+DRAWS, _SEED = 3, 0
 
 Pair = tuple[str, str]
 
@@ -55,6 +59,57 @@ def derivation(
         if all(derived_equalities(model, pairs, fewer, budget)):
             needed.remove(name)
     return tuple(needed)
+
+
+def derives(rule: Rule, rules: Iterable[Rule], budget: Budget = BUDGET) -> bool:
+    """Whether rules derive another one where its sizes are drawn; not where none can be.
+
+    What they derive of equal sizes may be less than the rule says.
+    """
+    known = [other for other in rules if other.name != rule.name]
+    drawn = draw_sides(rule, DRAWS, _SEED, "float32")
+    models = [both_sides(sides) for sides in drawn]
+    return bool(models) and all(
+        all(derived_equalities(model, pairs, known, budget)) for model, pairs in models
+    )
+
+
+def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:
+    """One model with the outputs of both sides, and which of them are to be equal."""
+    model, target = onnx.ModelProto(), sides.target.graph
+    model.CopyFrom(sides.source)
+    graph = model.graph
+    inputs = {value.name for value in graph.input}
+    constants = {value.name for value in graph.initializer}
+    names = {name: f"target/{name}" for node in target.node for name in node.output if name}
+    for tensor in target.initializer:
+        if tensor.name not in inputs and tensor.name not in constants:
+            graph.initializer.append(tensor)
+    for node in target.node:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        copy.name = ""
+        copy.input[:] = [names.get(name, name) for name in node.input]
+        copy.output[:] = [names.get(name, name) for name in node.output]
+    pairs = []
+    for value, other in zip(list(graph.output), target.output, strict=True):
+        twin = graph.output.add()
+        twin.CopyFrom(other)
+        twin.name = names.get(other.name, other.name)
+        # One more Identity on either side: congruence ends it, so that no rule about it is needed.
+        ends = f"source/{value.name}/end", f"{twin.name}/end"
+        for name, end in zip((value.name, _behind(graph, twin.name)), ends, strict=True):
+            graph.node.append(onnx.helper.make_node("Identity", [name], [end]))
+            graph.output.add().CopyFrom(onnx.helper.make_empty_tensor_value_info(end))
+        pairs.append(ends)
+    return model, pairs
+
+
+def _behind(graph: onnx.GraphProto, name: str) -> str:
+    """What an output that is an Identity copies."""
+    producer = {node.output[0]: node for node in graph.node}
+    node = producer.get(name)
+    return node.input[0] if node is not None and node.op_type == "Identity" else name
 
 
 def _grown(model: onnx.ModelProto, rules: Iterable[Rule], budget: Budget) -> tuple[EGraph, Growth]:

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import onnx
-
 from ...rules import Rule
 from ...rules.gate.onnx_models import SideModels, draw_sides
-from .equalities import BUDGET, Pair, derivation
+from .equalities import BUDGET, DRAWS, both_sides, derivation
 from .saturation.saturate import Budget
 
-# Draws of a rule's sizes at which it has to be derived: one alone may be a special case.
-DRAWS = 3
 # So many times as many are drawn, of which the largest stand: what a rule says of lists and ranks
 # follows from less where a list has one item, or a tensor few dimensions.
 _TIMES = 4
@@ -57,41 +53,3 @@ def _size(sides: SideModels) -> tuple[int, int]:
     nodes = (*sides.source.graph.node, *sides.target.graph.node)
     values = sum(len(node.input) + len(node.output) for node in nodes)
     return values, sum(len(operand.shape) for operand in sides.operands)
-
-
-def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:
-    """One model with the outputs of both sides, and which of them are to be equal."""
-    model, target = onnx.ModelProto(), sides.target.graph
-    model.CopyFrom(sides.source)
-    graph = model.graph
-    inputs = {value.name for value in graph.input}
-    constants = {value.name for value in graph.initializer}
-    names = {name: f"target/{name}" for node in target.node for name in node.output if name}
-    for tensor in target.initializer:
-        if tensor.name not in inputs and tensor.name not in constants:
-            graph.initializer.append(tensor)
-    for node in target.node:
-        copy = graph.node.add()
-        copy.CopyFrom(node)
-        copy.name = ""
-        copy.input[:] = [names.get(name, name) for name in node.input]
-        copy.output[:] = [names.get(name, name) for name in node.output]
-    pairs = []
-    for value, other in zip(list(graph.output), target.output, strict=True):
-        twin = graph.output.add()
-        twin.CopyFrom(other)
-        twin.name = names.get(other.name, other.name)
-        # One more Identity on either side: congruence ends it, so that no rule about it is needed.
-        ends = f"source/{value.name}/end", f"{twin.name}/end"
-        for name, end in zip((value.name, _behind(graph, twin.name)), ends, strict=True):
-            graph.node.append(onnx.helper.make_node("Identity", [name], [end]))
-            graph.output.add().CopyFrom(onnx.helper.make_empty_tensor_value_info(end))
-        pairs.append(ends)
-    return model, pairs
-
-
-def _behind(graph: onnx.GraphProto, name: str) -> str:
-    """What an output that is an Identity copies."""
-    producer = {node.output[0]: node for node in graph.node}
-    node = producer.get(name)
-    return node.input[0] if node is not None and node.op_type == "Identity" else name

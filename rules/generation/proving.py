@@ -323,7 +323,11 @@ def _is_narrow(rule: Rule) -> bool:
 
 
 def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> None:
-    """Where cost decides between the sides, prove the other direction as well."""
+    """Where cost decides between the sides, prove the other direction as well.
+
+    It is spelled like the first; where that isn't proved, as generally as it is: two convolutions
+    are one for any groups, and one is two for a single group only.
+    """
     asked: list[tuple[Attempt, Rule]] = []
     for attempt in attempts:
         if not attempt.proved or attempt.spelling is None or not attempt.candidate.both:
@@ -339,6 +343,12 @@ def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> N
     for (attempt, rule), verdict in zip(asked, verdicts, strict=True):
         if verdict.status in PROVED:
             attempt.proved = (*attempt.proved, (rule, verdict))
+            continue
+        turned = Attempt(attempt.candidate.turned, rule.name, attempt.avoided)
+        while not turned.ended and (said := turned.next_spelling()) is not None:
+            if said[1].hash != rule.hash:
+                _judge([(turned, *said)], 0.0, provers, timeout)
+        attempt.proved = (*attempt.proved, *turned.proved)
 
 
 # --------------------------------------------------------------------------- floating point

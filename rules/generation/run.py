@@ -82,6 +82,9 @@ class Saturation(Protocol):
     ) -> tuple[str, ...] | None:
         """Rules that suffice for all pairs; None if none do."""
 
+    def derives(self, rule: Rule, rules: Iterable[Rule]) -> bool:
+        """Whether rules derive another one at the sizes that it speaks of."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -658,7 +661,10 @@ class _Run:
         return rule is not None and any(self.program.places([rule]).values())
 
     def minimise(self) -> None:
-        """Drop each rule that the others derive: larger general ones may have come later."""
+        """Drop each rule that the others derive: larger general ones may have come later.
+
+        They have to derive it where sizes differ that the candidate's variables have in common.
+        """
         found = [one for one in self.result.findings if one.rules and not one.candidate.beside]
         dropped: dict[str, tuple[str, ...]] = {}
         for at, one in enumerate(found):
@@ -667,7 +673,7 @@ class _Run:
             self.told("minimising", at, len(found))
             others = [r for r in (*self.known, *self.result.proved) if r not in one.rules]
             by = _derivation(one.candidate, others, self.saturation)
-            if by is not None:
+            if by is not None and all(self.saturation.derives(r, others) for r in one.rules):
                 dropped.update((rule.name, by) for rule in one.rules)
                 one.status, one.derived_by, one.rules = "derived", by, ()
                 self.store([one])

@@ -61,18 +61,55 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
         return
     # A number stays one: with a shape of its own it would be a tensor like any other.
     anything = {variable.name: "" if variable.sort.rank else "[]" for variable in given}
-    scaled = ("scaled",) if _is_scaled(candidate) else ()
-    for way in (*scaled, "all", "fixed", "lists", "stated"):
-        yield Spelling(anything, way)
+    declared: list[tuple[Mapping[str, str], bool, tuple[str, ...]]]
+    declared = [(anything, False, ("lists", "stated"))]
     sizes = symbolic_shapes(candidate)
-    if sizes is None:
-        return
-    alike = _alike(candidate, sizes)
-    for some in (sizes,) if alike == sizes else (sizes, alike):
-        for shapes, backward, ways in _declared(some, anything):
-            for way in (*scaled, *ways):
-                yield Spelling(shapes, way, backward_axes=backward)
-    yield Spelling(anything, "", any_float=False)
+    if sizes is not None:
+        declared += _declared(sizes, anything)
+        alike = _alike(candidate, sizes)
+        declared += _declared(alike, anything) if alike != sizes else ()
+    starred = _starred_ways(candidate)
+    if starred and sizes is not None:
+        untied = _untied(candidate, sizes)
+        declared[1:1] = [
+            (shapes, backward, ()) for shapes, backward, _ in _declared(untied, anything)
+        ]
+    # What attributes say matters more than ranks: operators that have some declare their ranks.
+    for way in starred:
+        for shapes, backward, _ in declared:
+            yield Spelling(shapes, way, backward_axes=backward)
+    for shapes, backward, ways in declared:
+        for way in ways:
+            yield Spelling(shapes, way, backward_axes=backward)
+    if sizes is not None:
+        yield Spelling(anything, "", any_float=False)
+
+
+def _starred_ways(candidate: Candidate) -> tuple[str, ...]:
+    """The ways in which attributes of operators that both sides have stay open; none if none do."""
+    stars = _stars(candidate, "scaled", iter(_LETTERS)).values()
+    if not stars:
+        return ()
+    return ("scaled", "all", "fixed") if any(star.scaled for star in stars) else ("all", "fixed")
+
+
+def _untied(
+    candidate: Candidate, sizes: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The sizes with none in common to variables of two sorts: operators say what fits.
+
+    A convolution of one group needs as many channels as its kernel has, one of two twice as many.
+    """
+    letters = iter(_LETTERS + _LETTERS.upper())
+    names: dict[tuple[object, str], str] = {}
+    untied: dict[str, tuple[str, ...]] = {}
+    for variable in candidate.given:
+        keys = [(variable.sort, name) for name in sizes[variable.name]]
+        for key in keys:
+            if key not in names:
+                names[key] = next(letters, key[1]) if key[1].isalpha() else key[1]
+        untied[variable.name] = tuple(names[key] for key in keys)
+    return untied
 
 
 def _alike(
@@ -128,17 +165,17 @@ def _declared(
     if alike:
         words = {shape: f"[*{letter}]" for shape, letter in zip(alike, "stuvw", strict=False)}
         said = {name: words.get(shape, "") for name, shape in tensors.items()}
-        yield {**anything, **said}, True, ("all", "fixed", "lists", "stated")
+        yield {**anything, **said}, True, ("lists", "stated")
     ranks = {len(shape) for shape in tensors.values()}
     if ranks == {2}:
         said = {name: f"[*b, {', '.join(shape)}]" for name, shape in tensors.items()}
-        yield {**anything, **said}, True, ("all", "stated")
+        yield {**anything, **said}, True, ("stated",)
     for whole in (1, 2):
         starred = _starred(tensors, whole)
         if starred is not None:
-            yield {**anything, **starred}, False, ("all", "fixed", "lists")
+            yield {**anything, **starred}, False, ("lists",)
     said = {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}
-    yield said, False, ("all", "fixed", "stated", "")
+    yield said, False, ("stated", "")
 
 
 def _starred(sizes: Mapping[str, tuple[str, ...]], whole: int) -> dict[str, str] | None:
@@ -454,11 +491,6 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
             }
             stars[op_type] = _Star(next(free), tuple(stated), scaled)
     return stars
-
-
-def _is_scaled(candidate: Candidate) -> bool:
-    """Whether some node states a multiple of a number that others state."""
-    return any(star.scaled for star in _stars(candidate, "scaled", iter(_LETTERS)).values())
 
 
 class _Word(int):
