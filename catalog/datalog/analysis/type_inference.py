@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from ..language.structures import BRANCH, NIL, RECORD, Structures, builds
 from ..language.structures import declared as structures_of
@@ -126,23 +126,22 @@ def _resolve_type(
         stack.pop()
 
 
+@dataclass(eq=False)
 class Kinds:
     """The kind of every expression of one clause."""
 
-    def __init__(
-        self,
-        columns: Mapping[str, tuple[str, ...]],
-        types: Types,
-    ) -> None:
-        self._columns = columns
+    _columns: Mapping[str, tuple[str, ...]]
+    types: InitVar[Types]
+    _records: list[Functor] = field(default_factory=list)
+    _parent: dict[object, object] = field(default_factory=dict)
+    _options: dict[object, frozenset[str]] = field(default_factory=dict)
+    _casts: list[Cast] = field(default_factory=list)
+
+    def __post_init__(self, types: Types) -> None:
         self._types = types.kinds
         self._structures = types.structures
         self._functors = types.functors
         self._all = _ALL.union(types.structures)
-        self._records: list[Functor] = []
-        self._parent: dict[object, object] = {}
-        self._options: dict[object, frozenset[str]] = {}
-        self._casts: list[Cast] = []
 
     def of(self, expression: Expression) -> str:
         """Name the kind; a constant that could be of several is a number if it may be."""

@@ -5,6 +5,8 @@ from importlib import resources
 import pytest
 from hypothesis import given, settings
 from tensolog.catalog.datalog import derive, parse
+from tensolog.catalog.datalog.memory import program_cache
+from tensolog.catalog.datalog.memory.why import Reasons
 from tensolog.optimizer.native import regions
 from tensolog.optimizer.native.grow import Grower
 from tensolog.optimizer.native.loops.kernel_region import Meanings
@@ -71,6 +73,23 @@ def test_a_model_has_the_same_candidates_in_both_engines(name, program):
 def test_drawn_graphs_have_the_same_candidates_in_both_engines(program, case):
     meanings = drawn(case)
     assert asked_one_by_one(meanings) == asked_at_once(program, meanings)
+
+
+def test_the_parsed_program_is_read_from_disk_and_answers_alike(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(program_cache, "cache_path", lambda: tmp_path)
+    file = resources.files(regions) / "regions.dl"
+    program_cache.shipped_program(file)
+    monkeypatch.setattr(program_cache, "_parsed", None)  # read, not made again
+    read = program_cache.shipped_program(file)
+    rows = derive(program, region_facts(meanings_of(build("bert", tiny=True))))
+    (joined, *_), nodes = rows["joins"], [number for number, _ in rows["node"]]
+    for relation, row in (
+        ("joins", joined),
+        ("joins", (nodes[0], nodes[-1])),
+        ("worth", nodes[:1]),
+    ):
+        asked = [Reasons(each, rows).why(relation, tuple(row)) for each in (program, read)]
+        assert asked[0] == asked[1] and asked[0].clause
 
 
 def asked_of_others(meanings):
