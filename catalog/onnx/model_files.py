@@ -52,8 +52,8 @@ def has_side_file(
     catalog: Catalog,
     model_id: int,
     *,
-    external_data: bool | None = None,
-    outside_bytes: int | None = None,
+    external_data: bool | None,
+    outside_bytes: int | None,
 ) -> bool:
     """Tell whether `write_model` would write a second file; ModelError where one can't hold all."""
     _, _, outside = _planned(catalog, model_id, external_data, outside_bytes, Path("the model"))

@@ -53,7 +53,7 @@ one_writer = threading.RLock()
 
 
 def open_file(
-    path: Path, *, read_only: bool, allow_files: bool = False, patience_s: float | None = None
+    path: Path, *, read_only: bool, allow_files: bool, patience_s: float | None
 ) -> tuple[duckdb.DuckDBPyConnection, Opening]:
     """Open a file that is a catalog or an empty database; `release` it when it is closed.
 
@@ -94,7 +94,7 @@ def make_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
     return connection, _registered(real, Opening(threading.get_ident(), False, False))
 
 
-def connect_memory(*, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
+def connect_memory(*, allow_files: bool) -> duckdb.DuckDBPyConnection:
     """Open a database in memory."""
     return duckdb.connect(":memory:", config=dict(_NO_EXTENSIONS if allow_files else SANDBOX))
 

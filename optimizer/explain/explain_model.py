@@ -246,10 +246,10 @@ def layouts_of_model(
     model: Source,
     name: str,
     *,
-    threads: int | None = None,
-    budget: float = 30.0,
+    threads: int | None,
+    budget: float,
     catalog: Catalog,
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> CostGraph | None:
     """Run a model under assignments of layouts to its operators, in turns, for `budget` seconds.
 

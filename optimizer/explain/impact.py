@@ -21,7 +21,7 @@ from ..phases import Progress
 from ..price import Prices, kernels_of_graph
 from ..race.candidate_files import CandidateFiles
 from ..setting import Setting
-from ..target import AUTO, for_rules
+from ..target import for_rules
 from .near_misses import near_misses
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def impact_of(
     *,
     name: str,
     catalog: Catalog,
-    budget: float = 10.0,
-    threads: int | None = None,
-    target: str = AUTO,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    progress: Progress | None = None,
+    budget: float,
+    threads: int | None,
+    target: str,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    progress: Progress | None,
 ) -> Impact:
     """Find a rule's places in a model as it is, and price them; the model is not changed.
 

@@ -28,7 +28,7 @@ ENTERING, LEAVING = (ENTER, ENTER_LAST), (LEAVE, LEAVE_LAST)
 
 
 def options_in_layouts(
-    egraph: EGraph, growth: Growth, costs: Costs, number: int, rules: Sequence[Rule] = ()
+    egraph: EGraph, growth: Growth, costs: Costs, number: int, rules: Sequence[Rule]
 ) -> NodeOptions | None:
     """Ask an e-graph about the model's node of a number, its values in any layout.
 

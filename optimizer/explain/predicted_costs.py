@@ -47,8 +47,8 @@ def predicted_costs(
     model: Source,
     predictor: CostPredictor | KernelPredictor,
     *,
-    threads: int | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int | None,
+    input_shapes: Mapping[str, Sequence[int]] | None,
     catalog: Catalog,
 ) -> list[PredictedCost]:
     """Predict a model's kernels, those first that take most; nothing is measured or stored.

@@ -41,8 +41,8 @@ def kinds_of(
     base: Plan,
     contest: Contest,
     in_blocks: bool,
-    configured: ConfiguredKinds | None = None,
-    budget_s: float = 0.0,
+    configured: ConfiguredKinds | None,
+    budget_s: float,
 ) -> list[Kind]:
     """Find the regions of a plan's graph, of all nodes and of those that nobody fuses yet.
 

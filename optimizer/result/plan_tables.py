@@ -60,7 +60,7 @@ def record_plan(
     steps: list[Step],
     candidates: list[Candidate],
     deviations: list[Deviation],
-    regions: Sequence[RegionRow] = (),
+    regions: Sequence[RegionRow],
 ) -> int:
     """Store what was tried, measured and chosen; return the plan_id."""
     plan_id = catalog.reserve("plan_sequence", 1)

@@ -63,7 +63,7 @@ def _nested(expression: Expression, how: str) -> Iterator[Use]:
 def stratify(
     relations: Sequence[str],
     clauses: Iterable[Clause],
-    subsumptions: Iterable[Subsumption] = (),
+    subsumptions: Iterable[Subsumption],
 ) -> tuple[Stratum, ...]:
     """Order the relations; raises DatalogError for negation or aggregation in a cycle."""
     graph: dict[str, dict[str, None]] = {name: {} for name in relations}

@@ -127,7 +127,7 @@ class Costs:
         """
         return self.measure_kernels(self.unmeasured(nodes), progress)
 
-    def measure_kernels(self, kernels: Sequence[Kernel], progress: Progress | None = None) -> bool:
+    def measure_kernels(self, kernels: Sequence[Kernel], progress: Progress | None) -> bool:
         """Measure kernels in their order as `measure` does those of e-nodes."""
         if not kernels or self.prices.remaining_s <= 0:
             return False
@@ -135,9 +135,7 @@ class Costs:
         self._known_ns = {}
         return True
 
-    def measure_within(
-        self, share: float, nodes: Iterable[int], progress: Progress | None = None
-    ) -> None:
+    def measure_within(self, share: float, nodes: Iterable[int], progress: Progress | None) -> None:
         """Measure the kernels of e-nodes within a share of what is left of the budget."""
         kept_s = self.prices.remaining_s * (1 - share)
         self.prices.remaining_s -= kept_s

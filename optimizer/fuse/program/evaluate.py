@@ -279,7 +279,7 @@ COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate_sparse(node: Node, operands: Sequence[Any], own_formats: bool = False) -> Any:
+def evaluate_sparse(node: Node, operands: Sequence[Any], own_formats: bool) -> Any:
     """Return the value of a node with a sparse operand; see evaluate.evaluate."""
     result = _value(node, operands)
     if node.layout == "dense":

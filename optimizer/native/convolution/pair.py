@@ -293,8 +293,8 @@ def pair_text(
     plan: Sliding,
     ends: Sequence[Sequence[str]],
     bounds: tuple[float, float] | None,
-    more: Sequence[int] = (),
-    order: str = ORDERS[0],
+    more: Sequence[int],
+    order: str,
 ) -> str:
     """Return the functions of a pair, the second by `plan`.
 

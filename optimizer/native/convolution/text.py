@@ -87,7 +87,7 @@ LINE = 16
 
 
 def minimal_text(
-    plan: Plan, bias: int, summand: int, end: Sequence[str], more: Sequence[int] = ()
+    plan: Plan, bias: int, summand: int, end: Sequence[str], more: Sequence[int]
 ) -> str:
     """Return the functions; inputs are the image, the filters as they are, those laid out in front.
 

@@ -47,7 +47,7 @@ def array_of(
     symbols: Mapping[str, Number],
     family: str,
     rng: np.random.Generator,
-    dtype: str = "int64",
+    dtype: str,
 ) -> Array:
     """An array of a family for one operand; `dtype` bounds integers."""
     shape = shape_at(operand.shape, symbols)

@@ -131,7 +131,7 @@ def _seems(statement: Statement, assignment: Assignment, arithmetic: Arithmetic)
         return False
 
 
-def confirm(statement: Statement, suspect: Assignment, seed: int = 0) -> Difference | None:
+def confirm(statement: Statement, suspect: Assignment, seed: int) -> Difference | None:
     """The suspected difference in exact numbers, at the same sizes; None where it isn't certain."""
     rng = np.random.default_rng(seed)
     tries = [suspect]

@@ -64,7 +64,7 @@ def list_rules(rejected: bool, as_json: bool) -> None:
     click.echo(columns([head, *lines], indent=""))
 
 
-def status_of(rule: Rule, ledger: Ledger, rejected: bool = False) -> tuple[str, str]:
+def status_of(rule: Rule, ledger: Ledger, rejected: bool) -> tuple[str, str]:
     """Give a rule's status in a word, and the ranks it is proved for."""
     if rejected:
         return "rejected", ""
