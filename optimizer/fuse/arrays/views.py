@@ -21,10 +21,8 @@ from .operands import lazy_array, operand
 _SHORT = 8
 
 
-def _view(
-    lazy: Any, op: str, shape: tuple[int, ...], attributes: Attributes, view: View, scalar: bool
-) -> Any:
-    """Return a view that waits; a number, or one of memory others may write, is read now."""
+def _view(lazy: Any, op: str, shape: tuple[int, ...], attributes: Attributes, view: View) -> Any:
+    """Return a view that waits; one of memory that others may write is read now."""
     if lazy._trace.closed:
         return view(lazy._value("a view"))
     trace, family = lazy._trace, lazy._joined()
@@ -33,16 +31,15 @@ def _view(
     except UnsupportedError:
         return view(lazy._value("a view"))
     if family.exposed:
-        lazy_view = trace.kind(trace, leaf(view(lazy._thunk.value), trace.places), scalar)
+        lazy_view = trace.kind(trace, leaf(view(lazy._thunk.value), trace.places), False)
     else:
         base = operand(trace, lazy)
 
         def build() -> Expression:
             return Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
 
-        lazy_view = lazy_array(trace, remembered(base, (op, shape, attributes), build), scalar)
-    if not scalar:
-        lazy_view._join(family, (*lazy._views, view))
+        lazy_view = lazy_array(trace, remembered(base, (op, shape, attributes), build))
+    lazy_view._join(family, (*lazy._views, view))
     return lazy_view
 
 
@@ -62,13 +59,13 @@ def transpose(lazy: Any, axes: Sequence[Any] | None = None) -> Any:
         return array.transpose(order)
 
     if rank < 2:
-        return _view(lazy, "Identity", shape, (), view, False)
-    return _view(lazy, "Transpose", shape, (("perm", order),), view, False)
+        return _view(lazy, "Identity", shape, (), view)
+    return _view(lazy, "Transpose", shape, (("perm", order),), view)
 
 
 def identity(lazy: Any) -> Any:
     """Return a view of everything."""
-    return _view(lazy, "Identity", lazy.shape, (), lambda array: array[...], False)
+    return _view(lazy, "Identity", lazy.shape, (), lambda array: array[...])
 
 
 def copied(lazy: Any) -> Any:
@@ -102,9 +99,7 @@ def reshape(lazy: Any, shape: Sequence[Any]) -> Any:
         return eager.method(lazy, "reshape", tuple(shape), {})
     if lazy._family is not None and not _keeps_memory(lazy, target):
         return eager.method(lazy, "reshape", tuple(shape), {})
-    return _view(
-        lazy, "Reshape", target, (("shape", target),), lambda array: array.reshape(target), False
-    )
+    return _view(lazy, "Reshape", target, (("shape", target),), lambda array: array.reshape(target))
 
 
 def _keeps_memory(lazy: Any, shape: tuple[int, ...]) -> bool:
@@ -127,9 +122,7 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
     if not axes:
         return eager.method(lazy, "squeeze", (axis,), {}) if lazy._scalar else lazy
     shape = tuple(extent for a, extent in enumerate(lazy.shape) if a not in axes)
-    return _view(
-        lazy, "Squeeze", shape, (("axes", axes),), lambda array: array.squeeze(axes), False
-    )
+    return _view(lazy, "Squeeze", shape, (("axes", axes),), lambda array: array.squeeze(axes))
 
 
 def item(lazy: Any, key: Any) -> Any:
@@ -141,7 +134,7 @@ def item(lazy: Any, key: Any) -> Any:
     steps, scalar = _steps(lazy.shape, keys_read)
     item = lazy
     for step in steps:
-        item = _view(item, step.op, step.shape, step.attributes, step.view, False)
+        item = _view(item, step.op, step.shape, step.attributes, step.view)
         if not is_lazy(item):  # tracing stopped
             return _index(eager.real(lazy), key)
     if scalar:
@@ -285,4 +278,4 @@ def expand_dims(lazy: Any, axis: Any) -> Any:
     if len(set(gaps)) != len(gaps) or any(not -rank <= a < rank for a in axes):
         raise UnsupportedError("axes that NumPy refuses")
     step = unsqueezed(lazy.shape, gaps)
-    return _view(lazy, step.op, step.shape, step.attributes, step.view, False)
+    return _view(lazy, step.op, step.shape, step.attributes, step.view)

@@ -196,7 +196,7 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
         raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     end = end_of(meanings, number, allowed)
-    steps, dilations = (numbers_of(attributes, name, 1) for name in ("strides", "dilations"))
+    steps, dilations = (numbers_of(attributes, name) for name in ("strides", "dilations"))
     return Convolution(
         (number, *end.nodes), (image, weights, bias, summand), end.output, given, result_shape,
         (high, wide), pads_of(attributes, given, result_shape, (high, wide), steps, dilations),
@@ -215,9 +215,9 @@ def block_of(m: int, c: int) -> int:
     return block
 
 
-def numbers_of(attributes: dict[str, object], name: str, default: int) -> tuple[int, int]:
-    """Return an attribute of two numbers, rows first."""
-    given: tuple[int, int] = attributes.get(name) or (default, default)  # type: ignore[assignment]
+def numbers_of(attributes: dict[str, object], name: str) -> tuple[int, int]:
+    """Return an attribute of two numbers, rows first; ones where it isn't given."""
+    given: tuple[int, int] = attributes.get(name) or (1, 1)  # type: ignore[assignment]
     return given[0], given[1]
 
 

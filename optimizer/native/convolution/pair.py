@@ -164,13 +164,13 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
         or result_shape[1] != width
     ):
         raise LoweringError("what comes second isn't of each channel by itself")
-    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(attributes, "dilations", 1) != (1, 1):
+    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(attributes, "dilations") != (1, 1):
         raise LoweringError("filters of another size")
     for value in (points, filters):
         constant = graph.constants.get(value)
         if constant is None or not np.isfinite(constant.array()).all():
             raise LoweringError("filters that are computed, or aren't finite")
-    steps = numbers_of(attributes, "strides", 1)
+    steps = numbers_of(attributes, "strides")
     ends.append(end_of(meanings, second, allowed))
     return Pair(
         first,

@@ -90,7 +90,7 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ABSENT
     if bias != ABSENT and m < int(result_shape[1]) and bias not in graph.constants:
         raise LoweringError("a bias that is computed")
-    steps, dilations = (numbers_of(attributes, name, 1) for name in ("strides", "dilations"))
+    steps, dilations = (numbers_of(attributes, name) for name in ("strides", "dilations"))
     activation = graph.nodes[nodes[1]].op_type if end else ""
     return Convolution(
         tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, result_shape,
