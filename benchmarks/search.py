@@ -83,6 +83,7 @@ def main() -> None:
                 sizes={},
                 fold_limit=FOLD_LIMIT,
                 contributed=True,
+                of_passes=setting.select(load_rules(), graph, "pass"),
             )
             seconds.append(time.process_time() - start)
         columns = result.egraph.columns

@@ -29,7 +29,7 @@ def derive(egraph: EGraph, rules: Sequence[Rule] = (), *, contributed: bool) -> 
     derivation = Derivation(egraph)
     applications = split_narrow(derivation, rules)
     if contributed:
-        derivation = Derivation(egraph)
+        derivation = Derivation(egraph) if applications else derivation
         fuse_attention(derivation)
         applications += derivation.applications
     return applications
