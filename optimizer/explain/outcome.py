@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ..rewrites.unproved import NOT_PROVED, is_unproved
 from ..setting import CLASSES, FINITE_MATH, MOST_S, Setting
 
 if TYPE_CHECKING:
+    from ..native.region_kinds import Kind
     from ..state import Cut
 
 
@@ -108,6 +109,18 @@ def _left_out(losing: Sequence[Step]) -> str:
         f" {', '.join(names)} had a place, and would lose NaN or infinities: "
         f"--allow {','.join((*CLASSES, FINITE_MATH))} applies such rules."
     )
+
+
+def told_kernels(winner: Plan, kinds: Iterable[Kind]) -> Iterator[str]:
+    """Say in a sentence what kernels took that were raced alone, where no plan has any of them."""
+    if winner.kernels:
+        return
+    slower = {kind.regions[0].kernel.label: kind.times for kind in kinds if kind.no_gain_alone}
+    if not slower:
+        return
+    shown = ", ".join(f"{label} {times}" for label, times in list(slower.items())[:TOLD_KERNELS])
+    more = f" and {len(slower) - TOLD_KERNELS} more" if len(slower) > TOLD_KERNELS else ""
+    yield f"The runtime's own operators stay where a kernel is no faster alone: {shown}{more}."
 
 
 def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[str]:

@@ -175,6 +175,11 @@ class Kind:
         return self.alone is not None and self.alone[KERNEL].ratio < self._limit
 
     @property
+    def no_gain_alone(self) -> bool:
+        """Tell whether it was raced alone, and wasn't fast enough to be tried in the model."""
+        return self.alone is not None and not self.is_promising
+
+    @property
     def is_undecided(self) -> bool:
         """Tell whether another race alone might have found it promising.
 

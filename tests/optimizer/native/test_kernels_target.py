@@ -345,6 +345,20 @@ def test_plans_with_what_a_race_alone_leaves_open_race_beside_those_without(
 
 
 @needs_compiler
+def test_kernels_that_are_no_faster_alone_are_told_where_no_plan_has_any(fast_kernels, monkeypatch):
+    slow = {OPERATORS: lap(1.0), KERNEL: lap(1.4)}
+    monkeypatch.setattr(
+        kind_race,
+        "measured_forms",
+        lambda graph, region, kernels, *_, **__: {kernel.name: slow for kernel in kernels},
+    )
+    result = optimized(target=KERNELS_TARGET)
+    assert result.chosen == "original"
+    told = "The runtime's own operators stay where a kernel is no faster alone"
+    assert told in result.verdict and "1.0 µs -> 1.4 µs" in result.verdict
+
+
+@needs_compiler
 def test_largest_elements_are_left_to_the_runtime_where_nan_counts(fast_kernels):
     options = {"target": KERNELS_TARGET, "threads": 1, "budget": 0.1, "catalog": ":memory:"}
     result = tensolog.optimize(wide_network(), rules=(), **options)
