@@ -7,7 +7,8 @@ Of each shape all legal configurations of each form race beside the default, int
 sessions of ONNX Runtime with one thread, twice, the second time in sessions that are opened anew
 in another order: what one race says of the other is the ceiling of any ranking. Then the best of
 each form races the default once more, since being the best of several flatters a time. Top 5 and
-top 10 are of the order in which they are tried, which is that of configurations.dl.
+top 10 are of the order in which they are tried, which is that of configurations.dl. Shapes that the
+file has already are left out.
 """
 
 from __future__ import annotations
@@ -26,17 +27,15 @@ from tensolog.optimizer.layouts.runtime import block_size
 from tensolog.optimizer.native.configurations.convolution_configuration import ConvolutionSizes
 from tensolog.optimizer.native.configurations.legal import legal_convolutions
 from tensolog.optimizer.native.configurations.processor import processor
-from tensolog.optimizer.native.configurations.timed import Timed, among, beside
+from tensolog.optimizer.native.configurations.timed import among
 from tensolog.optimizer.native.convolution.blocked import convolutions, is_laid_out
-from tensolog.optimizer.native.grow import RegionKernel
-from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.profiles.learning.scores.metrics import ordered_pair_accuracy, top_k_error
 
+from .configuration_races import beside_default, races
 from .convolutions import Size, model
-from .rows import rows_file, write_rows
+from .rows import load_rows, rows_file, write_rows
 
 CHANNELS, SIDES = (32, 48, 64, 96, 128, 192, 256), (7, 8, 13, 14, 17, 28, 35, 56)
 TAPS = ((3, 3), (3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3))
@@ -55,10 +54,10 @@ def shapes(count: int, seed: int) -> list[Size]:
     return list(drawn)
 
 
-def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[str, Any]]:
+def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
     """Race the configurations of a shape; a row for each form that has several.
 
-    Where it `compiles` alone, there are none.
+    Without a budget, kernels are compiled and nothing is raced.
     """
     here = processor()
     proto = model(size, block_size() or 16)
@@ -71,53 +70,28 @@ def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[s
         prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
         return legal_convolutions(sizes, here, prepared)[1:]
 
-    region_kernels = convolutions(Meanings(graph), graph.nodes, every)
-    kernels = [region_kernel.kernel for region_kernel in region_kernels]
-    library = build(kernels, levels=[native_level()])
-    supply(graph, kernels)
-    if compiles:
-        return []
-
-    def race(ones: Sequence[RegionKernel], seconds: float) -> list[list[Timed]]:
-        """Return the ratios to the first one's time, of each of two races."""
-        kernels = [region_kernel.kernel for region_kernel in ones]
-        races = [
-            measured_forms(
-                graph,
-                region_kernels[0].region,
-                order,
-                library,
-                graph.types,
-                threads=1,
-                budget_s=seconds / 2,
-            )
-            for order in (kernels, kernels[::-1])
-        ]
-        return [
-            [beside(laps[k.name][KERNEL], laps[kernels[0].name][KERNEL]) for k in kernels]
-            for laps in races
-        ]
-
+    meanings = Meanings(graph)
+    kernels = convolutions(meanings, graph.nodes, every)
+    library = build([one.kernel for one in kernels], levels=[native_level()])
     rows = []
-    for form in dict.fromkeys(kernel.form for kernel in kernels):
-        ones = [
-            region_kernel for region_kernel in region_kernels if region_kernel.kernel.form == form
-        ]
-        if len(ones) < 2:
+    for form in dict.fromkeys(one.kernel.form for one in kernels) if budget_s else ():
+        of_form = [one for one in kernels if one.kernel.form == form]
+        if len(of_form) < 2:
             continue
-        races = race(ones, budget_s)
-        first, second = (np.array([timed.ratio for timed in each]) for each in races)
-        ratios, order = np.sqrt(first * second), np.arange(len(ones))
-        spans = [among(pair) for pair in zip(*races, strict=True)]
+        raced = list(map(beside_default, races(meanings, of_form, library, budget_s=budget_s)))
+        first, second = (np.array([timed.ratio for timed in each]) for each in raced)
+        ratios, order = np.sqrt(first * second), np.arange(len(of_form))
+        spans = [among(pair) for pair in zip(*raced, strict=True)]
         best = int(np.argmin(ratios))
-        chosen = ones[best].kernel.configuration
-        row = {**asdict(size), "form": form, "configurations": len(ones), "best": ratios[best]}
+        chosen = of_form[best].kernel.configuration
+        row = {**asdict(size), "form": form, "configurations": len(of_form), "best": ratios[best]}
         row |= {"gain": 1.0, "slower": False, "races": [first.tolist(), second.tolist()]}
         row |= {f"top {k}": top_k_error(ratios, order, k) for k in (5, 10)}
         row["OPA of races"] = ordered_pair_accuracy(first, second)
         if chosen is not None and spans[best].is_faster:
-            again = race([ones[0], ones[best]], budget_s)
-            timed = among([each[1] for each in again])
+            pair = [of_form[0], of_form[best]]
+            again = races(meanings, pair, library, budget_s=budget_s)
+            timed = among([beside_default(laps)[1] for laps in again])
             row |= {
                 "configuration": chosen.configuration.description,
                 "gain": 1.0 / timed.ratio,
@@ -128,6 +102,18 @@ def forms(size: Size, budget_s: float, *, compiles: bool = False) -> list[dict[s
         rows.append(row)
         print(row, file=sys.stderr, flush=True)
     return rows
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what rows come to."""
+    gains = np.array([row["gain"] for row in rows])
+    return (
+        f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
+        f"{gains.min():.3f} to {gains.max():.3f}; slower beyond noise: "
+        f"{sum(row['slower'] for row in rows)}. Top 5 {np.mean([r['top 5'] for r in rows]):.2%}, "
+        f"top 10 {np.mean([r['top 10'] for r in rows]):.2%} (means); one race orders "
+        f"{np.nanmean([r['OPA of races'] for r in rows]):.2f} of the pairs as the other does."
+    )
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -151,32 +137,22 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compile, and measure nothing")
     parser.add_argument("--out", type=rows_file)
     arguments = parser.parse_args()
-    if arguments.compile:
-        for size in shapes(arguments.shapes, arguments.seed):
-            forms(size, 0.0, compiles=True)
-            print(size, file=sys.stderr, flush=True)
-        return
-    rows = [
-        row
-        for size in shapes(arguments.shapes, arguments.seed)
-        for row in forms(size, arguments.budget)
-    ]
-    gains = np.array([row["gain"] for row in rows])
-    head = (
-        f"# Configurations of convolutions, {processor().level}\n\n"
-        f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes} "
-        f"--seed {arguments.seed}`, one thread"
-    )
-    told = (
-        f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
-        f"{gains.min():.3f} to {gains.max():.3f}; slower beyond noise: "
-        f"{sum(row['slower'] for row in rows)}. Top 5 {np.mean([r['top 5'] for r in rows]):.2%}, "
-        f"top 10 {np.mean([r['top 10'] for r in rows]):.2%} (means); one race orders "
-        f"{np.nanmean([r['OPA of races'] for r in rows]):.2f} of the pairs as the other does."
-    )
-    print(told)
-    if arguments.out is not None:
-        write_rows(arguments.out, rows, head, f"{told}\n\n{table(rows)}")
+    rows = load_rows(arguments.out) if arguments.out is not None else []
+    measured = {(row["channels"], row["side"], row["made"], *row["taps"]) for row in rows}
+    for size in shapes(arguments.shapes, arguments.seed):
+        if (size.channels, size.side, size.made, *size.taps) in measured:
+            continue
+        rows += forms(size, 0.0 if arguments.compile else arguments.budget)
+        print(size, file=sys.stderr, flush=True)
+        if rows and arguments.out is not None:
+            head = (
+                f"# Configurations of convolutions, {processor().level}\n\n"
+                f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes} "
+                f"--seed {arguments.seed} --budget {arguments.budget:g}`, one thread"
+            )
+            write_rows(arguments.out, rows, head, f"{summary(rows)}\n\n{table(rows)}")
+    if rows:
+        print(summary(rows))
 
 
 if __name__ == "__main__":

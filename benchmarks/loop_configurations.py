@@ -30,7 +30,7 @@ from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.native.configurations.legal import legal_pairs
 from tensolog.optimizer.native.configurations.processor import processor
-from tensolog.optimizer.native.configurations.timed import Timed, among, beside
+from tensolog.optimizer.native.configurations.timed import Timed, among
 from tensolog.optimizer.native.configured_kinds import (
     MOST_OF_ONE,
     in_configuration,
@@ -40,11 +40,11 @@ from tensolog.optimizer.native.configured_kinds import (
 from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.grow import RegionKernel
-from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.loops.lower import Kernel
 
+from .configuration_races import beside_default, races
 from .environment import RESULTS
 from .rows import rows_file, write_rows
 
@@ -320,42 +320,18 @@ def kernels(model: onnx.ModelProto, threads: int) -> tuple[Meanings, str, list[R
 
 def race(
     meanings: Meanings,
-    default: RegionKernel,
-    others: Sequence[RegionKernel],
+    kernels: Sequence[RegionKernel],
     threads: int,
     budget_s: float,
-) -> list[Timed] | None:
-    """Return the times of configurations over that of the default, in two races.
+) -> list[Timed]:
+    """Return the times of configurations over that of the default, the first, in two races.
 
-    Where a session's memory lies makes it faster or slower as long as it lives: the second race has
-    sessions of its own, opened in another order.
+    There are none where one of them doesn't run.
     """
-    kernels = [region_kernel.kernel for region_kernel in (default, *others)]
-    library = build([kernels[0], *sorted(kernels[1:], key=_chosen)], levels=[native_level()])
-    graph = meanings.graph
-    races = [
-        measured_forms(
-            graph,
-            default.region,
-            order,
-            library,
-            graph.types,
-            threads=threads,
-            budget_s=budget_s / 2,
-        )
-        for order in (kernels, kernels[::-1])
-    ]
-    if any(default.kernel.name not in laps for laps in races):
-        return None
-    return [
-        among(
-            [
-                beside(laps[other.kernel.name][KERNEL], laps[default.kernel.name][KERNEL])
-                for laps in races
-            ]
-        )
-        for other in others
-    ]
+    default, *others = (each.kernel for each in kernels)
+    library = build([default, *sorted(others, key=_chosen)], levels=[native_level()])
+    raced = races(meanings, kernels, library, threads=threads, budget_s=budget_s)
+    return [among(timed) for timed in zip(*map(beside_default, raced), strict=True)][1:]
 
 
 def _chosen(kernel: Kernel) -> Any:
@@ -367,8 +343,8 @@ def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, 
     """Race what one kernel may be; None where nothing may be chosen."""
     meanings, name, (default, *others) = kernels(model, threads)
     others = others[:MOST_RACED]
-    times = race(meanings, default, others, threads, budget_s) if others else None
-    if times is None:
+    times = race(meanings, [default, *others], threads, budget_s) if others else []
+    if not times:
         return None
     tried = times[:MOST_OF_ONE]
     best = min(range(len(tried)), key=lambda at: (not tried[at].is_faster, tried[at].ratio))
@@ -384,8 +360,8 @@ def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, 
         "slower": False,
     }
     if tried[best].is_faster:
-        again = race(meanings, default, [others[best]], threads, budget_s)
-        if again is not None:
+        again = race(meanings, [default, others[best]], threads, budget_s)
+        if again:
             row["chosen"] = list(row["ratios"])[best]
             row["gain"] = round(1 / again[0].ratio, 4)
             row["low"], row["high"] = (

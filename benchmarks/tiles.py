@@ -8,10 +8,11 @@
 
 `collect` draws shapes of products and a pool of their legal configurations, and races of each shape
 all that are legal and in the pool, interleaved, beside the default, in sessions of ONNX Runtime
-with one thread. With `--passes 2` it does so twice, in sessions of their own: what one says of the
-other is the ceiling of any ranking. `--compile` compiles what it will race, and ends. `score` ranks
-the configurations of unseen shapes by what others took, as `optimize` does, takes the best of five
-trials, and races that against the default once more.
+with one thread; shapes that the file has already are left out. With `--passes 2` it does so twice,
+in sessions of their own: what one says of the other is the ceiling of any ranking. `--compile`
+compiles what it will race, and ends. `score` ranks the configurations of unseen shapes by what
+others took, as `optimize` does, takes the best of five trials, and races that against the default
+twice more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import lzma
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,17 @@ from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
     ProductConfiguration,
 )
+from tensolog.optimizer.native.configurations.product_features import features
 from tensolog.optimizer.native.configurations.ranking import (
     Sample,
     predicted_ratios,
     shipped_samples,
 )
-from tensolog.optimizer.native.configurations.timed import beside
+from tensolog.optimizer.native.configurations.timed import among
 from tensolog.optimizer.native.grow import RegionKernel
-from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
-from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.library import Library, build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import configured, products, supply
+from tensolog.optimizer.native.product.kernel import configured, products
 from tensolog.profiles.learning.scores.metrics import (
     kendall_tau,
     noise_ceiling,
@@ -57,8 +58,10 @@ from tensolog.profiles.learning.scores.metrics import (
     top_k_error,
 )
 from tensolog.profiles.machine import identity
+from tensolog.profiles.races.race import Lap
 
-from .rows import rows_file, write_rows
+from .configuration_races import beside_default, races
+from .rows import rows_file, write_rows, write_whole
 
 # Rows as models have them: tokens, places of an image, a batch.
 ROWS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 25, 30, 32, 49, 50, 64, 77, 100, 128, 196, 197)
@@ -73,6 +76,13 @@ BATCH = 8
 TRIALS, PARTS = 5, 5
 # Times that differ by such a share are apart whatever the noise.
 APART = 0.02
+# What is said of how pairs are ordered, and the keys of rows that it stands in.
+ACCURACIES = {
+    "OPA": "opa",
+    f"OPA of pairs {APART:.0%} apart": "opa apart",
+    "OPA between two passes": "opa ceiling",
+    f"OPA between two passes of pairs {APART:.0%} apart": "opa apart ceiling",
+}
 
 
 def shapes(count: int, seed: int) -> list[ProductSizes]:
@@ -126,72 +136,82 @@ def product(sizes: ProductSizes) -> tuple[Meanings, RegionKernel]:
     return meanings, region_kernel
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """The kernels of one shape and their configurations, the default first."""
+
+    sizes: ProductSizes
+    meanings: Meanings
+    kernels: list[RegionKernel]
+    configurations: list[ProductConfiguration]
+
+
+def candidates(
+    sizes: ProductSizes, others: Sequence[ProductConfiguration], here: Processor
+) -> Candidates:
+    """Return the kernels of a shape in the default configuration and in some others."""
+    meanings, default = product(sizes)
+    kernels = [default, *configured(meanings, default, others, here.level)]
+    return Candidates(sizes, meanings, kernels, [DEFAULTS[here.level], *others])
+
+
+def compiled(batch: Sequence[Candidates], here: Processor) -> Library:
+    """Compile all kernels of some shapes together, or find them in the cache of kernels."""
+    start = time.monotonic()
+    kernels = [each.kernel for one in batch for each in one.kernels]
+    library = build(kernels, levels=[here.level])
+    print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return library
+
+
 def collect(
     drawn: Sequence[ProductSizes],
     tried: set[ProductConfiguration],
     here: Processor,
     budget_s: float,
     passes: int = 1,
-    *,
-    compiles: bool = False,
-) -> list[dict[str, Any]]:
+    measured: Collection[ProductSizes] = (),
+) -> Iterator[list[dict[str, Any]]]:
     """Race the configurations of shapes, each shape for about `budget_s` seconds in all passes.
 
-    Where it `compiles` alone, there are no rows.
+    The rows of a shape come as soon as it was raced, but for those `measured` before. Without a
+    budget, kernels are compiled and nothing is raced.
     """
-    rows: list[dict[str, Any]] = []
     for at in range(0, len(drawn), BATCH):
-        batch = []
-        for sizes in drawn[at : at + BATCH]:
-            meanings, found = product(sizes)
-            every = [
-                configuration for configuration in legal(sizes, here)[1:] if configuration in tried
-            ]
-            ones = configured(meanings, found, every, here.level)
-            batch.append((sizes, meanings, [found, *ones], [DEFAULTS[here.level], *every]))
-        start = time.monotonic()
-        library = build(
-            [region_kernel.kernel for *_, ones, _ in batch for region_kernel in ones],
-            levels=[here.level],
-        )
-        print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-        for sizes, meanings, ones, configurations in [] if compiles else batch:
-            graph, kernels = meanings.graph, [region_kernel.kernel for region_kernel in ones]
-            supply(graph, kernels)
-            of_passes = [
-                measured_forms(
-                    graph,
-                    ones[0].region,
-                    kernels,
-                    library,
-                    graph.types,
-                    threads=1,
-                    budget_s=budget_s / passes,
-                )
-                for _ in range(passes)
-            ]
-            laps = of_passes[0]
-            default = laps[kernels[0].name][KERNEL]
-            for kernel, configuration in zip(kernels, configurations, strict=True):
-                lap = laps[kernel.name][KERNEL]
-                row = {
-                    "sizes": [sizes.rows, sizes.depth, sizes.columns],
-                    "configuration": list(astuple(configuration)),
-                    "median_ns": round(lap.median_ns),
-                    "operators_ns": round(lap.median_ns / lap.ratio),
-                    **{n: round(value, 4) for n, value in vars(beside(lap, default)).items()},
-                }
-                for again in of_passes[1:]:
-                    timed = beside(again[kernel.name][KERNEL], again[kernels[0].name][KERNEL])
-                    row["again"] = round(timed.ratio, 5)
-                rows.append(row)
-            print(
-                sizes,
-                len(kernels),
-                f"{default.median_ns / 1000:.0f} us, {default.samples} rounds",
-                file=sys.stderr,
-            )
-    return rows
+        if all(sizes in measured for sizes in drawn[at : at + BATCH]):
+            continue
+        batch = [
+            candidates(sizes, [each for each in legal(sizes, here)[1:] if each in tried], here)
+            for sizes in drawn[at : at + BATCH]
+        ]
+        library = compiled(batch, here)
+        for one in batch:
+            if budget_s and one.sizes not in measured:
+                raced = races(one.meanings, one.kernels, library, budget_s=budget_s, count=passes)
+                yield rows_of(one, raced)
+
+
+def rows_of(of: Candidates, raced: Sequence[Sequence[Lap]]) -> list[dict[str, Any]]:
+    """Return what the configurations of a shape took, and the ratio in a second pass `again`."""
+    first = raced[0]
+    print(
+        f"{of.sizes}, {len(first)} configurations, {first[0].median_ns / 1000:.0f} us, "
+        f"{first[0].samples} rounds",
+        file=sys.stderr,
+        flush=True,
+    )
+    columns = zip(of.configurations, first, *map(beside_default, raced), strict=True)
+    return [
+        {
+            "sizes": numbers(of.sizes),
+            "configuration": list(astuple(configuration)),
+            "median_ns": round(lap.median_ns),
+            "operators_ns": round(lap.median_ns / lap.ratio),
+            **{name: round(value, 4) for name, value in vars(timed).items()},
+            **({"again": round(again[0].ratio, 5)} if again else {}),
+        }
+        for configuration, lap, timed, *again in columns
+    ]
 
 
 def confirm(
@@ -211,33 +231,19 @@ def confirm(
         best = tried[landscape.ratios[tried].argmin()]
         gains = best > 0 and landscape.highs[best] < 1.0
         chosen.append((landscape, landscape.configurations[best] if gains else None))
-    kernels: dict[ProductSizes, tuple[Meanings, list[RegionKernel]]] = {}
-    for landscape, configuration in chosen:
-        if configuration is not None:
-            meanings, default = product(landscape.sizes)
-            ones = configured(meanings, default, [configuration], here.level)
-            kernels[landscape.sizes] = (meanings, [default, *ones])
-    every = [each.kernel for _, ones in kernels.values() for each in ones]
-    library = build(every, levels=[here.level])
+    again = {
+        landscape.sizes: candidates(landscape.sizes, [configuration], here)
+        for landscape, configuration in chosen
+        if configuration is not None
+    }
+    library = compiled(list(again.values()), here) if again else None
     rows = []
     for landscape, configuration in chosen:
         row: dict[str, Any] = {"sizes": numbers(landscape.sizes), "gain": 1.0, "slower": False}
-        if configuration is not None:
-            meanings, ones = kernels[landscape.sizes]
-            product_kernels = [each.kernel for each in ones]
-            supply(meanings.graph, product_kernels)
-            laps = measured_forms(
-                meanings.graph,
-                ones[0].region,
-                product_kernels,
-                library,
-                meanings.graph.types,
-                threads=1,
-                budget_s=budget_s,
-            )
-            timed = beside(
-                laps[product_kernels[1].name][KERNEL], laps[product_kernels[0].name][KERNEL]
-            )
+        if configuration is not None and library is not None:
+            kernels = again[landscape.sizes]
+            raced = races(kernels.meanings, kernels.kernels, library, budget_s=budget_s)
+            timed = among([beside_default(laps)[1] for laps in raced])
             row |= {
                 "configuration": configuration.description,
                 "gain": round(1.0 / timed.ratio, 4),
@@ -317,7 +323,11 @@ def score(
             "configurations": len(landscape.ratios),
             "best": best,
             "opa": ordered_pair_accuracy(landscape.ratios, predicted),
+            "opa apart": apart_accuracy(landscape.ratios, predicted),
         }
+        if landscape.passes is not None:
+            row["opa ceiling"] = ordered_pair_accuracy(*landscape.passes)
+            row["opa apart ceiling"] = apart_accuracy(*landscape.passes)
         for count in (1, 5, 10):
             row[f"top {count}"] = top_k_error(landscape.ratios, predicted, count)
         chosen = np.argsort(predicted, kind="stable")[:5]
@@ -330,8 +340,8 @@ def rank(collected: Sequence[Landscape], here: Processor) -> list[dict[str, Any]
     """Rank configurations by what ships and by boosted trees, both without the shapes ranked.
 
     Of what was collected, else of the samples that ship, a part of the shapes is left out at a
-    time; the samples that ship teach in either case. Trees see what the Gaussian process does, and
-    the sizes and the configuration. The ceiling is what a second race would give, by the intervals.
+    time; the samples that ship teach in either case. Trees see the features that the Gaussian
+    process does. The ceiling is what a second race would give, by the intervals.
     """
     from sklearn.ensemble import GradientBoostingRegressor
 
@@ -409,9 +419,7 @@ def apart_accuracy(times: np.ndarray, predicted: np.ndarray) -> float:
 
 def _features(sample: Sample, here: Processor) -> list[float]:
     """Return what trees see of a configuration of a product."""
-    place = ranking.place(sample.sizes, sample.configuration, here)
-    logs = np.log2(numbers(sample.sizes)).tolist()
-    return [*place, *logs, *map(float, astuple(sample.configuration))]
+    return list(features(sample.sizes, sample.configuration, here).values())
 
 
 def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -451,7 +459,11 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "smallest gain": float(gains.min()),
         "shapes slower beyond noise": slower,
         "largest gain": float(gains.max()),
-        "OPA, mean": float(np.nanmean([row["opa"] for row in rows])),
+        **{
+            f"{told}, mean": float(np.nanmean([row[name] for row in rows]))
+            for told, name in ACCURACIES.items()
+            if all(name in row for row in rows)
+        },
         **{
             f"top {count}, {name}": float(function([row[f"top {count}"] for row in rows]))
             for count in (1, 5, 10)
@@ -503,19 +515,33 @@ def main() -> None:
     arguments = parser.parse_args()
     match arguments.command:
         case "collect":
-            here = processor(arguments.level)
-            tried = pool(here, arguments.pool, seed=0)
-            drawn, passes = shapes(arguments.shapes, arguments.seed), arguments.passes
-            rows = collect(drawn, tried, here, arguments.budget, passes, compiles=arguments.compile)
-            made = {"processor": identity().name, **vars(here), "seed": arguments.seed}
-            text = json.dumps({**made, "rows": rows})
-            arguments.out.write_text(text + "\n", encoding="utf-8")
+            collected(arguments)
         case "score":
             scored(arguments.trained, arguments.unseen, arguments.budget, arguments.out)
         case "ship":
             ship(arguments.files)
         case "rank":
             ranked(arguments.collected, arguments.out)
+
+
+def collected(arguments: argparse.Namespace) -> None:
+    """Measure the shapes that a file lacks, and write it after each of them."""
+    here, file = processor(arguments.level), arguments.out
+    made = {"processor": identity().name, **vars(here), "seed": arguments.seed}
+    rows: list[dict[str, Any]] = []
+    if file.exists():
+        told = json.loads(file.read_text(encoding="utf-8"))
+        rows = told.pop("rows")
+        if told != made:
+            raise SystemExit(f"{file} was measured otherwise ({told}): choose another file")
+    drawn = shapes(arguments.shapes, arguments.seed)
+    measured = {ProductSizes(*row["sizes"]) for row in rows}
+    tried, budget_s = pool(here, arguments.pool, seed=0), arguments.budget
+    if arguments.compile:
+        budget_s = 0.0
+    for more in collect(drawn, tried, here, budget_s, arguments.passes, measured):
+        rows += more
+        write_whole(file, json.dumps({**made, "rows": rows}) + "\n")
 
 
 def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | None) -> None:
@@ -557,7 +583,10 @@ def ratio_of(row: Mapping[str, Any]) -> float:
 
 
 def ship(files: Sequence[Path]) -> None:
-    """Write what `optimize` predicts from where nothing was measured yet."""
+    """Write what `optimize` predicts from where nothing was measured yet.
+
+    Samples of other classes of processors than those of the files stay.
+    """
     made: dict[str, list[Any]] = {}
     for file in files:
         told = json.loads(file.read_text(encoding="utf-8"))
@@ -566,6 +595,8 @@ def ship(files: Sequence[Path]) -> None:
             [row["sizes"], row["configuration"], ratio_of(row)] for row in told["rows"]
         )
     target = Path(ranking.__file__).with_name("samples.json.xz")
+    if target.exists():
+        made = json.loads(lzma.decompress(target.read_bytes())) | made
     target.write_bytes(lzma.compress(json.dumps(made).encode(), preset=9))
 
 

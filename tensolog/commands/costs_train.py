@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     help="Train larger graphs a segment of so many nodes at a time.",
 )
 @click.option(
+    "--fresh",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Segments of a graph that have gradients in a step: fewer take less time and rank worse."
+    "  [default: all]",
+)
+@click.option(
     "--leave-out",
     "left_out",
     multiple=True,
@@ -75,6 +82,7 @@ def train(
     steps: int,
     hops: int | None,
     segment: int,
+    fresh: int | None,
     left_out: tuple[str, ...],
     seed: int,
     threads: int | None,
@@ -109,7 +117,7 @@ def train(
 
     if not output.parent.is_dir():
         raise click.BadParameter(f"there is no folder {output.parent}", param_hint="-o")
-    options = Training(steps=steps, segment_nodes=segment)
+    options = Training(steps=steps, segment_nodes=segment, fresh=fresh)
     with on_interrupt("nothing was written"), Progress(quiet=quiet) as progress:
 
         def tell(done: int, total: int) -> None:

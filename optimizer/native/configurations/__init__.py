@@ -9,6 +9,7 @@ pair_configuration         what may be chosen of a pair of convolutions
 processor                  registers and caches, which these depend on
 configurations.dl          which are legal, for a kernel's sizes and the processor
 legal                      the same as Python: from facts to configurations
+product_features           what a product comes to in one: fullness of tiles, caches, cycles
 ranking                    which are probably fast, and what is measured next
 samples.json.xz            what that is predicted from (benchmarks/tiles.py)
 timed                      what was measured, in the catalog

@@ -1,9 +1,12 @@
 """Which configurations of a product are probably fast: by what others took beside the default.
 
-The logarithm of the time over that of the default is a Gaussian process over what a product and a
-configuration come to: how full tiles and panels are, how many sums a tile has, how the cache is
-divided. Its mean is 0: where nothing alike was measured, nothing is promised. What is measured next
-is the chooser's choice (profiles/learning/chooser.py), to which the prediction is another device.
+The logarithm of the time is a sum of a Gaussian process over a product's features in a
+configuration and of parts that are proportional to its costs (product_features.py); what is
+predicted is how it differs from that of the default. Where nothing alike was measured, nothing is
+promised. How much each feature counts was learned (`python -m benchmarks.product_scales`, by the
+likelihood of what was measured: Rasmussen and Williams, Gaussian Processes for Machine Learning,
+section 5.4). What is measured next is the chooser's choice (profiles/learning/chooser.py), to which
+the prediction is another device.
 """
 
 from __future__ import annotations
@@ -22,20 +25,16 @@ import numpy as np
 from ....profiles.learning.chooser import choose, matern
 from .legal import ProductSizes
 from .processor import Processor
-from .product_configuration import ProductConfiguration
+from .product_configuration import DEFAULTS, ProductConfiguration
+from .product_features import features
 
 Array = np.ndarray[Any, Any]
 
-# Of the logarithm of a ratio: how far it usually is from 0, and from what was measured.
-_DEVIATION, _NOISE = 0.1, 0.02
 # Samples that a prediction is made of at most, those of products most alike first.
 _MOST = 500
-_FAR = 1.0  # how far apart what behaves alike may be
-# What makes a difference of a configuration's fields, in their order.
-_STEPS = (4.0, 0.7, 30.0, 300.0, 1e5, 5e4, 1.0, 1.0, 1.0, 6.0, 1.0, 4.0)
 # A ratio that is worth a trial, if it comes true.
 _WORTH = 0.99
-_CUT = math.log(2.0)  # ratios beyond are all alike
+CUT = math.log(2.0)  # ratios beyond are all alike
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,77 @@ def predicted_ratios(
     if not samples:
         return np.ones(len(configurations))
     near = sorted(samples, key=lambda sample: _log_distance(sample.sizes, sizes))[:_MOST]
-    known = np.array([place(sample.sizes, sample.configuration, here) for sample in near])
-    asked = np.array([place(sizes, configuration, here) for configuration in configurations])
-    targets = np.clip(np.log([sample.ratio for sample in near]), -_CUT, _CUT)
-    among = _covariance(known, known) + (_NOISE / _DEVIATION) ** 2 * np.eye(len(known))
-    result: Array = np.exp(_covariance(asked, known) @ np.linalg.solve(among, targets))
+    scales = learned_scales()
+    known = scales.places([(sample.sizes, sample.configuration) for sample in near], here)
+    asked = scales.places([(sizes, configuration) for configuration in configurations], here)
+    targets = np.clip(np.log([sample.ratio for sample in near]), -CUT, CUT)
+    number = {each: at for at, each in enumerate(dict.fromkeys(sample.sizes for sample in near))}
+    shapes = np.array([number[sample.sizes] for sample in near])
+    among = scales.covariance(known, known) + scales.noise_covariance(shapes)
+    result: Array = np.exp(scales.covariance(asked, known) @ np.linalg.solve(among, targets))
     return result
+
+
+@dataclass(frozen=True)
+class Places:
+    """Kernels as a prediction sees them: features (n, f), those of their defaults, and costs.
+
+    Costs (n, c) are differences to those of the default. All are scaled.
+    """
+
+    features: Array
+    of_default: Array
+    costs: Array
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How much features and costs count, by name; deviations are of the logarithm of a time.
+
+    `noise` is the deviation of what is measured, of a configuration and of the default.
+    """
+
+    deviation: float
+    noise: float
+    features: Mapping[str, float]
+    costs: Mapping[str, float]
+
+    def places(
+        self, kernels: Sequence[tuple[ProductSizes, ProductConfiguration]], here: Processor
+    ) -> Places:
+        """Return where kernels lie; sizes beside the configuration."""
+        chosen = [features(sizes, configuration, here) for sizes, configuration in kernels]
+        default = [features(sizes, DEFAULTS[here.level], here) for sizes, _ in kernels]
+
+        def scaled(described: Sequence[Mapping[str, float]], scales: Mapping[str, float]) -> Array:
+            table = [[each[name] for name in scales] for each in described]
+            result: Array = np.array(table) * np.array(list(scales.values()))
+            return result
+
+        costs = scaled(chosen, self.costs) - scaled(default, self.costs)
+        return Places(scaled(chosen, self.features), scaled(default, self.features), costs)
+
+    def covariance(self, first: Places, other: Places) -> Array:
+        """Return the covariance of the logarithms of times over those of the defaults."""
+        among = _alike(first.features, other.features) + _alike(first.of_default, other.of_default)
+        across = _alike(first.features, other.of_default) + _alike(first.of_default, other.features)
+        result: Array = self.deviation**2 * (among - across) + first.costs @ other.costs.T
+        return result
+
+    def noise_covariance(self, shapes: Array) -> Array:
+        """Return that of what is measured; `shapes` (n) tells which have the default in common."""
+        same = shapes[:, None] == shapes
+        result: Array = self.noise**2 * (np.eye(len(shapes)) + 0.5 * same) + 1e-8 * np.eye(
+            len(shapes)
+        )
+        return result
+
+
+@cache
+def learned_scales() -> Scales:
+    """Return how much features count, as learned from what comes with tensolog."""
+    file = resources.files(__package__) / "product_scales.json"
+    return Scales(**json.loads(file.read_text(encoding="utf-8")))
 
 
 def promising(
@@ -134,48 +198,6 @@ def _log_distance(first: ProductSizes, other: ProductSizes) -> float:
     )
 
 
-def _covariance(first: Array, other: Array) -> Array:
+def _alike(first: Array, other: Array) -> Array:
     squares = (first**2).sum(1)[:, None] + (other**2).sum(1) - 2 * first @ other.T
-    return matern(np.sqrt(np.maximum(squares, 0.0)) / _FAR)
-
-
-def place(sizes: ProductSizes, configuration: ProductConfiguration, here: Processor) -> list[float]:
-    """Return numbers in which products and configurations that behave alike are close."""
-    tall = min(configuration.tile_rows, sizes.rows)
-    tiles = -(-sizes.rows // configuration.tile_rows)
-    last = sizes.rows - (tiles - 1) * configuration.tile_rows
-    if configuration.even:
-        tall = last = -(-sizes.rows // tiles)
-    # Sums that are added to at a time: each waits for itself, so that few of them are slow.
-    waits = max(0.0, math.log2(10 / (last * configuration.tile_vectors)))
-    full = sizes.rows / (tiles * configuration.tile_rows)
-    strip = configuration.tile_vectors * here.lanes
-    covered = -(-sizes.columns // here.lanes) * here.lanes
-    narrow = sizes.columns % configuration.panel % strip / sizes.columns
-    piece = (
-        min(configuration.depth, sizes.depth) * configuration.panel * 4 / here.second_cache_bytes
-    )
-    second_cache_share = (
-        min(configuration.block, sizes.rows * sizes.depth) * 4 / here.second_cache_bytes
-    )
-    matrix = sizes.depth * sizes.columns * 4 / here.second_cache_bytes
-    return [
-        0.25 * math.log2(sizes.rows),
-        0.15 * math.log2(sizes.depth),
-        0.15 * math.log2(sizes.columns),
-        0.3 * math.log2(matrix),
-        waits / max(tiles, 1),
-        2.0 * full / max(1.0, tiles / 4),
-        0.5 * math.log2(tall * configuration.tile_vectors),
-        1.0 * configuration.tile_vectors,
-        2.0 * sizes.columns / covered,
-        3.0 * narrow,
-        0.5 * math.log2(configuration.panel / here.lanes),
-        2.0 * piece,
-        1.0 * second_cache_share,
-        0.5 * (configuration.part > 0),
-        1.0 * configuration.few,
-        0.7 * (configuration.distance > 0),
-        0.7 * configuration.fetch_next,
-        *(value / step for value, step in zip(astuple(configuration), _STEPS, strict=True)),
-    ]
+    return matern(np.sqrt(np.maximum(squares, 0.0)))

@@ -25,13 +25,13 @@ from .network import (
     time_loss,
     trained,
 )
-from .segments import Selection, Table, fresh_sums, graph_sums
+from .segments import Selection, Table, add_gradients, fresh_sums, graph_sums
 from .training_options import Progress, Training
 
 # A share of opcodes is hidden in each step, so that an operator that is unknown has a cost too.
 _HIDDEN = 0.05
 _MOST_GRADIENT = 1.0
-# The last steps train what is behind the sums alone, on sums that are not stale.
+# Where embeddings are stale, the last steps train what is behind the sums alone, on fresh sums.
 _FINAL_SHARE = 0.2
 
 
@@ -51,8 +51,9 @@ def fit(
         segments = {
             example.path: segments_of(example, training.segment_nodes) for example in examples
         }
-        divided = any(len(parts) > 1 for parts in segments.values())
-        final = training.steps - round(_FINAL_SHARE * training.steps) if divided else training.steps
+        final = training.steps
+        if training.fresh and any(len(parts) > training.fresh for parts in segments.values()):
+            final -= round(_FINAL_SHARE * training.steps)
         weights = trained(parameters)
         for value in weights.values():
             value.requires_grad_(True)
@@ -66,7 +67,7 @@ def fit(
             optimizer.zero_grad()
             if step < final:
                 hidden = [_with_hidden_opcodes(selection, random) for selection in selections]
-                sums = graph_sums(parameters, hidden, table, shape.codes, training.kept, random)
+                backward(parameters, hidden, table, shape.codes, training, random)
             else:
                 sums = torch.cat(
                     [
@@ -80,12 +81,37 @@ def fit(
                         for selection in selections
                     ]
                 )
-            loss_of(parameters, selections, sums, training.ranking).backward()
+                loss_of(parameters, selections, sums, training.ranking).backward()
             torch.nn.utils.clip_grad_norm_(weights.values(), _MOST_GRADIENT)
             optimizer.step()
             if progress is not None:
                 progress(step + 1, training.steps)
     return {name: value.detach() for name, value in parameters.items()}
+
+
+def backward(
+    parameters: Parameters,
+    selections: Sequence[Selection],
+    table: Table,
+    codes: Array,
+    training: Training,
+    random: np.random.Generator,
+) -> None:
+    """Add the gradients of a step's loss.
+
+    Where a graph has several segments with gradients, sums are computed first, and each segment
+    once more: no more nodes than a segment's are in memory at a time.
+    """
+    most_nodes, kept = training.segment_nodes, training.kept
+    if all(len(selection.fresh) == 1 for selection in selections):
+        sums = graph_sums(parameters, selections, table, codes, kept, random)
+        loss_of(parameters, selections, sums, training.ranking).backward()
+        return
+    with torch.no_grad():
+        sums = graph_sums(parameters, selections, table, codes, kept, random, most_nodes)
+    sums.requires_grad_(True)
+    loss_of(parameters, selections, sums, training.ranking).backward()
+    add_gradients(parameters, selections, sums.grad, codes, kept, most_nodes)
 
 
 def loss_of(

@@ -14,8 +14,9 @@ class Training:
     """How long and on how much at a time a network is trained.
 
     A step takes `graphs` graphs, of each as many configurations as all of them have, at most
-    `configurations`. A segment has `segment_nodes` nodes at most; of a graph of several `fresh`
-    have gradients, and each of the others counts with probability `kept` (see segments.py).
+    `configurations`. A segment has `segment_nodes` nodes at most; of a graph of more than `fresh`
+    segments, so many have gradients, and each of the others counts with probability `kept` (see
+    segments.py). None: all have gradients, one after another.
     """
 
     steps: int = 300
@@ -24,5 +25,5 @@ class Training:
     rate: float = 4e-3
     ranking: float = 1.0
     segment_nodes: int = 1000
-    fresh: int = 1
+    fresh: int | None = None
     kept: float = 0.5

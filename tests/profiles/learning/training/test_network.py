@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 
 from tensolog.profiles.learning.exported import cost_model  # noqa: E402
 from tensolog.profiles.learning.predictor import CostPredictor  # noqa: E402
+from tensolog.profiles.learning.training import network  # noqa: E402
 from tensolog.profiles.learning.training.ensemble import train_ensemble  # noqa: E402
 from tensolog.profiles.learning.training.segments import (  # noqa: E402
     Selection,
@@ -22,9 +23,9 @@ from tensolog.profiles.learning.training.segments import (  # noqa: E402
     graph_sums,
 )
 from tensolog.profiles.learning.training.training_loop import (  # noqa: E402
+    backward,
     fit,
     loss_of,
-    network,
 )
 from tensolog.profiles.learning.training.training_options import Training  # noqa: E402
 
@@ -95,6 +96,24 @@ def test_all_segments_fresh_is_full_training_where_no_edge_is_cut():
     made = gradients(parameters, loss)
     for name, value in gradients(parameters, expected).items():
         torch.testing.assert_close(made[name], value, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kept", "fresh"), [(0.5, [0, 1, 2, 3]), (1.0, [1, 3]), (0.5, [0, 2])])
+@pytest.mark.parametrize("most_nodes", [1, 3, 6, 99])
+def test_segments_one_after_another_have_the_gradients_of_all_at_once(kept, fresh, most_nodes):
+    example, shape, parameters = setup(layout_graph(nodes=12))
+    segments, chosen = segments_of(example, 3), np.array([2, 0, 5])
+    selections = [
+        Selection(example, segments, np.array(fresh), chosen),
+        Selection(example, segments, np.array(fresh[:1]), chosen[[1, 2, 0]]),
+    ]
+    random, again = (np.random.default_rng(1) for _ in range(2))
+    sums = graph_sums(parameters, selections, Table(shape.width), shape.codes, kept, random)
+    expected = gradients(parameters, loss_of(parameters, selections, sums, 1.0))
+    training = Training(segment_nodes=most_nodes, kept=kept)
+    backward(parameters, selections, Table(shape.width), shape.codes, training, again)
+    for name, value in network.trained(parameters).items():
+        torch.testing.assert_close(value.grad, expected[name], rtol=1e-9, atol=1e-12)
 
 
 class Given:

@@ -1,0 +1,56 @@
+"""Races of the configurations of one kernel beside its default, each in sessions of its own.
+
+Where a session's memory lies makes it faster or slower as long as it lives. So sessions are opened
+anew for each race, every second time in the opposite order: what one race says of another is the
+ceiling of any ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensolog.optimizer.native.configurations.timed import Timed, beside
+from tensolog.optimizer.native.grow import RegionKernel
+from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
+from tensolog.optimizer.native.library import Library
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+from tensolog.profiles.races.race import Lap
+
+
+def races(
+    meanings: Meanings,
+    kernels: Sequence[RegionKernel],
+    library: Library,
+    *,
+    budget_s: float,
+    threads: int = 1,
+    count: int = 2,
+) -> list[list[Lap]]:
+    """Return the laps of kernels of one region in each of `count` races; none where one fails.
+
+    Each lap is beside the operators of the region. All races share `budget_s` seconds.
+    """
+    graph, region = meanings.graph, kernels[0].region
+    forms = [each.kernel for each in kernels]
+    supply(graph, forms)
+    raced = []
+    for number in range(count):
+        laps = measured_forms(
+            graph,
+            region,
+            forms[::-1] if number % 2 else forms,
+            library,
+            graph.types,
+            threads=threads,
+            budget_s=budget_s / count,
+        )
+        if any(form.name not in laps for form in forms):
+            return []
+        raced.append([laps[form.name][KERNEL] for form in forms])
+    return raced
+
+
+def beside_default(laps: Sequence[Lap]) -> list[Timed]:
+    """Return the times of one race over that of its first kernel, the default."""
+    return [beside(lap, laps[0]) for lap in laps]
