@@ -26,7 +26,12 @@ def test_the_least_of_a_list_of_all_plans(goal, operators, devices, seed):
 @pytest.mark.parametrize("goal", ["latency", "throughput"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_search_finds_the_best_of_all_plans(goal, seed):
-    """Of eight operators on four devices; the campaign is the command of every_plan.py."""
+    """Of eight operators on four devices; the campaign is the command of every_plan.py.
+
+    Where the best of all isn't known after so few steps, the best of these is not far ahead.
+    """
     found, configs, best = compare(seed, 8, 4, goal, steps=3_000)
     assert math.prod(map(len, configs)) > 1e10
-    assert best.plan is None or not best.is_known, best.seconds / found.score.goal
+    if best.is_known:
+        assert best.plan is None
+    assert found.score.goal <= 1.2 * best.seconds
