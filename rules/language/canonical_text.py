@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from .syntax import (
     Alias,
     Binary,
@@ -40,6 +43,10 @@ STRENGTH = {
 }
 
 
+# How much a sign binds, and what is indexed.
+NEGATION, INDEXED = 7, 8
+
+
 def expression_text(expression: Expression, strength: int = 0) -> str:
     """An expression with the fewest parentheses."""
     match expression:
@@ -54,15 +61,33 @@ def expression_text(expression: Expression, strength: int = 0) -> str:
         case Call(function, arguments):
             return f"{function}({', '.join(map(expression_text, arguments))})"
         case Index(of, items):
-            return f"{expression_text(of, 8)}[{', '.join(map(expression_text, items))}]"
+            return f"{expression_text(of, INDEXED)}[{', '.join(map(expression_text, items))}]"
         case Unary("-", operand):
-            text, binding = f"-{expression_text(operand, 7)}", 7
+            return enclosed(f"-{expression_text(operand, NEGATION)}", NEGATION, strength)
         case Unary(operator, operand):
-            text, binding = f"{operator} {expression_text(operand, 3)}", 3
-        case Binary(operator, left, right):
             binding = STRENGTH[operator]
-            low = binding + 1 if binding == 4 else binding  # comparisons don't chain
-            text = f"{expression_text(left, low)} {operator} {expression_text(right, binding + 1)}"
+            return enclosed(f"{operator} {expression_text(operand, binding)}", binding, strength)
+        case Binary(operator, left, right):
+            return binary_text(operator, left, right, strength, expression_text)
+
+
+Node = TypeVar("Node")
+
+
+def binary_text(
+    operator: str, left: Node, right: Node, strength: int, text: Callable[[Node, int], str]
+) -> str:
+    """An operator between two operands that `text` writes; in parentheses where others bind more.
+
+    Operators of one strength are read from the left, but for comparisons, which don't chain.
+    """
+    binding = STRENGTH[operator]
+    low = binding + 1 if binding == STRENGTH["="] else binding
+    return enclosed(f"{text(left, low)} {operator} {text(right, binding + 1)}", binding, strength)
+
+
+def enclosed(text: str, binding: int, strength: int) -> str:
+    """A text in parentheses where it binds less than what it stands in."""
     return f"({text})" if binding < strength else text
 
 

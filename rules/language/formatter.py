@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lark import Token, Tree
 
-from .canonical_text import STRENGTH
+from .canonical_text import INDEXED, NEGATION, STRENGTH, binary_text, enclosed
 from .parser import parse_rules, parse_trees
 from .syntax import Rule
 
@@ -235,20 +235,15 @@ def _text(node: Node, strength: int = 0) -> str:
     if kind == "binary" or kind in _BINARY:
         left, right = parts[0], parts[-1]
         operator = str(parts[1]) if kind == "binary" else _BINARY[kind]
-        binding = STRENGTH[operator]
-        low = binding + 1 if binding == STRENGTH["="] else binding
-        text = f"{_text(left, low)} {operator} {_text(right, binding + 1)}"
-        return f"({text})" if binding < strength else text
+        return binary_text(operator, left, right, strength, _text)
     match kind:
         case "negative":
-            text = f"-{_text(parts[-1], 7)}"
-            return f"({text})" if strength > 7 else text
+            return enclosed(f"-{_text(parts[-1], NEGATION)}", NEGATION, strength)
         case "not_":
             binding = STRENGTH["not"]
-            text = f"not {_text(parts[0], binding)}"
-            return f"({text})" if binding < strength else text
+            return enclosed(f"not {_text(parts[0], binding)}", binding, strength)
         case "index":
-            return f"{_text(parts[0], 8)}[{_listed(parts[1:])}]"
+            return f"{_text(parts[0], INDEXED)}[{_listed(parts[1:])}]"
         case "call":
             return f"{parts[0]}({_listed(parts[1:])})"
         case "list":
