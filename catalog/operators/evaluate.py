@@ -7,7 +7,8 @@ the type of the output; integers in their own type, as the runtime does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from ..errors import TensologError
 from .derive import saturated
 from .expand import Definition, Expansion
-from .terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from .term_evaluator import GridEvaluator, by_index, grid_elements
+from .terms import Read, Reduce, Term, Variable
 
 Array = npt.NDArray[Any]
 
@@ -107,7 +109,7 @@ def _definition(definition: Definition, tensors: Mapping[str, Array]) -> Array:
     if 0 in shape:
         probe = np.zeros(shape)
         return probe
-    inner = _volume(definition.value)
+    inner = grid_elements(definition.value, _known)
     rows = shape[0] if shape else 1
     step = max(1, int(rows * _GRID / max(1.0, math.prod(shape) * inner)))
     with np.errstate(all="ignore"):
@@ -124,106 +126,87 @@ def _known(term: Term) -> int:
     raise EvaluationError(f"{term} must be known to compute values")
 
 
-def _volume(term: Term) -> float:
-    """Return how many elements a reduction's grid has for one element of the output."""
-    match term:
-        case Reduce(_, _, extents, _, body):
-            return math.prod(float(_known(extent)) for extent in extents) * _volume(body)
-        case Apply(_, arguments):
-            return max([1.0, *(_volume(argument) for argument in arguments)])
-        case Select(_, then, otherwise):
-            return max(_volume(then), _volume(otherwise))
-        case _:
-            return 1.0
-
-
 def _piece(
     definition: Definition, shape: tuple[int, ...], rows: range, tensors: Mapping[str, Array]
 ) -> Array:
     grid = _Grid(tensors)
-    extents = ((len(rows), *shape[1:])) if shape else ()
-    for i, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
-        grid.bind(variable, np.arange(extent) + (rows.start if i == 0 else 0))
-    result = np.asarray(grid.value(definition.value, True))
-    # axis -(v + 1) of the grid is the v-th index
-    full = np.broadcast_to(result, tuple(reversed(extents)))
-    return full.transpose(range(len(extents))[::-1]).copy()
+    extents = (len(rows), *shape[1:]) if shape else ()
+    for axis, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
+        grid.bind(variable, range(extent) if axis else rows)
+    return by_index(grid.value(definition.value), extents).copy()
 
 
-class _Grid:
-    """Indices bound to axes: the v-th bound index runs along axis -(v + 1)."""
+class _Grid(GridEvaluator[Any]):
+    """Evaluates with NumPy's own types; where `mask` doesn't hold, a value is not used."""
 
     def __init__(self, tensors: Mapping[str, Array]) -> None:
+        super().__init__()
         self.tensors = tensors
-        self.bound: dict[Variable, Array] = {}
-        self.depth = 0
+        self.mask: Any = True
 
-    def bind(self, variable: Variable, positions: Array) -> None:
-        self.bound[variable] = positions.reshape((-1,) + (1,) * self.depth)
-        self.depth += 1
+    def refusal(self, term: Term) -> EvaluationError:
+        return EvaluationError(f"{term} must be known to compute values")
 
-    def value(self, term: Term, mask: Any) -> Any:
-        """Return a term on the grid; where `mask` doesn't hold its value is not used."""
-        match term:
-            case bool() | int() | float():
-                return term
-            case Variable():
-                return self.bound[term]
-            case Symbol(name):
-                raise EvaluationError(f"{name} must be known to compute values")
-            case Apply("and", (left, right)):
-                first = self.value(left, mask)
-                return np.logical_and(first, self.value(right, np.logical_and(mask, first)))
-            case Apply(function, arguments):
-                return PRIMITIVE[function](*(self.value(a, mask) for a in arguments))
-            case Select(condition, then, otherwise):
-                return self._select(condition, then, otherwise, mask)
-            case Read(tensor, indices):
-                return self._read(tensor, indices, mask)
-            case Reduce():
-                return self._reduce(term, mask)
+    @contextmanager
+    def _where(self, condition: Any) -> Iterator[None]:
+        before = self.mask
+        self.mask = np.logical_and(before, condition)
+        try:
+            yield
+        finally:
+            self.mask = before
 
-    def _select(self, condition: Term, then: Term, otherwise: Term, mask: Any) -> Any:
-        chosen = np.asarray(self.value(condition, mask))
-        yes, no = np.logical_and(mask, chosen), np.logical_and(mask, ~chosen)
-        if not no.any():
-            return self.value(then, yes)
-        if not yes.any():
-            return self.value(otherwise, no)
-        return np.where(chosen, self.value(then, yes), self.value(otherwise, no))
+    def constant(self, value: bool | int | float) -> Any:
+        return value
 
-    def _read(self, name: str, indices: Sequence[Term], mask: Any) -> Any:
-        array = self.tensors[name]
+    def variable(self, variable: Variable) -> Any:
+        return self.bound[variable]
+
+    def apply(self, function: str, arguments: Sequence[Any]) -> Any:
+        return PRIMITIVE[function](*arguments)
+
+    def junction(self, function: str, left: Term, right: Term) -> Any:
+        first = self.value(left)
+        with self._where(first if function == "and" else np.logical_not(first)):
+            return PRIMITIVE[function](first, self.value(right))
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> Any:
+        chosen = np.asarray(self.value(condition))
+        if not np.logical_and(self.mask, ~chosen).any():
+            return self.value(then)
+        if not np.logical_and(self.mask, chosen).any():
+            return self.value(otherwise)
+        with self._where(chosen):
+            first = self.value(then)
+        with self._where(~chosen):
+            return np.where(chosen, first, self.value(otherwise))
+
+    def read(self, element: Read) -> Any:
+        array = self.tensors[element.tensor]
         places = []
-        for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
-            place = np.asarray(self.value(index, mask))
-            outside = np.logical_and(mask, (place < 0) | (place >= extent))
-            if outside.any():
-                raise EvaluationError(f"an index outside of axis {axis} of {name} {array.shape}")
+        for axis, (index, extent) in enumerate(zip(element.indices, array.shape, strict=True)):
+            place = np.asarray(self.value(index))
+            if np.logical_and(self.mask, (place < 0) | (place >= extent)).any():
+                raise EvaluationError(
+                    f"an index outside of axis {axis} of {element.tensor} {array.shape}"
+                )
             places.append(np.clip(place, 0, max(extent - 1, 0)).astype(np.int64))
         if 0 in array.shape:
             return np.zeros((), array.dtype)
         return array[tuple(places)]
 
-    def _reduce(self, term: Reduce, mask: Any) -> Any:
-        depth = self.depth
-        extents = [_known(extent) for extent in term.extents]
-        for variable, extent in zip(term.variables, extents, strict=True):
-            self.bind(variable, np.arange(extent))
-        try:
-            guard = self.value(term.condition, mask)
-            body = np.asarray(self.value(term.body, np.logical_and(mask, guard)))
-        finally:
-            self.depth = depth
-        function, empty = _REDUCE[term.kind], _empty(term.kind, body.dtype)
+    def reduce(self, reduction: Reduce) -> Any:
+        extents = [_known(extent) for extent in reduction.extents]
+        with self.binding(reduction.variables, extents):
+            guard = self.value(reduction.condition)
+            with self._where(guard):
+                body = np.asarray(self.value(reduction.body))
+        empty = _empty(reduction.kind, body.dtype)
         if 0 in extents:
             return empty
         if guard is not True:
             body = np.where(guard, body, np.asarray(empty).astype(body.dtype))
-        full = (1,) * max(0, self.depth + len(extents) - body.ndim) + body.shape
-        shape = (*reversed(extents), *full[len(full) - depth :]) if depth else tuple(extents[::-1])
-        spread = np.broadcast_to(body, shape)
-        return function(spread, axis=tuple(range(len(extents))))
+        return _REDUCE[reduction.kind](self.spread(body, extents), axis=tuple(range(len(extents))))
 
 
 def _empty(kind: str, dtype: np.dtype[Any]) -> Any:
@@ -259,10 +242,6 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, np.asarray(b).astype(np.asarray(a).dtype))
 
 
-def _not(a: Any) -> Any:
-    return np.logical_not(a)
-
-
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 PRIMITIVE: Mapping[str, Callable[..., Any]] = {
@@ -279,8 +258,9 @@ PRIMITIVE: Mapping[str, Callable[..., Any]] = {
     "<=": np.less_equal,
     ">": np.greater,
     ">=": np.greater_equal,
+    "and": np.logical_and,
     "or": np.logical_or,
-    "not": _not,
+    "not": np.logical_not,
     "xor": np.logical_xor,
     "max": np.maximum,
     "min": np.minimum,

@@ -6,11 +6,12 @@ A term is that of index notation at one element; what it reads is told by the ca
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...catalog.errors import TensologError
-from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ...catalog.operators.term_evaluator import TermEvaluator
+from ...catalog.operators.terms import Apply, Read, Reduce, Term
 
 # C types by element type, and how the functions over them end.
 C_TYPES: Mapping[str, str] = {"float64": "double", "float32": "float", "bool": "uint8_t"}
@@ -54,7 +55,7 @@ def expression(term: Term, dtype: str, reads: Mapping[str, str | float | bool]) 
     `reads` says what an element of each tensor is: C text, or a number known beforehand. Raises
     LoweringError for a term that has no such form, naming the primitive.
     """
-    return _Expression(dtype, reads).text(term)
+    return _Expression(dtype, reads).value(term)
 
 
 def literal(value: float | bool, dtype: str = "float32") -> str:
@@ -69,51 +70,50 @@ def literal(value: float | bool, dtype: str = "float32") -> str:
     return f"({text})" if math.copysign(1.0, value) < 0 else text
 
 
-class _Expression:
+class _Expression(TermEvaluator[str]):
     def __init__(self, dtype: str, reads: Mapping[str, str | float | bool]) -> None:
         self.suffix = SUFFIXES[dtype]
         self.reads = reads
 
-    def text(self, term: Term) -> str:
+    def value(self, term: Term) -> str:
         known = self._known(term)
         if known is not None:
             return self._literal(known)
-        special = self._special(term)
-        if special is not None:
-            return special
-        match term:
-            case Read(tensor, _):
-                return str(self.reads[tensor])
-            case Select(condition, then, otherwise):
-                return f"({self.text(condition)} ? {self.text(then)} : {self.text(otherwise)})"
-            case Apply("neg", (operand,)):
-                return f"(-{self.text(operand)})"
-            case Apply("not", (operand,)):
-                return f"(!{self.text(operand)})"
-            case Apply("real", (operand,)):
-                return self.text(operand)
-            case Apply("isnan", (operand,)):
-                return f"({self.text(operand)} != {self.text(operand)})"
-            case Apply("is_positive_inf", (operand,)):
-                return f"({self.text(operand)} == INFINITY)"
-            case Apply("is_negative_inf", (operand,)):
-                return f"({self.text(operand)} == -INFINITY)"
-            case Apply(function, (left, right)) if function in _INFIX:
-                return f"({self.text(left)} {_INFIX[function]} {self.text(right)})"
-            case Apply(function, operands) if function in VECTOR:
-                return self._call(f"{function}_{self.suffix}", operands)
-            case Apply(function, operands) if function in _LIBRARY:
-                ending = "f" if self.suffix == "32" else ""
-                return self._call(f"__builtin_{_LIBRARY[function]}{ending}", operands)
-            case Apply(function, _):
-                raise LoweringError(f"{function} has no form in C")
-            case Reduce():
-                raise LoweringError("a reduction inside of an elementwise value")
-            case _:
-                raise LoweringError(f"{term} must be known to be written in C")
+        return self._special(term) or super().value(term)
 
-    def _call(self, function: str, operands: tuple[Term, ...]) -> str:
-        return f"{function}({', '.join(map(self.text, operands))})"
+    def refusal(self, term: Term) -> LoweringError:
+        if isinstance(term, Reduce):
+            return LoweringError("a reduction inside of an elementwise value")
+        return LoweringError(f"{term} must be known to be written in C")
+
+    def read(self, element: Read) -> str:
+        return str(self.reads[element.tensor])
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> str:
+        return f"({self.value(condition)} ? {self.value(then)} : {self.value(otherwise)})"
+
+    def apply(self, function: str, arguments: Sequence[str]) -> str:
+        match function, arguments:
+            case "neg", [operand]:
+                return f"(-{operand})"
+            case "not", [operand]:
+                return f"(!{operand})"
+            case "real", [operand]:
+                return operand
+            case "isnan", [operand]:
+                return f"({operand} != {operand})"
+            case "is_positive_inf", [operand]:
+                return f"({operand} == INFINITY)"
+            case "is_negative_inf", [operand]:
+                return f"({operand} == -INFINITY)"
+            case _, [left, right] if function in _INFIX:
+                return f"({left} {_INFIX[function]} {right})"
+        if function in VECTOR:
+            return f"{function}_{self.suffix}({', '.join(arguments)})"
+        if function in _LIBRARY:
+            ending = "f" if self.suffix == "32" else ""
+            return f"__builtin_{_LIBRARY[function]}{ending}({', '.join(arguments)})"
+        raise LoweringError(f"{function} has no form in C")
 
     def _known(self, term: Term) -> float | bool | None:
         if isinstance(term, int | float):
@@ -130,13 +130,13 @@ class _Expression:
         """Forms that overflow or cancel if they are computed as they are written."""
         match term:
             case Apply("log", (Apply("+", (1, Apply("exp", (operand,)))),)):
-                return f"softplus_{self.suffix}({self.text(operand)})"
+                return f"softplus_{self.suffix}({self.value(operand)})"
             case Apply("/", (1, Apply("+", (1, Apply("exp", (Apply("neg", (operand,)),)))))):
-                return f"sigmoid_{self.suffix}({self.text(operand)})"
+                return f"sigmoid_{self.suffix}({self.value(operand)})"
             case Apply("-", (Apply("exp", (operand,)), 1)):
-                return f"expm1_{self.suffix}({self.text(operand)})"
+                return f"expm1_{self.suffix}({self.value(operand)})"
             case Apply("pow", (base, exponent)):
-                return self._power(self.text(base), self._known(exponent))
+                return self._power(self.value(base), self._known(exponent))
             case _:
                 return None
 

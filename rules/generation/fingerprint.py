@@ -19,11 +19,10 @@ import numpy.typing as npt
 
 from ...catalog.operators.derive import saturated
 from ...catalog.operators.expand import Definition, Expansion
+from ...catalog.operators.term_evaluator import by_index, grid_elements
 from ...catalog.operators.terms import Apply as Primitive
 from ...catalog.operators.terms import (
     Read,
-    Reduce,
-    Select,
     Variable,
     looks_up,
     map_children,
@@ -98,19 +97,15 @@ class Program:
 
     def _defined(self, definition: Definition, count: int, tensors: Mapping[str, Tensor]) -> Tensor:
         grid = Grid(tensors, {}, self.arithmetic)
-        grid.bind(_TERM, count)
         shape = (count, *(int(d) for d in definition.shape))  # type: ignore[arg-type]
-        for variable, extent in zip(definition.indices, shape[1:], strict=True):
-            grid.bind(variable, extent)
-        element = grid.element(definition.value)
+        for variable, extent in zip((_TERM, *definition.indices), shape, strict=True):
+            grid.bind(variable, range(extent))
+        element = grid.value(definition.value)
         kind = self.kinds.get(definition.name, element.kind)
         with np.errstate(all="ignore"):
             converted_element = converted(element, kind, self.arithmetic)
-        order = range(len(shape))[::-1]
-        values = np.broadcast_to(np.asarray(converted_element.values), shape[::-1]).transpose(order)
-        defined = np.broadcast_to(np.asarray(converted_element.defined), shape[::-1]).transpose(
-            order
-        )
+        values = by_index(converted_element.values, shape)
+        defined = by_index(converted_element.defined, shape)
         if definition.name == self.output and self.dtype in INTEGERS:
             values = values.astype(np.dtype(self.dtype)).astype(np.int64)
         return Tensor(np.ascontiguousarray(values), defined, kind)
@@ -147,7 +142,8 @@ def _program(
     meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
     definitions = tuple(_numbered(definition) for definition in (*expansion.locals, meant))
     volume = max(
-        _product(definition.shape) * _volume(definition.value) for definition in definitions
+        _product(definition.shape) * grid_elements(definition.value, _extent)
+        for definition in definitions
     )
     return Program(definitions, kinds, names, output.name, dtype, volume, arithmetic)
 
@@ -173,20 +169,11 @@ def _of_term(element: Element) -> Element:
 
 
 def _product(sizes: Sequence[Element]) -> float:
-    return math.prod(float(size) for size in sizes if isinstance(size, int))
+    return math.prod(map(_extent, sizes))
 
 
-def _volume(element: Element) -> float:
-    """How many elements a grid has for one element of what is computed."""
-    match element:
-        case Reduce(_, _, extents, _, body):
-            return _product(extents) * _volume(body)
-        case Primitive(_, arguments):
-            return max([1.0, *map(_volume, arguments)])
-        case Select(_, then, otherwise):
-            return max(_volume(then), _volume(otherwise))
-        case _:
-            return 1.0
+def _extent(size: Element) -> float:
+    return float(size) if isinstance(size, int) else 1.0
 
 
 def arithmetic_of(expansions: Iterable[Expansion]) -> OrderedField:

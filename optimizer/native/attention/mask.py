@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....catalog.operators.terms import Apply, Read, Select, Term
+from ....catalog.operators.terms import Apply, Read, Select, Term, elements
 from ...codegen.expressions import LoweringError, expression
 from ..loops.cells import Cells
 
@@ -109,7 +109,7 @@ class Masks:
 
     def _computed(self, term: Term) -> str | None:
         reads: dict[str, str | float | bool] = {}
-        for read in _reads(term):
+        for read in elements(term):
             text = self._free(read)
             if text is None:
                 return None
@@ -131,15 +131,3 @@ def literal(number: float) -> str:
 
 def _number(term: Read) -> int:
     return int(term.tensor[1:]) if term.tensor.startswith("c") else -1
-
-
-def _reads(term: Term) -> list[Read]:
-    match term:
-        case Read():
-            return [term]
-        case Apply(_, arguments):
-            return [read for argument in arguments for read in _reads(argument)]
-        case Select(condition, then, other):
-            return [*_reads(condition), *_reads(then), *_reads(other)]
-        case _:
-            return []

@@ -7,7 +7,7 @@ definition, which needs nothing at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ....catalog.operators.term_evaluator import TermEvaluator
+from ....catalog.operators.terms import Read, Reduce, Symbol, Term, Variable
 from ...prover.statement import Statement
 from ..evaluation.arithmetic import Array, Number, shape_at
 from .difference import Difference
@@ -208,7 +209,8 @@ def _function(definition: Definition, symbols: Mapping[str, Number]) -> str:
             sizes = f'    if not ({checks}):\n        raise IndexError("a read out of bounds")\n'
     except Exception:  # a shape that is none: nothing of it is read
         sizes = ""
-    return f"\n\ndef {identifier}_at({indices}):\n{sizes}    return {_python(definition.value)}\n"
+    value = _PythonText().value(definition.value)
+    return f"\n\ndef {identifier}_at({indices}):\n{sizes}    return {value}\n"
 
 
 def _identifier(name: str) -> str:
@@ -241,31 +243,37 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 
-def _python(term: Term) -> str:
-    """A term as an expression; fractions stay exact, functions give floats."""
-    match term:
-        case bool() | int() | float():
-            return _literal(term)
-        case Symbol(name):
-            return _identifier(name)
-        case Variable():
-            return str(term)
-        case Read(tensor, indices):
-            return f"{_identifier(tensor)}_at({', '.join(map(_python, indices))})"
-        case Select(condition, then, otherwise):
-            return f"({_python(then)} if {_python(condition)} else {_python(otherwise)})"
-        case Reduce(kind, variables, extents, condition, body):
-            loops = " ".join(
-                f"for {variable} in range({_python(extent)})"
-                for variable, extent in zip(variables, extents, strict=True)
-            )
-            guard = "" if condition is True else f" if {_python(condition)}"
-            return f"{_REDUCTIONS[kind]}({_python(body)} {loops}{guard})"
-        case Apply(function, arguments):
-            return _call(function, [_python(argument) for argument in arguments])
+class _PythonText(TermEvaluator[str]):
+    """Writes terms as expressions; fractions stay exact, functions give floats."""
+
+    def constant(self, value: bool | int | float) -> str:
+        return _literal(value)
+
+    def symbol(self, symbol: Symbol) -> str:
+        return _identifier(symbol.name)
+
+    def variable(self, variable: Variable) -> str:
+        return str(variable)
+
+    def apply(self, function: str, arguments: Sequence[str]) -> str:
+        return _call(function, arguments)
+
+    def read(self, element: Read) -> str:
+        return f"{_identifier(element.tensor)}_at({', '.join(map(self.value, element.indices))})"
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> str:
+        return f"({self.value(then)} if {self.value(condition)} else {self.value(otherwise)})"
+
+    def reduce(self, reduction: Reduce) -> str:
+        loops = " ".join(
+            f"for {variable} in range({self.value(extent)})"
+            for variable, extent in zip(reduction.variables, reduction.extents, strict=True)
+        )
+        guard = "" if reduction.condition is True else f" if {self.value(reduction.condition)}"
+        return f"{_REDUCTIONS[reduction.kind]}({self.value(reduction.body)} {loops}{guard})"
 
 
-def _call(function: str, values: list[str]) -> str:
+def _call(function: str, values: Sequence[str]) -> str:
     if function in _INFIX and len(values) == 2:
         return f"({values[0]} {_INFIX[function]} {values[1]})"
     match function:

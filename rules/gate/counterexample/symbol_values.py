@@ -11,15 +11,20 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
 
 import z3
 
 from ....catalog.interruption import endable
-from ....catalog.operators.terms import Apply, Select, Symbol, Term, reads, subterms
+from ....catalog.operators.terms import Apply, Symbol, Term, reads, subterms
 from ...prover.statement import Statement
 from ...prover.work_clock import limit
 from ..evaluation.arithmetic import NoValueError, Number, number
+from ..evaluation.solver_terms import (
+    NotInSolverError,
+    SolverTerms,
+    solver_number,
+    solver_variable,
+)
 
 # Z3 would take Ctrl-C for its own, and go on with the next question.
 z3.set_param("ctrl_c", False)
@@ -127,7 +132,7 @@ class SymbolSampler:
         solver.push()
         try:
             for condition in wanted:
-                solver.add(_truth(condition, self.symbols))
+                solver.add(SolverTerms(self.symbols).truth(condition))
             if solver.check() != z3.sat:
                 return None
             self._keep_large(solver, least)
@@ -137,7 +142,7 @@ class SymbolSampler:
             rest.sort(key=lambda name: name not in self.divisors)
             for name in (*first, *rest):
                 solver.push()
-                solver.add(_variable(self.symbols[name]) == _constant(known[name]))
+                solver.add(solver_variable(self.symbols[name]) == solver_number(known[name]))
                 if solver.check() != z3.sat:
                     solver.pop()
                     if name in first:
@@ -145,7 +150,7 @@ class SymbolSampler:
             if solver.check() != z3.sat:
                 return None
             numbers = self._read(solver.model())
-        except (_NotIntegersError, z3.Z3Exception):
+        except (NotInSolverError, z3.Z3Exception):
             return None
         finally:
             while solver.num_scopes():
@@ -157,7 +162,7 @@ class SymbolSampler:
         """Keep dimensions from 0, all of them or those for which it can be."""
         if not least:
             return
-        dimensions = [_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
+        dimensions = [solver_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
         for some in (dimensions, *([size] for size in dimensions)):
             solver.push()
             solver.add(*(variable >= least for variable in some))
@@ -176,7 +181,7 @@ class SymbolSampler:
         for most in (largest, 2 * largest, 8 * largest):
             solver.push()
             for name in integers:
-                variable = _variable(self.symbols[name])
+                variable = solver_variable(self.symbols[name])
                 solver.add(variable <= most, variable >= -most)
             if solver.check() == z3.sat:
                 return
@@ -201,15 +206,15 @@ class SymbolSampler:
             solver = endable_solver()
             limit(solver, _TIMEOUT_S)
             for symbol in self.symbols.values():
-                variable = _variable(symbol)
+                variable = solver_variable(symbol)
                 if symbol.kind == "dimension":
                     solver.add(variable >= 0)
                 if bounded and symbol.kind != "real":
                     solver.add(variable <= LARGEST, variable >= -LARGEST)
             for condition in self.statement.assumptions:
                 try:
-                    solver.add(_truth(condition, self.symbols))
-                except _NotIntegersError:
+                    solver.add(SolverTerms(self.symbols).truth(condition))
+                except NotInSolverError:
                     continue  # `holds` decides afterwards
             if not bounded:
                 return solver
@@ -219,13 +224,13 @@ class SymbolSampler:
     def _read(self, model: z3.ModelRef) -> dict[str, Number]:
         numbers: dict[str, Number] = {}
         for name, symbol in self.symbols.items():
-            value = model.eval(_variable(symbol), model_completion=True)
+            value = model.eval(solver_variable(symbol), model_completion=True)
             if symbol.kind != "real":
                 numbers[name] = value.as_long()
             elif z3.is_rational_value(value):
                 numbers[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
             else:
-                raise _NotIntegersError
+                raise NotInSolverError(f"{name} is no rational number")
         return numbers
 
 
@@ -238,8 +243,8 @@ def unsatisfiable(statement: Statement, wanted: Sequence[Term]) -> bool:
     solver = sizes._solver_of_assumptions(bounded=False)
     for condition in wanted:
         if all(map(_divides_by_positive, _divisions(condition))):
-            with suppress(_NotIntegersError, z3.Z3Exception):
-                solver.add(_truth(condition, sizes.symbols))
+            with suppress(NotInSolverError, z3.Z3Exception):
+                solver.add(SolverTerms(sizes.symbols).truth(condition))
     return bool(solver.check() == z3.unsat)
 
 
@@ -258,94 +263,6 @@ def _divisions(term: Term) -> Iterator[Term]:
     for part in subterms(term):
         if isinstance(part, Apply) and part.function in ("//", "%", "mod", "/"):
             yield part.arguments[1]
-
-
-# ------------------------------------------------------------------------------- terms in Z3
-
-
-class _NotIntegersError(Exception):
-    """A term that isn't about sizes."""
-
-
-def _variable(symbol: Symbol) -> Any:
-    return z3.Real(symbol.name) if symbol.kind == "real" else z3.Int(symbol.name)
-
-
-def _constant(value: Number) -> Any:
-    if isinstance(value, int):
-        return z3.IntVal(int(value))
-    fraction = Fraction(value)
-    return z3.Q(fraction.numerator, fraction.denominator)
-
-
-def _truth(term: Term, symbols: Mapping[str, Symbol]) -> Any:
-    truth = in_z3(term, symbols)
-    if isinstance(truth, bool):
-        return z3.BoolVal(truth)
-    return truth
-
-
-def in_z3(term: Term, symbols: Mapping[str, Symbol]) -> Any:
-    """A term of symbols for Z3; divisors are taken to be positive, which `holds` checks."""
-    match term:
-        case bool():
-            return z3.BoolVal(term)
-        case int() | float():
-            return _constant(Fraction(str(term)) if isinstance(term, float) else term)
-        case Symbol(name):
-            return _variable(symbols.get(name, term))
-        case Select(condition, then, otherwise):
-            return z3.If(
-                _truth(condition, symbols), in_z3(then, symbols), in_z3(otherwise, symbols)
-            )
-        case Apply(function, arguments):
-            return _applied(function, [in_z3(argument, symbols) for argument in arguments])
-    raise _NotIntegersError
-
-
-def _applied(function: str, values: list[Any]) -> Any:
-    match function, values:
-        case "+", [a, b]:
-            return a + b
-        case "-", [a, b]:
-            return a - b
-        case "*", [a, b]:
-            return a * b
-        case "/", [a, b]:
-            return z3.ToReal(a) / z3.ToReal(b) if z3.is_int(a) and z3.is_int(b) else a / b
-        case "//", [a, b]:
-            return a / b
-        case (("%" | "mod"), [a, b]):
-            return a % b
-        case "neg", [a]:
-            return -a
-        case "real", [a]:
-            return a
-        case "max", [a, b]:
-            return z3.If(a >= b, a, b)
-        case "min", [a, b]:
-            return z3.If(a <= b, a, b)
-        case "abs", [a]:
-            return z3.If(a >= 0, a, -a)
-        case "=", [a, b]:
-            return a == b
-        case "!=", [a, b]:
-            return a != b
-        case "<", [a, b]:
-            return a < b
-        case "<=", [a, b]:
-            return a <= b
-        case ">", [a, b]:
-            return a > b
-        case ">=", [a, b]:
-            return a >= b
-        case "and", [a, b]:
-            return z3.And(a, b)
-        case "or", [a, b]:
-            return z3.Or(a, b)
-        case "not", [a]:
-            return z3.Not(a)
-    raise _NotIntegersError
 
 
 def _divisors(term: Term) -> Iterator[str]:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....catalog.errors import TensologError
-from ....catalog.operators.terms import Apply, Select, Symbol, Term
+from ....catalog.operators.term_evaluator import TermEvaluator
+from ....catalog.operators.terms import Symbol, Term
 from ...prover.statement import Algebra
 
 Array = npt.NDArray[Any]
@@ -110,28 +111,49 @@ REDUCE: Mapping[str, Callable[..., Any]] = {
 # ------------------------------------------------------------------------------------ sizes
 
 
+class Scalars(TermEvaluator[Any]):
+    """Evaluates terms of symbols with Python's numbers; raises NoValueError."""
+
+    def __init__(self, symbols: Mapping[str, Number]) -> None:
+        self.symbols = symbols
+
+    def refusal(self, term: Term) -> NoValueError:
+        """Say that elements and indices are no known numbers."""
+        return NoValueError(f"{term} is no number")
+
+    def constant(self, value: bool | int | float) -> Any:
+        """A known number."""
+        return value
+
+    def symbol(self, symbol: Symbol) -> Any:
+        """The number that a symbol stands for."""
+        if symbol.name not in self.symbols:
+            raise NoValueError(f"{symbol.name} has no value")
+        return self.symbols[symbol.name]
+
+    def apply(self, function: str, arguments: Sequence[Any]) -> Any:
+        """A primitive, where it has a value."""
+        if function not in _SCALAR:
+            raise NoValueError(f"{function} is not computed")
+        try:
+            return _SCALAR[function](*arguments)
+        except (ZeroDivisionError, ValueError, OverflowError):
+            raise NoValueError(f"{function} of {arguments} has no value") from None
+
+    def junction(self, function: str, left: Term, right: Term) -> bool:
+        """`and` or `or`; the right side is looked at where the left one doesn't decide."""
+        if bool(self.value(left)) is (function == "or"):
+            return function == "or"
+        return bool(self.value(right))
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> Any:
+        """The value that is chosen."""
+        return self.value(then if self.value(condition) else otherwise)
+
+
 def number(term: Term, symbols: Mapping[str, Number]) -> Any:
     """A term of symbols alone, such as a dimension or a condition on sizes, as a number."""
-    match term:
-        case bool() | int() | float():
-            return term
-        case Symbol(name):
-            if name not in symbols:
-                raise NoValueError(f"{name} has no value")
-            return symbols[name]
-        case Select(condition, then, otherwise):
-            return number(then if number(condition, symbols) else otherwise, symbols)
-        case Apply("and", (left, right)):
-            return bool(number(left, symbols)) and bool(number(right, symbols))
-        case Apply("or", (left, right)):
-            return bool(number(left, symbols)) or bool(number(right, symbols))
-        case Apply(function, arguments) if function in _SCALAR:
-            values = [number(argument, symbols) for argument in arguments]
-            try:
-                return _SCALAR[function](*values)
-            except (ZeroDivisionError, ValueError, OverflowError):
-                raise NoValueError(f"{term} has no value") from None
-    raise NoValueError(f"{term} is no number")
+    return Scalars(symbols).value(term)
 
 
 def _ratio(a: Number, b: Number) -> Number:
@@ -157,6 +179,8 @@ _SCALAR: Mapping[str, Callable[..., Any]] = {
     "sqrt": math.sqrt,
     "exp": math.exp,
     "log": math.log,
+    "erf": math.erf,
+    "tanh": math.tanh,
     "pi": lambda: math.pi,
     "real": lambda a: a,
     "not": lambda a: not a,

@@ -16,7 +16,8 @@ import numpy as np
 
 from ....catalog.operators.evaluate import PRIMITIVE
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ....catalog.operators.term_evaluator import GridEvaluator, by_index, grid_elements
+from ....catalog.operators.terms import Read, Reduce, Symbol, Term, Variable
 from ...language.conditions import INTEGERS
 from ...prover.statement import Statement
 from .arithmetic import (
@@ -59,8 +60,8 @@ def converted(element: Element, kind: Kind, arithmetic: Arithmetic) -> Element:
     return Element(np.asarray(element.values).astype(np.int64), element.defined, kind)
 
 
-class Grid:
-    """Indices bound to axes: the v-th bound index runs along axis -(v + 1)."""
+class Grid(GridEvaluator[Element]):
+    """Evaluates terms to elements that have a value or none, in an arithmetic of real numbers."""
 
     def __init__(
         self,
@@ -68,54 +69,39 @@ class Grid:
         symbols: Mapping[str, Number],
         arithmetic: Arithmetic,
     ) -> None:
+        super().__init__()
         self.tensors, self.symbols, self.arithmetic = tensors, symbols, arithmetic
-        self.bound: dict[Variable, Array] = {}
-        self.depth = 0
 
-    def bind(self, variable: Variable, extent: int) -> None:
-        """Let an index run along the next axis, to the left of those that are bound."""
-        self.bound[variable] = np.arange(extent).reshape((-1,) + (1,) * self.depth)
-        self.depth += 1
+    def constant(self, value: bool | int | float) -> Element:
+        """A known number."""
+        if isinstance(value, float):
+            return Element(self.arithmetic.real(value), True, "real")
+        return Element(np.asarray(value), True, "boolean" if isinstance(value, bool) else "index")
 
-    def element(self, term: Term) -> Element:
-        """A term on the grid."""
-        match term:
-            case bool():
-                return Element(np.asarray(term), True, "boolean")
-            case int():
-                return Element(np.asarray(term), True, "index")
-            case float():
-                return Element(self.arithmetic.real(term), True, "real")
-            case Variable():
-                return Element(self.bound[term], True, "index")
-            case Symbol(name, kind):
-                value = self.symbols[name]
-                if kind == "real":
-                    return Element(self.arithmetic.real(value), True, "real")
-                return Element(np.asarray(value), True, "index")
-            case Apply("pi", ()):
-                return Element(self.arithmetic.pi(), True, "real")
-            case Apply(("and" | "or") as function, (left, right)):
-                return self._logical(function, left, right)
-            case Apply(function, arguments):
-                return self._apply(function, [self.element(argument) for argument in arguments])
-            case Select():
-                return self._select(term)
-            case Read(tensor, indices):
-                return self._read(tensor, indices)
-            case Reduce():
-                return self._reduce(term)
+    def variable(self, variable: Variable) -> Element:
+        """An index."""
+        return Element(self.bound[variable], True, "index")
 
-    def _logical(self, function: str, left: Term, right: Term) -> Element:
+    def symbol(self, symbol: Symbol) -> Element:
+        """A size, an integer or a scalar of the rule."""
+        value = self.symbols[symbol.name]
+        if symbol.kind == "real":
+            return Element(self.arithmetic.real(value), True, "real")
+        return Element(np.asarray(value), True, "index")
+
+    def junction(self, function: str, left: Term, right: Term) -> Element:
         """What the left side decides, the right side need not be defined for."""
-        first = converted(self.element(left), "boolean", self.arithmetic)
-        two = converted(self.element(right), "boolean", self.arithmetic)
+        first = converted(self.value(left), "boolean", self.arithmetic)
+        two = converted(self.value(right), "boolean", self.arithmetic)
         decided = first.values if function == "or" else np.logical_not(first.values)
         join = np.logical_or if function == "or" else np.logical_and
         defined = np.logical_and(first.defined, np.logical_or(decided, two.defined))
         return Element(join(first.values, two.values), defined, "boolean")
 
-    def _apply(self, function: str, arguments: list[Element]) -> Element:
+    def apply(self, function: str, arguments: Sequence[Element]) -> Element:
+        """A primitive of elements, which has a value where all of them have one."""
+        if function == "pi":
+            return Element(self.arithmetic.pi(), True, "real")
         defined: Any = True
         for argument in arguments:
             defined = np.logical_and(defined, argument.defined)
@@ -154,7 +140,7 @@ class Grid:
             raise NoValueError("a number of 64 bits is more than is computed with")
         return Element(wrapped, whole.defined, "integer")
 
-    def _whole(self, function: str, arguments: list[Element], defined: Any) -> Element:
+    def _whole(self, function: str, arguments: Sequence[Element], defined: Any) -> Element:
         """Integers, which wrap around; a division by 0 has no value."""
         kind: Kind = "integer" if any(a.kind == "integer" for a in arguments) else "index"
         values = [np.asarray(a.values) for a in arguments]
@@ -170,90 +156,77 @@ class Grid:
             return Element(values[0], defined, kind)
         return Element(np.asarray(PRIMITIVE[function](*values)), defined, kind)
 
-    def _select(self, term: Select) -> Element:
-        chosen = converted(self.element(term.condition), "boolean", self.arithmetic)
+    def select(self, condition: Term, then: Term, otherwise: Term) -> Element:
+        """One of two elements, of a kind that holds both."""
+        chosen = converted(self.value(condition), "boolean", self.arithmetic)
         known = np.asarray(chosen.values)
+        first = self.value(then)
         if known.all():
-            then = self.element(term.then)
-            return Element(
-                then.values, np.logical_and(chosen.defined, then.defined), self._joint(term, then)
-            )
-        then, otherwise = self.element(term.then), self.element(term.otherwise)
-        kind = _joint(then.kind, otherwise.kind)
-        first = converted(then, kind, self.arithmetic)
-        two = converted(otherwise, kind, self.arithmetic)
-        defined = np.where(known, first.defined, two.defined)
+            kind = first.kind
+            if kind == "index" and not isinstance(otherwise, int):
+                kind = _joint(kind, self.value(otherwise).kind)
+            return Element(first.values, np.logical_and(chosen.defined, first.defined), kind)
+        other = self.value(otherwise)
+        kind = _joint(first.kind, other.kind)
+        first = converted(first, kind, self.arithmetic)
+        other = converted(other, kind, self.arithmetic)
+        defined = np.where(known, first.defined, other.defined)
         return Element(
-            np.where(known, first.values, two.values), np.logical_and(chosen.defined, defined), kind
+            np.where(known, first.values, other.values),
+            np.logical_and(chosen.defined, defined),
+            kind,
         )
 
-    def _joint(self, term: Select, then: Element) -> Kind:
-        """The kind of a choice whose other term is never chosen."""
-        if then.kind == "index" and not isinstance(term.otherwise, int):
-            return _joint(then.kind, self.element(term.otherwise).kind)
-        return then.kind
-
-    def _read(self, name: str, indices: Sequence[Term]) -> Element:
-        tensor = self.tensors[name]
+    def read(self, element: Read) -> Element:
+        """An element of a tensor; outside of it there is none."""
+        tensor = self.tensors[element.tensor]
         places: list[Array] = []
         defined: Any = True
-        for index, extent in zip(indices, tensor.values.shape, strict=True):
-            index_element = self.element(index)
-            place = np.asarray(index_element.values)
+        for term, extent in zip(element.indices, tensor.values.shape, strict=True):
+            index = self.value(term)
+            place = np.asarray(index.values)
             inside = np.logical_and(place >= 0, place < extent)
-            defined = np.logical_and(np.logical_and(defined, index_element.defined), inside)
+            defined = np.logical_and(np.logical_and(defined, index.defined), inside)
             places.append(np.clip(place, 0, max(extent - 1, 0)).astype(np.int64))
         if 0 in tensor.values.shape:
             nothing: Any = np.zeros((), stored_as(tensor.kind))
             nothing = self.arithmetic.real(nothing) if tensor.kind == "real" else nothing
             return Element(nothing, False, tensor.kind)
-        element = tuple(places)
+        place_of_all = tuple(places)
         return Element(
-            np.asarray(tensor.values[element]),
-            np.logical_and(defined, tensor.defined[element]),
+            np.asarray(tensor.values[place_of_all]),
+            np.logical_and(defined, tensor.defined[place_of_all]),
             tensor.kind,
         )
 
-    def _reduce(self, term: Reduce) -> Element:
-        depth = self.depth
-        extents = [int(number(extent, self.symbols)) for extent in term.extents]
-        for variable, extent in zip(term.variables, extents, strict=True):
-            self.bind(variable, max(extent, 0))
-        try:
-            guard = converted(self.element(term.condition), "boolean", self.arithmetic)
-            body = self.element(term.body)
-        finally:
-            self.depth = depth
+    def reduce(self, reduction: Reduce) -> Element:
+        """A reduction, which has a value where all that it is of have one."""
+        extents = [max(0, int(number(size, self.symbols))) for size in reduction.extents]
+        with self.binding(reduction.variables, extents):
+            guard = converted(self.value(reduction.condition), "boolean", self.arithmetic)
+            body = self.value(reduction.body)
         kind: Kind = body.kind
-        if term.kind in ("any", "all"):
+        if reduction.kind in ("any", "all"):
             body, kind = converted(body, "boolean", self.arithmetic), "boolean"
         elif kind == "boolean":
             body, kind = converted(body, "integer", self.arithmetic), "integer"
-        ndim = depth + len(extents)
         axes = tuple(range(len(extents)))
-        counted = self._spread(guard.values, ndim, extents)
-        valued = self._spread(body.defined, ndim, extents)
-        known = self._spread(guard.defined, ndim, extents)
+        counted = self.spread(guard.values, extents)
+        valued = self.spread(body.defined, extents)
+        known = self.spread(guard.defined, extents)
         defined = np.logical_and(
             known.all(axis=axes), np.logical_or(~counted, valued).all(axis=axes)
         )
-        if term.kind in ("max", "min"):
+        if reduction.kind in ("max", "min"):
             defined = np.logical_and(defined, counted.any(axis=axes))
-        values = self._spread(body.values, ndim, extents)
-        neutral = self._neutral(term.kind, kind)
-        if any(extent <= 0 for extent in extents):
-            return Element(self._empty(neutral, term.kind, kind), defined, kind)
+        values = self.spread(body.values, extents)
+        neutral = self._neutral(reduction.kind, kind)
+        if 0 in extents:
+            return Element(self._empty(neutral, reduction.kind, kind), defined, kind)
         values = np.where(np.logical_and(counted, valued), values, neutral)
         if kind == "real":
-            return Element(self.arithmetic.reduce(term.kind, values, axes), defined, kind)
-        return Element(REDUCE[term.kind](values, axis=axes), defined, kind)
-
-    def _spread(self, values: Any, ndim: int, extents: Sequence[int]) -> Array:
-        """Values over all of a reduction's own axes, which are the first ones."""
-        array = np.asarray(values)
-        array = array.reshape((1,) * (ndim - array.ndim) + array.shape)
-        sizes = tuple(max(extent, 0) for extent in reversed(extents))
-        return np.broadcast_to(array, sizes + array.shape[len(extents) :])
+            return Element(self.arithmetic.reduce(reduction.kind, values, axes), defined, kind)
+        return Element(REDUCE[reduction.kind](values, axis=axes), defined, kind)
 
     def _empty(self, neutral: Any, kind: str, of: Kind) -> Any:
         """A reduction of nothing; an extreme of nothing is not defined, whatever stands here."""
@@ -332,7 +305,7 @@ def holds(
     grid = Grid(tensors, symbols, arithmetic)
     grid.bound.update(variables)
     grid.depth = max((array.ndim for array in variables.values()), default=0)
-    element = grid.element(term)
+    element = grid.value(term)
     return np.asarray(np.logical_and(element.values, element.defined))
 
 
@@ -350,29 +323,12 @@ def _definition(
         values: Array = np.zeros(shape, stored_as(kind))
         real = kind == "real"
         return Tensor(arithmetic.real(values) if real else values, np.ones(shape, bool), kind)
-    if math.prod(shape) * _volume(definition.value, symbols) > arithmetic.largest:
+    elements = grid_elements(definition.value, lambda size: max(0.0, number(size, symbols)))
+    if math.prod(shape) * elements > arithmetic.largest:
         raise TooLargeError(f"{definition.name} takes too many steps at {symbols}")
     grid = Grid(tensors, symbols, arithmetic)
     for variable, extent in zip(definition.indices, shape, strict=True):
-        grid.bind(variable, extent)
+        grid.bind(variable, range(extent))
     with np.errstate(all="ignore"):
-        element = converted(grid.element(definition.value), kind, arithmetic)
-    # axis -(v + 1) of the grid is the v-th index
-    order = range(len(shape))[::-1]
-    values = np.broadcast_to(np.asarray(element.values), shape[::-1]).transpose(order)
-    defined = np.broadcast_to(np.asarray(element.defined), shape[::-1]).transpose(order)
-    return Tensor(values, defined, kind)
-
-
-def _volume(term: Term, symbols: Mapping[str, Number]) -> float:
-    """How many elements a reduction's grid has for one element of the output."""
-    match term:
-        case Reduce(_, _, extents, _, body):
-            volume = math.prod(float(max(0, number(extent, symbols))) for extent in extents)
-            return volume * _volume(body, symbols)
-        case Apply(_, arguments):
-            return max([1.0, *(_volume(argument, symbols) for argument in arguments)])
-        case Select(_, then, otherwise):
-            return max(_volume(then, symbols), _volume(otherwise, symbols))
-        case _:
-            return 1.0
+        element = converted(grid.value(definition.value), kind, arithmetic)
+    return Tensor(by_index(element.values, shape), by_index(element.defined, shape), kind)

@@ -9,9 +9,8 @@ operators whose kernels approximate (Exp, Tanh) or choose an order of summation 
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +41,7 @@ from ...language.syntax import (
 from ...prover.statement import Equation, Statement
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
+from ..evaluation.arithmetic import NoValueError, number
 from ..onnx_models import allows
 from .ieee754 import (
     NotFloatingError,
@@ -275,34 +275,16 @@ def _constant(term: Term) -> float:
     What the text had is a rounding of that; NotFloatingError where another one would make another
     constant of a model.
     """
-    exact = _computed(term)
+    try:
+        exact = float(number(term, {}))
+    except NoValueError as error:
+        raise NotFloatingError(str(error)) from None
     for dtype, wider in (("float32", np.float64), ("float16", np.float32)):
         middle = wider(exact)
         near = [middle, *(np.nextafter(middle, wider(side)) for side in (-np.inf, np.inf))]
         if len({float(np.dtype(dtype).type(value)) for value in near}) > 1:
             raise NotFloatingError(f"{term} rounds in two ways")
     return exact
-
-
-def _computed(term: Term) -> float:
-    match term:
-        case int() | float():
-            return float(term)
-        case Apply(function, arguments) if function in _EXACT:
-            return _EXACT[function](*map(_computed, arguments))
-    raise NotFloatingError(f"{term} is no known number")
-
-
-_EXACT: Mapping[str, Callable[..., float]] = {
-    "pi": lambda: math.pi,
-    "sqrt": math.sqrt,
-    "log": math.log,
-    "neg": lambda a: -a,
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-}
 
 
 def _places(

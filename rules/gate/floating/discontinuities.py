@@ -22,10 +22,11 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from ....catalog.operators.expand import Definition
 from ....catalog.operators.terms import (
@@ -49,6 +50,7 @@ from ...prover.cases.rule_analysis import types_said
 from ...prover.lowering.term_kinds import INTEGERS
 from ...prover.prove import prove
 from ...prover.statement import Algebra, Operand, Statement
+from ..evaluation.arithmetic import NoValueError, Scalars
 from .bit_equality import bit_equality
 
 # Functions of real numbers that hand their operand on, or one of them, unrounded.
@@ -595,11 +597,11 @@ def _meet(condition: Term, then: Term, otherwise: Term) -> bool:
     rng = random.Random(0)
     met = 0
     for _ in range(_POINTS):
-        numbers: dict[Term, float] = {}
+        point = _RandomPoint(rng)
         try:
-            numbers[element] = _number(bound, numbers, rng)
-            first, other = (_number(branch, numbers, rng) for branch in (then, otherwise))
-        except (ArithmeticError, ValueError, LookupError):
+            point.numbers[element] = float(point.value(bound))
+            first, other = (float(point.value(branch)) for branch in (then, otherwise))
+        except NoValueError:
             continue
         if not abs(first - other) <= _CLOSE * max(1.0, abs(first), abs(other)):
             return False
@@ -607,44 +609,20 @@ def _meet(condition: Term, then: Term, otherwise: Term) -> bool:
     return met >= _POINTS // 3
 
 
-def _number(term: Term, numbers: dict[Term, float], rng: random.Random) -> float:
-    if not isinstance(term, int | float) and term in numbers:
-        return numbers[term]
-    match term:
-        case int() | float():
-            return float(term)
-        case Read() | Symbol() | Variable():
-            return numbers.setdefault(term, rng.uniform(-3, 3))
-        case Apply(function, arguments):
-            return float(
-                _COMPUTED[function](*(_number(argument, numbers, rng) for argument in arguments))
-            )
-        case Select(condition, then, otherwise):
-            return _number(then if _number(condition, numbers, rng) else otherwise, numbers, rng)
-        case _:
-            raise LookupError(f"{term} is not computed")
+class _RandomPoint(Scalars):
+    """Evaluates terms at numbers drawn for what is not known; `numbers` are those that are."""
 
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__({})
+        self.rng = rng
+        self.numbers: dict[Term, float] = {}
 
-_COMPUTED: Mapping[str, Callable[..., float]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "max": max,
-    "min": min,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "erf": math.erf,
-    "tanh": math.tanh,
-    "real": float,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+    def value(self, term: Term) -> Any:
+        if not isinstance(term, int | float) and term in self.numbers:
+            return self.numbers[term]
+        if isinstance(term, Symbol | Variable | Read):
+            return self.numbers.setdefault(term, self.rng.uniform(-3, 3))
+        return super().value(term)
 
 
 # ------------------------------------------------------------------------------------ of terms

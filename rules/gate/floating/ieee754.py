@@ -14,6 +14,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
+from ....catalog.operators.term_evaluator import TermEvaluator
 from ....catalog.operators.terms import (
     Apply,
     Read,
@@ -25,6 +26,7 @@ from ....catalog.operators.terms import (
     reads,
     symbols,
 )
+from ..evaluation.solver_terms import SolverTerms
 
 Array = NDArray[Any]
 Formula = Any  # the solver's expressions are not typed
@@ -137,7 +139,7 @@ class Formulas:
                 return _LOGIC[function](*(self.truth(argument) for argument in arguments))
             case Apply(function, (left, right)) if function in RELATIONS:
                 if is_of_indices(left) and is_of_indices(right):
-                    return _RELATIONS[function](index_formula(left), index_formula(right))
+                    return condition_formula(term)
                 return _COMPARE[function](self.value(left), self.value(right))
         raise NotFloatingError(f"{term} is no condition")
 
@@ -165,14 +167,6 @@ _COMPARE: Mapping[str, Callable[[Formula, Formula], Formula]] = {
     ">": z3.fpGT,
     ">=": z3.fpGEQ,
 }
-_RELATIONS: Mapping[str, Callable[[Formula, Formula], Formula]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
 
 
 def is_of_elements(term: Term) -> bool:
@@ -180,54 +174,56 @@ def is_of_elements(term: Term) -> bool:
     return reads(term) or any(symbol.kind == "real" for symbol in symbols(term))
 
 
+class _IndexTerms(SolverTerms):
+    """Writes sizes and indices, as far as Z3 computes with them as numbers do."""
+
+    def refusal(self, term: Term) -> NotFloatingError:
+        return NotFloatingError(f"{term} is no size or index")
+
+    def symbol(self, symbol: Symbol) -> Formula:
+        if symbol.kind == "real":
+            raise self.refusal(symbol)
+        return super().symbol(symbol)
+
+    def variable(self, variable: Variable) -> Formula:
+        return z3.Int(str(variable))
+
+    def constant(self, value: bool | int | float) -> Formula:
+        if isinstance(value, float):
+            raise self.refusal(value)
+        return super().constant(value)
+
+    def apply(self, function: str, arguments: Sequence[Formula]) -> Formula:
+        # division and remainder of Z3 are those of numbers where the divisor is positive only
+        if function not in _OF_INDICES:
+            raise NotFloatingError(f"{function} of sizes and indices")
+        return super().apply(function, arguments)
+
+
+_OF_INDICES = frozenset((*RELATIONS, "and", "or", "not", "+", "-", "*", "neg", "max", "min"))
+
+
 def index_formula(term: Term) -> Formula:
     """Return a size or an index as an integer of Z3; raises NotFloatingError."""
-    match term:
-        case bool():
-            raise NotFloatingError("a truth value stands for an index")
-        case int():
-            return z3.IntVal(term)
-        case Symbol(name, kind) if kind != "real":
-            return z3.Int(name)
-        case Variable():
-            return z3.Int(str(term))
-        case Select(condition, then, otherwise):
-            return z3.If(
-                condition_formula(condition), index_formula(then), index_formula(otherwise)
-            )
-        case Apply(function, arguments) if function in _INTEGER:
-            return _INTEGER[function](*(index_formula(argument) for argument in arguments))
-    raise NotFloatingError(f"{term} is no size or index")
+    formula = _IndexTerms({}).value(term)
+    if z3.is_bool(formula):
+        raise NotFloatingError("a truth value stands for an index")
+    return formula
 
 
 def condition_formula(term: Term) -> Formula:
     """Return a condition on sizes and indices; raises NotFloatingError."""
-    match term:
-        case bool():
-            return z3.BoolVal(term)
-        case Apply("and" | "or" | "not" as function, arguments):
-            parts = [condition_formula(argument) for argument in arguments]
-            return {"and": z3.And, "or": z3.Or, "not": z3.Not}[function](*parts)
-        case Apply(function, (left, right)) if function in RELATIONS:
-            return _RELATIONS[function](index_formula(left), index_formula(right))
-    raise NotFloatingError(f"{term} is no condition on sizes")
+    formula = _IndexTerms({}).value(term)
+    if not z3.is_bool(formula):
+        raise NotFloatingError(f"{term} is no condition on sizes")
+    return formula
 
 
-# Division and remainder of Z3 are those of Python where the divisor is positive only.
-_INTEGER: Mapping[str, Callable[..., Formula]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "max": lambda a, b: z3.If(a >= b, a, b),
-    "min": lambda a, b: z3.If(a <= b, a, b),
-}
-
-
-class Numbers:
+class Numbers(TermEvaluator[Array]):
     """Computes terms on arrays of numbers, one for each unknown; a kernel's choice is `zeros`.
 
-    `finite` tells of each sample whether every result so far was a finite number.
+    `finite` tells of each sample whether every result so far was a finite number. `value` raises
+    NotFloatingError.
     """
 
     def __init__(
@@ -241,32 +237,42 @@ class Numbers:
         self.finite: Array = np.asarray(True)
 
     def value(self, term: Term) -> Array:
-        """Return a number or truth value for each sample; raises NotFloatingError."""
-        match term:
-            case bool():
-                return np.asarray(term)
-            case int() | float():
-                return np.asarray(number(term, self.dtype))
-            case Symbol(name, "real"):
-                return self.known[name]
-            case Read():
-                return self.known[self.places[term]]
-            case Select(condition, then, otherwise):
-                return np.where(self.value(condition), self.value(then), self.value(otherwise))
-            case Apply(function, arguments):
-                if is_of_indices(term):
-                    raise NotFloatingError(f"{term} depends on sizes")
-                return self._apply(function, [self.value(argument) for argument in arguments])
-        raise NotFloatingError(f"{term} is no floating-point number")
+        """Return a number or truth value for each sample."""
+        if isinstance(term, Apply) and is_of_indices(term):
+            raise NotFloatingError(f"{term} depends on sizes")
+        return super().value(term)
 
-    def _apply(self, function: str, values: Sequence[Array]) -> Array:
+    def refusal(self, term: Term) -> NotFloatingError:
+        """Say that indices and sums are none."""
+        return NotFloatingError(f"{term} is no floating-point number")
+
+    def constant(self, value: bool | int | float) -> Array:
+        """Return a number as the constant of a model holds it."""
+        return np.asarray(value if isinstance(value, bool) else number(value, self.dtype))
+
+    def symbol(self, symbol: Symbol) -> Array:
+        """Return the numbers of a scalar of the rule."""
+        if symbol.kind != "real":
+            raise self.refusal(symbol)
+        return self.known[symbol.name]
+
+    def read(self, element: Read) -> Array:
+        """Return the numbers of an element."""
+        return self.known[self.places[element]]
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> Array:
+        """Return the numbers that are chosen."""
+        return np.where(self.value(condition), self.value(then), self.value(otherwise))
+
+    def apply(self, function: str, arguments: Sequence[Array]) -> Array:
+        """Return what a primitive gives, rounded once."""
         kind = function.partition(":")[0]
         if kind in ("max", "min"):
-            return self._extreme(kind, *values)
+            return self._extreme(kind, *arguments)
         if kind not in _NUMPY:
             raise NotFloatingError(f"{function} is not fixed by IEEE 754")
         with np.errstate(all="ignore"):
-            result: Array = _NUMPY[kind](*values)
+            result: Array = _NUMPY[kind](*arguments)
         if result.dtype.kind == "f":
             self.finite = self.finite & np.isfinite(result)
         return result
