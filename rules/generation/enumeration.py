@@ -275,12 +275,17 @@ class Enumeration:
                         if not self._apply(level, applied, sizes, last):
                             level.complete = False
                             return level
+                    if self.stop():
+                        level.complete = False
+                        return level
         return level
 
     def _fitting(self, op_type: str, sizes: tuple[int, ...], nodes: int) -> Iterator[_Applied]:
         most = self._most_choices(nodes)
         options = [[s for s, k in self._known.items() if k.pool(n, most)] for n in sizes]
-        for sorts in [*product(*options)]:
+        for sorts in product(*options):
+            if self.stop():  # of large terms there are more sorts than time to look at them
+                return
             count = 0
             for operation, made in each_operation_on(op_type, sorts):
                 if operation.commutative and not _ordered(sorts, sizes, self._order):

@@ -70,9 +70,11 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
         declared += _declared(alike, anything) if alike != sizes else ()
     starred = _starred_ways(candidate)
     if starred and sizes is not None:
-        untied = _untied(candidate, sizes)
+        untied = (_untied(candidate, some) for some in (sizes, alike))
         declared[1:1] = [
-            (shapes, backward, ()) for shapes, backward, _ in _declared(untied, anything)
+            (shapes, backward, ())
+            for some in untied
+            for shapes, backward, _ in _declared(some, anything)
         ]
     # What attributes say matters more than ranks: operators that have some declare their ranks.
     for way in starred:

@@ -6,7 +6,8 @@ import pytest
 from tensolog.optimizer.egraph.redundancy import redundancy
 from tensolog.rules import load_rules, parse_rules
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "data" / "generated-taso.rules"
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
+FILE, FOLDER = DATA / "generated-taso.rules", DATA / "generated"
 
 LAW = """# ConvertLeft computes the right side in the place of the left one.
 rule ConvertLeft
@@ -52,3 +53,45 @@ def test_their_head_is_the_command(generated):
     head = FILE.read_text(encoding="utf-8").splitlines()[:2]
     assert head[1].strip("# ").startswith("tensolog rules generate --operators MatMul,")
     assert len(generated) == 90
+
+
+@pytest.fixture(scope="module")
+def built_upon_each_other():
+    return load_rules(sorted(FOLDER.glob("*.rules")))  # which refuses one name twice
+
+
+ONE_KERNEL = "X [n, 4, h, w] float, Y [n, 4, h, w] float, W [6, 2, 3, 3] float"
+TWO_KERNELS = (
+    "X [n, 4, h, w] float, Y [n, 4, h, w] float, W [6, 4, 3, 3] float, V [6, 4, 3, 3] float"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "right", "status"),
+    [
+        (
+            TWO_KERNELS,
+            "Concat<axis=1>(Conv<pads=[1, 1, 1, 1]>(X, W), Conv<pads=[1, 1, 1, 1]>(Y, V))",
+            "Conv<group=2, pads=[1, 1, 1, 1]>(Concat<axis=1>(X, Y), Concat<axis=0>(W, V))",
+            "derived",
+        ),
+        (
+            ONE_KERNEL,
+            "Concat<axis=0>(Conv<group=2, pads=[1, 1, 1, 1]>(X, W), "
+            "Conv<group=2, pads=[1, 1, 1, 1]>(Y, W))",
+            "Conv<group=2, pads=[1, 1, 1, 1]>(Concat<axis=0>(X, Y), W)",
+            "derived",
+        ),
+        (
+            TWO_KERNELS,
+            "Concat<axis=1>(Conv<pads=[1, 1, 1, 1]>(X, W), Conv<pads=[1, 1, 1, 1]>(Y, V))",
+            "Conv<group=2, pads=[1, 1, 1, 1]>(Concat<axis=1>(X, Y), Concat<axis=0>(V, W))",
+            "new",
+        ),
+    ],
+)
+def test_runs_that_build_on_each_other_say_it_for_any_pads(
+    built_upon_each_other, given, left, right, status
+):
+    (law,) = parse_rules(LAW.format(given=given, left=left, right=right), "by_hand.rules")
+    assert redundancy(law, built_upon_each_other, draws=1).status == status
