@@ -324,7 +324,10 @@ def reduce(reduction: s.Reduction, scope: Scope) -> Value:
                 raise AssertionError("written out above")
     body = scalar(evaluate(reduction.body, inner), inner)
     if not variables:
-        return body
+        if condition is True:
+            return body
+        # Nothing to run over, as of an update that is a scalar: it is reduced once, or not at all.
+        variables, extents = [inner.variable("once")], [1]
     return Reduce(reduction.kind, tuple(variables), tuple(extents), condition, body)
 
 

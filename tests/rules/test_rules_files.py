@@ -32,6 +32,7 @@ FLOATING = {
     "ConvertSoftplusToLogExp",
     "ConvertVarianceToMoments",
     "ConvertWhereToMul",
+    "EliminateCastThroughHalf",
     "FoldInputShiftIntoConv",
     "SplitProductOfSumAndDifference",
 }

@@ -161,7 +161,7 @@ def beside(lap: Lap, default: Lap) -> Timed:
         (lap_.ratio_high - lap_.ratio_low) / (2 * lap_.ratio) for lap_ in (lap, default)
     )
     joint_spread = (spread**2 + other**2) ** 0.5
-    return Timed(ratio, ratio * (1 - joint_spread), ratio * (1 + joint_spread))
+    return Timed(ratio, ratio / (1 + joint_spread), ratio * (1 + joint_spread))
 
 
 def among(timed: Sequence[Timed]) -> Timed:

@@ -74,3 +74,14 @@ def test_specifications_agree_with_the_runtime(op_type: str) -> None:
             assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)
 
     agrees()
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_an_update_that_is_a_scalar_reaches_its_place_alone(reduction: str) -> None:
+    # Indices of one dimension name one place: nothing is left to run over, and the guard decides.
+    inputs = [np.array([3, 5], np.float32), np.array([1]), np.array(4, np.float32)]
+    node = Node("ScatterND", inputs, {"reduction": reduction}, opset=18)
+    found = specification("", node.op_type, node.opset)
+    assert found is not None
+    (first,), (other,) = found.evaluate(inputs, node.attributes, outputs=1), runtime(node)
+    assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)

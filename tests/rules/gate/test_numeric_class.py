@@ -26,6 +26,7 @@ UNSAFE = {
     "ConvertLayerNormalizationToMoments": (("far above their spread: numerically unsafe",), ""),
     "FoldInputShiftIntoConv": (LOSES, ""),
     "SplitProductOfSumAndDifference": (LOSES, ""),
+    "EliminateCastThroughHalf": (("numerically unsafe", LOSES[1]), ""),
     "ConvertSoftplusToLogExp": (RANGE, ""),
     "ConvertSoftmaxToExp": (RANGE, ""),
     "ConvertConvToLargerKernel": (("infinity", "nan in the target"), "finite_math"),
