@@ -77,7 +77,7 @@ def test_a_node_is_found_by_the_name_of_what_it_gives_and_a_wrong_one_is_refused
     said = json.loads(json.dumps(by_output.to_json()))
     assert set(said) == {
         *("node", "operator", "cost_ns", "source", "fate", "plan_ns", "own_ns", "steps", "ways"),
-        *("uses", "refusals", "layouts", "beside", "refusal", "growth"),
+        *("uses", "refusals", "layouts", "beside", "refusal", "refusing_clause", "growth"),
     }
     assert {tuple(use) for use in said["uses"]} == {("rule", "nodes", "state", "detail", "more_ns")}
     assert by_output.node in by_output.text()

@@ -39,11 +39,16 @@ rule FuseExample
 
 
 def compared(graph):
-    """Both ways of matching, for every rule there is, and around a node of each match."""
+    """Both ways of matching, for every rule there is, and around a node of each match.
+
+    Rules of passes are matched in the e-graph alone, where a `kernel_shape` that says what the
+    filters say is left out.
+    """
+    rules = [rule for rule in load_rules() if rule.tag != "pass"]
     found = defaultdict(set)
-    for match in Matcher(load_rules()).find(graph):
+    for match in Matcher(rules).find(graph):
         found[match.rule.name].add(min(match.nodes.values()))
-    for rule in load_rules():
+    for rule in rules:
         assert (nearest(rule, graph).reason == "") == (rule.name in found), rule.name
         for number in found[rule.name]:
             assert not nearest(rule, graph, number).reason, rule.name

@@ -327,6 +327,8 @@ def test_plans_with_what_a_race_alone_leaves_open_race_beside_those_without(
         }
 
     monkeypatch.setattr(kind_race, "measured_forms", measured)
+    # On a busy machine there may be no time for them.
+    monkeypatch.setattr(plan_kernels.Fusing, "_further", lambda *_: 2)
     result = tensolog.optimize(
         wide_network(),
         target=KERNELS_TARGET,

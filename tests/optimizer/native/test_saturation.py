@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tensolog.optimizer.native.quantized import saturation
 
-from .build import needs_compiler
-from .test_quantized import CASES, LEVELS, kernels
+from .build import TRIED_LEVELS, needs_compiler
+from .test_quantized import CASES, kernels
 
 
 class Saturating:
@@ -33,7 +33,7 @@ def test_sums_that_saturate_are_told_from_exact_ones(asked_anew, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", TRIED_LEVELS)
 def test_kernels_add_the_largest_products_up_exactly(level):
     case, session, original = kernels(level)["gemm"]
     feeds = {"x": np.full((3, CASES["gemm"].x[1]), 255, np.uint8)}

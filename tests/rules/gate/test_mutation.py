@@ -13,7 +13,8 @@ from tensolog.rules.language.canonical_text import rule_text
 
 from tests.campaigns import examples, search_s
 
-COUNT = examples(24)  # `tensolog rules mutate --count 300` makes more
+WHOLE = 24
+COUNT = examples(WHOLE)  # `tensolog rules mutate --count 300` makes more
 RULE = """\
 rule MergeScales
   tags    always
@@ -76,7 +77,8 @@ def test_no_false_mutant_is_accepted():
     counts = campaign.count()
     assert sum(counts.values()) == COUNT
     # Of what is drawn about a third says the same as before: operands swapped, an axis spelled so.
-    assert counts["refuted"] + counts["static"] >= COUNT // 3
+    # A slice is too few to tell.
+    assert COUNT < WHOLE or counts["refuted"] + counts["static"] >= COUNT // 3
 
 
 def test_a_gate_that_accepts_all_is_found_out(monkeypatch):

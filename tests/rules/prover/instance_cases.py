@@ -33,7 +33,10 @@ class InstanceChoices(Choices):
             if option == wanted and type(option) is type(wanted):
                 self.fixed = {**self.fixed, name: at}
                 return super().pick(name, options, kind)
-        raise NotCoveredError(f"{name}: {wanted} is not among {list(options)}")
+        told = f"{name}: {wanted} is not among {list(options)}"
+        if isinstance(wanted, tuple) and all(len(wanted) > len(option) for option in options):
+            told = f"length of {told}"
+        raise NotCoveredError(told)
 
 
 class Everything:
@@ -255,4 +258,6 @@ def concrete(instance):
     source = frozenset(one.name for one in left.composition.definitions)
     right = TargetSide(left)
     right.build()
+    if rule.correct:  # what holds beside a region alone is made whole
+        right.correct()
     return statement_of(rule, choices, left, right, source)
