@@ -7,6 +7,7 @@ do not pass through it: what a hop costs on engines is in benchmarks/results/eng
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -66,14 +67,17 @@ class Engine:
                 f"workers of other machines are Dask's, which is not installed: {_INSTALL}"
             ) from error
         self.address = address
-        try:
-            with _quiet():
-                self._client: Any = client(address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError, TypeError, ImportError) as error:
+        self._client: Any = None
+        with _quiet(), contextlib.suppress(OSError, ValueError, TypeError, ImportError):
+            self._client = client(address, timeout=_CONNECT_S, set_as_default=False)
+        if self._client is None:
+            # Half a client is left. Collected while another one starts, it would wait for a lock
+            # that the other holds (distributed's LoopRunner), and both forever.
+            gc.collect()
             raise EngineError(
                 f"no Dask scheduler answers at {address}: start one with `dask scheduler`, workers "
                 "with `dask worker ADDRESS --nthreads N`, or correct the address"
-            ) from error
+            )
         if not str(self._client.scheduler.address).startswith("tcp://"):
             self.close()
             raise EngineError(
