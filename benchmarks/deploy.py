@@ -235,13 +235,17 @@ def queue_rate(queue: Any, seconds: float = _PEER_S) -> float:
     return runs / (time.perf_counter() - start)
 
 
+def _name(row: Row) -> str:
+    return str(row["name"]) + (", tiny" if row.get("size") == "tiny" else "")
+
+
 def table(rows: Sequence[Row]) -> str:
     """Lay rows out as Markdown."""
     head = ("model", "chosen", "best of all", "throughput / best's", "/ one instance's",
             "/ OpenVINO's", "settings", "time / that of all settings")  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in rows:
-        name = row["name"] + (", tiny" if row.get("size") == "tiny" else "")
+        name = _name(row)
         if "error" in row:
             lines.append(f"| {name} | {row['error']} |" + " |" * (len(head) - 2))
             continue
@@ -261,7 +265,7 @@ def optimized_table(rows: Sequence[Row]) -> str:
             "optimized / OpenVINO's", "optimized / original's")  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in rows:
-        name = row["name"] + (", tiny" if row.get("size") == "tiny" else "")
+        name = _name(row)
         if "error" in row:
             lines.append(f"| {name} | {row['error']} |" + " |" * (len(head) - 2))
             continue

@@ -176,7 +176,8 @@ def generate(
     from ...rules.generation.rows import Journal, Judgements, judgements
 
     began, value = time.monotonic(), None
-    found_before = _found_before(known_files, () if from_nothing else load_rules())
+    shipped = () if from_nothing else load_rules()
+    found_before = _rules_of_files(known_files, shipped)
 
     def recall(run_hash: str) -> Judgements:
         with shared.open_to_read(catalog_path) as known:
@@ -195,7 +196,7 @@ def generate(
             "inputs": inputs,
             "budget": budget,
             "seed": seed,
-            "known": () if from_nothing else load_rules(),
+            "known": shipped,
             "found_before": found_before,
             "constants": constants,
             "is_measured": not unmeasured or model_path is not None,
@@ -255,7 +256,9 @@ def generate(
         echo("\n" + "\n".join(result.text for result in results if result.rules))
 
 
-def _found_before(files: Sequence[Path], shipped: Sequence[Rule]) -> Mapping[str, tuple[Rule, ...]]:
+def _rules_of_files(
+    files: Sequence[Path], shipped: Sequence[Rule]
+) -> Mapping[str, tuple[Rule, ...]]:
     """The rules of each file, none of the name of another one, which derivations go by."""
     from ...rules import load_rules
 

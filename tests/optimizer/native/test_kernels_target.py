@@ -289,9 +289,8 @@ def wide_network(convolves=False):
     return model(nodes, {"x": [1, 3, 8, 64]}, {"y": [1, 3, 8, 64]}, used, opset=18)
 
 
-@needs_compiler
-def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
-    result = tensolog.optimize(
+def optimized_wide_network():
+    return tensolog.optimize(
         wide_network(),
         target=KERNELS_TARGET,
         threads=1,
@@ -300,6 +299,11 @@ def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
         rules=(),
         allow=ALLOWED,
     )
+
+
+@needs_compiler
+def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
+    result = optimized_wide_network()
     raced = {one.candidate for one in result.candidates}
     assert {"kernels", "kernels without products"} <= raced
     assert result.chosen in raced - {"original"}
@@ -329,15 +333,7 @@ def test_plans_with_what_a_race_alone_leaves_open_race_beside_those_without(
     monkeypatch.setattr(kind_race, "measured_forms", measured)
     # On a busy machine there may be no time for them.
     monkeypatch.setattr(plan_kernels.Fusing, "_further", lambda *_: 2)
-    result = tensolog.optimize(
-        wide_network(),
-        target=KERNELS_TARGET,
-        threads=1,
-        budget=0.1,
-        catalog=":memory:",
-        rules=(),
-        allow=ALLOWED,
-    )
+    result = optimized_wide_network()
     raced = {one.candidate for one in result.candidates}
     assert "kernels" in raced
     assert ("kernels, undecided ones too" in raced) == races
