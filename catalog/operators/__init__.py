@@ -2,11 +2,10 @@
 
 In: the `.ops` files, one a family (`contraction.ops` has MatMul and Conv, `window.ops` the pools;
 `classes.ops` names each operator's), over the functions of `library.ops`. Out: specifications by
-name and operator set (`definition.py`), as terms at known ranks (`expand.py`), or computed with
-NumPy (`evaluate.py`). What terms are, and what is inside of them, `terms.py` says; they are walked
-through and evaluated by `term_evaluator.py`, in any arithmetic, and sizes and indices are computed
-with as `polynomials.py` does. Begin at the block `op NAME` of a file, `grep -n '^op Conv' *.ops`,
-and at `definition.py`; `grammar.lark`, `parser.py` and `syntax.py` read the text.
+name and operator set (`definition.py`), as terms at known ranks (`expand.py`, of whose expressions
+`instantiate.py` makes terms), or computed with NumPy (`evaluate.py`). What terms are is said in
+catalog/terms/. Begin at the block `op NAME` of a file, `grep -n '^op Conv' *.ops`, and at
+`definition.py`; `grammar.lark`, `parser.py` and `syntax.py` read the text.
 """
 
 from .classes import Classification, classifications, parse_classes

@@ -15,7 +15,7 @@ from typing import Any
 from . import syntax as s
 from .definition import functions, specification
 from .functions import ShapeError
-from .interpret import Scope, evaluate
+from .instantiate import Scope, evaluate
 
 # What may be asked of a list of axes without knowing from which end they are counted.
 _INDIFFERENT = ("present", "absent", "length")

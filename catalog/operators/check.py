@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from . import syntax as s
 from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES
-from .interpret import CONSTANTS
+from .instantiate import CONSTANTS
 from .parser import SpecificationError
 
 _TYPES = {"bool", "int32", "int64", "uint8"}

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TensologError
+from ..terms.index_notation import Term
 from .classes import Classification, classifications
 from .derive import bytes_moved, element_types, operations, sparse_safe_inputs, zeros_pass
 from .expand import Expansion, RankError, Shape, expand
@@ -18,7 +19,6 @@ from .functions import ShapeError
 from .parsed import parsed
 from .parser import SpecificationError
 from .syntax import Function, Opaque, Operator
-from .terms import Term
 
 if TYPE_CHECKING:
     import numpy.typing as npt

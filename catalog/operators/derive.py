@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..tensors import dtype_name
+from ..terms.index_notation import Apply, Read, Reduce, Select, Term, apply, product, reads, total
 from .expand import Expansion, Shape, expand
 from .functions import ShapeError
 from .syntax import Function, Operator
-from .terms import Apply, Read, Reduce, Select, Term, apply, product, reads, total
 
 # Primitives that give 0 where their first operand is 0.
 _KEEP_ZERO = frozenset(

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..terms.index_notation import Symbol, Term, Variable, apply, never_negative, substitute
 from . import syntax as s
 from .functions import ShapeError, broadcast, integer
-from .interpret import Lazy, Scope, Tensor, Value, evaluate, lookup, scalar, truth
-from .terms import Symbol, Term, Variable, apply, never_negative, substitute
+from .instantiate import Lazy, Scope, Tensor, Value, evaluate, lookup, scalar, truth
 
 Shape = Sequence["int | str | Term"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import TensologError
-from .terms import Symbol, Term, apply, is_number, product, select, total
+from ..terms.index_notation import Symbol, Term, apply, is_number, product, select, total
 
 # Primitives on elements, with their number of operands. The evaluator gives them their meaning.
 _UNARY = (

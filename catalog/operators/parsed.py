@@ -14,7 +14,7 @@ from ..kept import cache_path, kept
 from .parser import parse
 from .syntax import Statement
 
-_MADE_OF = ("parser.py", "syntax.py", "terms.py", "grammar.lark")
+_MADE_OF = ("parser.py", "syntax.py", "grammar.lark")
 
 
 def parsed(text: str, path: str, line: int) -> Statement:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...catalog.errors import TensologError
-from ...catalog.operators.term_evaluator import TermEvaluator
-from ...catalog.operators.terms import Apply, Read, Reduce, Term
+from ...catalog.terms.index_notation import Apply, Read, Reduce, Term
+from ...catalog.terms.term_evaluator import TermEvaluator
 
 # C types by element type, and how the functions over them end.
 C_TYPES: Mapping[str, str] = {"float64": "double", "float32": "float", "bool": "uint8_t"}

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...catalog.operators.expand import Definition, Expansion
-from ...catalog.operators.polynomials import linear
-from ...catalog.operators.terms import (
+from ...catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,
@@ -21,6 +20,7 @@ from ...catalog.operators.terms import (
     subterms,
     tensors_read,
 )
+from ...catalog.terms.polynomials import linear
 
 Facts = dict[str, list[tuple[int | str, ...]]]
 

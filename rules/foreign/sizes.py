@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from operator import attrgetter
 
-from ...catalog.operators.polynomials import Polynomial
+from ...catalog.terms.polynomials import Polynomial
 
 
 @total_ordering

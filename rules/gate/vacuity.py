@@ -7,7 +7,7 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ...catalog.operators.terms import (
+from ...catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

@@ -18,7 +18,7 @@ from ...catalog.operators import Specification, classifications, specification, 
 from ...catalog.operators import syntax as s
 from ...catalog.operators.axes import axis_parameters
 from ...catalog.operators.expand import Expansion
-from ...catalog.operators.terms import Symbol, Term, apply
+from ...catalog.terms.index_notation import Symbol, Term, apply
 from ..gate.evaluation.arithmetic import NoValueError, number
 from ..language import schemas
 from .terms import OPSET, Known, Operation, Size, Sort

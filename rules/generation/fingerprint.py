@@ -19,16 +19,16 @@ import numpy.typing as npt
 
 from ...catalog.operators.derive import saturated
 from ...catalog.operators.expand import Definition, Expansion
-from ...catalog.operators.term_evaluator import by_index, grid_elements
-from ...catalog.operators.terms import Apply as Primitive
-from ...catalog.operators.terms import (
+from ...catalog.terms.index_notation import Apply as Primitive
+from ...catalog.terms.index_notation import (
     Read,
     Variable,
     looks_up,
     map_children,
     subterms,
 )
-from ...catalog.operators.terms import Term as Element
+from ...catalog.terms.index_notation import Term as Element
+from ...catalog.terms.term_evaluator import by_index, grid_elements
 from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
 from ..language.conditions import INTEGERS

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...catalog.operators.evaluate import PRIMITIVE
+from ...catalog.terms.numpy_evaluator import PRIMITIVE
 from ..gate.evaluation.arithmetic import Array
 from ..gate.evaluation.field import Field, power, random_residues
 

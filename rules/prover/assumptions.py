@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...catalog.operators.terms import Apply, Symbol, Term, apply, substitute
+from ...catalog.terms.index_notation import Apply, Symbol, Term, apply, substitute
 from .statement import Obligation, Statement
 
 _TURNED = {"=": "=", ">=": "<=", ">": "<", "<=": ">=", "<": ">"}

@@ -30,7 +30,7 @@ from itertools import count
 import z3
 
 from ...catalog.operators.expand import Definition
-from ...catalog.operators.terms import (
+from ...catalog.terms.index_notation import (
     Apply,
     Reduce,
     Select,

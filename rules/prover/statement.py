@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...catalog.operators.expand import Definition
-from ...catalog.operators.terms import Symbol, Term
+from ...catalog.terms.index_notation import Symbol, Term
 
 # Real numbers with + * / and a total order; integers modulo a power of two (a commutative ring
 # whose order doesn't respect + and *, and whose / truncates); truth values.

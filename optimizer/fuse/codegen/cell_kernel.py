@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ....catalog.operators.terms import Read
+from ....catalog.terms.index_notation import Read
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ....catalog.operators.terms import Apply, Read, Term
+from ....catalog.terms.index_notation import Apply, Read, Term
 from ... import codegen
 from ...codegen.compiler import FLAGS, CompilerError, find_compiler, library
 from ...codegen.expressions import LoweringError, Reduction

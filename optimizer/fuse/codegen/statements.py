@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ....catalog.operators.expand import Expansion
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction, expression
 from ..program.dag import Node, Program, is_elementwise
 from ..program.numpy_operators import FUNCTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ....catalog.operators.functions import ShapeError
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
 from ..program.numpy_operators import meaning
 
 # Relative to one addition in a vectorized loop, as in SystemML's cost model (PVLDB 2018, section

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....catalog.operators.terms import Apply, Read, Select, Term, elements
+from ....catalog.terms.index_notation import Apply, Read, Select, Term, elements
 from ...codegen.expressions import LoweringError, expression
 from ..loops.cells import Cells
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....catalog.operators.terms import Apply, Symbol, Term, Variable
+from ....catalog.terms.index_notation import Apply, Symbol, Term, Variable
 from ...codegen.expressions import LoweringError
 
 Extent = int | str

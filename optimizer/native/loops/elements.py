@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ....catalog.operators.derive import integer_range
 from ....catalog.operators.expand import Definition, Expansion
-from ....catalog.operators.terms import Apply, Read, Select, Term
+from ....catalog.terms.index_notation import Apply, Read, Select, Term
 from ...codegen.expressions import LoweringError
 
 # Those that C has no arithmetic for: they are converted, many at a time.

@@ -11,7 +11,7 @@ import onnx
 
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.expand import Expansion
-from ....catalog.operators.terms import Apply
+from ....catalog.terms.index_notation import Apply
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph

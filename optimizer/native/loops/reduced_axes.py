@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....catalog.operators.expand import Expansion
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
 from .affine import Extent
 
 

@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from ....catalog.operators import Specification
 from ....catalog.operators.expand import Definition, Expansion
-from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable, map_children
+from ....catalog.terms.index_notation import (
+    Apply,
+    Read,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    map_children,
+)
 from .affine import Extent
 
 

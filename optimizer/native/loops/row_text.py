@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ....catalog.operators.terms import Read
+from ....catalog.terms.index_notation import Read
 from ...codegen.expressions import LoweringError, Reduction, expression
 from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration

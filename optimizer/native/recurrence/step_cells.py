@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....catalog.operators.terms import Term
+from ....catalog.terms.index_notation import Term
 from ...codegen.expressions import LoweringError
 from ..loops.affine import Affine, Extent, Map, Ranges
 from ..loops.cells import Cells

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ....catalog.operators.expand import Expansion
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, expression
 from ...graph.graph import Graph

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ....catalog.operators.polynomials import Polynomial
+from ....catalog.terms.polynomials import Polynomial
 from ..loops.affine import Extent
 
 

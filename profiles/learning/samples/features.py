@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ....catalog.errors import TensologError
-from ....catalog.operators import terms as t
 from ....catalog.operators.definition import specification
 from ....catalog.operators.derive import operations
 from ....catalog.operators.expand import Expansion
+from ....catalog.terms import index_notation as t
 from ...kernel import Kernel, numpy_dtype
 from ...kernels.kernel_model import output_shapes
 from ...kernels.roofline import bound_ns, work

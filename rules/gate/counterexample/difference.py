@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ....catalog.operators.terms import Variable, substitute
+from ....catalog.terms.index_notation import Variable, substitute
 from ...prover.statement import Equation, Statement
 from ..evaluation.arithmetic import (
     Arithmetic,

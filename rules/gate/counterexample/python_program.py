@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.term_evaluator import TermEvaluator
-from ....catalog.operators.terms import Read, Reduce, Symbol, Term, Variable
+from ....catalog.terms.index_notation import Read, Reduce, Symbol, Term, Variable
+from ....catalog.terms.term_evaluator import TermEvaluator
 from ...prover.statement import Statement
 from ..evaluation.arithmetic import Array, Number, shape_at
 from .difference import Difference

@@ -19,7 +19,7 @@ import onnx
 
 from ....catalog.errors import TensologError
 from ....catalog.operators import ShapeError
-from ....catalog.operators.terms import Term, substitute
+from ....catalog.terms.index_notation import Term, substitute
 from ...language.syntax import Rule
 from ...prover.statement import Statement
 from ..evaluation.arithmetic import Array, Assignment, Number

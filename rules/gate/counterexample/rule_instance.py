@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from ....catalog.errors import TensologError
 from ....catalog.operators import specification
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Variable
 from ...compiler.bindings import Bindings
 from ...compiler.model_view import ModelView
 from ...language.conditions import conditions

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ....catalog.operators.terms import looks_up
+from ....catalog.terms.index_notation import looks_up
 from ...prover.statement import Statement
 from ..evaluation.arithmetic import Arithmetic, Assignment, NoValueError, Number, TooLargeError
 from ..evaluation.exact import Exact

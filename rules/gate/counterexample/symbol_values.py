@@ -15,7 +15,7 @@ from fractions import Fraction
 import z3
 
 from ....catalog.interruption import endable
-from ....catalog.operators.terms import Apply, Symbol, Term, reads, subterms
+from ....catalog.terms.index_notation import Apply, Symbol, Term, reads, subterms
 from ...prover.statement import Statement
 from ...prover.work_clock import limit
 from ..evaluation.arithmetic import NoValueError, Number, number

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....catalog.errors import TensologError
-from ....catalog.operators.term_evaluator import TermEvaluator
-from ....catalog.operators.terms import Symbol, Term
+from ....catalog.terms.index_notation import Symbol, Term
+from ....catalog.terms.term_evaluator import TermEvaluator
 from ...prover.statement import Algebra
 
 Array = npt.NDArray[Any]

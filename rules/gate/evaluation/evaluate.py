@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ....catalog.operators.evaluate import PRIMITIVE
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.term_evaluator import GridEvaluator, by_index, grid_elements
-from ....catalog.operators.terms import Read, Reduce, Symbol, Term, Variable
+from ....catalog.terms.index_notation import Read, Reduce, Symbol, Term, Variable
+from ....catalog.terms.numpy_evaluator import PRIMITIVE
+from ....catalog.terms.term_evaluator import GridEvaluator, by_index, grid_elements
 from ...language.conditions import INTEGERS
 from ...prover.statement import Statement
 from .arithmetic import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....catalog.operators.evaluate import PRIMITIVE
+from ....catalog.terms.numpy_evaluator import PRIMITIVE
 from .arithmetic import REDUCE, Array, NoValueError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import z3
 
-from ....catalog.operators.term_evaluator import TermEvaluator
-from ....catalog.operators.terms import Symbol, Term
+from ....catalog.terms.index_notation import Symbol, Term
+from ....catalog.terms.term_evaluator import TermEvaluator
 from .arithmetic import Number
 
 

@@ -18,7 +18,7 @@ import z3
 
 from ....catalog.operators import classifications
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Select,

@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Any
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

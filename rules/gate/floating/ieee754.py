@@ -14,8 +14,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
-from ....catalog.operators.term_evaluator import TermEvaluator
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Select,
@@ -26,6 +25,7 @@ from ....catalog.operators.terms import (
     reads,
     symbols,
 )
+from ....catalog.terms.term_evaluator import TermEvaluator
 from ..evaluation.solver_terms import SolverTerms
 
 Array = NDArray[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

@@ -11,8 +11,9 @@ from onnx import helper
 
 from ....catalog.errors import TensologError
 from ....catalog.operators import specification
-from ....catalog.operators.evaluate import EvaluationError, evaluate
+from ....catalog.operators.evaluate import evaluate
 from ....catalog.operators.expand import Expansion
+from ....catalog.terms.numpy_evaluator import EvaluationError
 from ...language import schemas
 from ..onnx_models import Feeds, SideModels
 

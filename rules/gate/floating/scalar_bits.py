@@ -12,7 +12,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
-from ....catalog.operators.terms import Apply, Read, Select, Term, map_children, symbols
+from ....catalog.terms.index_notation import Apply, Read, Select, Term, map_children, symbols
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from .ieee754 import CHOICES, Formulas, NotFloatingError, Numbers

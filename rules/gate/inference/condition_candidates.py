@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from ....catalog.operators import specification
-from ....catalog.operators.terms import Apply, Symbol, Term
+from ....catalog.terms.index_notation import Apply, Symbol, Term
 from ...language.canonical_text import rule_text
 from ...language.conditions import bindings
 from ...language.errors import RuleError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import z3
 
-from ....catalog.operators.polynomials import Polynomial
-from ....catalog.operators.terms import Apply, Symbol, Term, apply
+from ....catalog.terms.index_notation import Apply, Symbol, Term, apply
+from ....catalog.terms.polynomials import Polynomial
 from .implicants import NotPlainError
 
 # A sum of multiples of terms, which are told by their texts; products are terms of their own.

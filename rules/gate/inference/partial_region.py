@@ -21,7 +21,7 @@ from itertools import islice
 import z3
 from z3.z3util import get_vars
 
-from ....catalog.operators.terms import Apply, Symbol, Term
+from ....catalog.terms.index_notation import Apply, Symbol, Term
 from ...language.canonical_text import rule_text
 from ...language.errors import RuleError
 from ...language.parser import parse_rules

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ....catalog.operators.terms import Apply, Symbol, Term, apply, substitute
+from ....catalog.terms.index_notation import Apply, Symbol, Term, apply, substitute
 from ...prover.statement import Statement
 from ..counterexample.difference import differ
 from ..counterexample.operand_values import assign

@@ -20,13 +20,12 @@ OPERATORS = (
     "expand.py",
     "functions.py",
     "grammar.lark",
-    "interpret.py",
+    "instantiate.py",
     "parsed.py",
     "parser.py",
-    "polynomials.py",
     "syntax.py",
-    "terms.py",
 )
+TERMS = ("index_notation.py", "polynomials.py")
 LANGUAGE = (
     "conditions.py",
     "described_uses.py",
@@ -38,7 +37,14 @@ LANGUAGE = (
     "syntax.py",
 )
 # Imported on the way, without a say in what a statement is.
-INDIFFERENT = ("check.py", "evaluate.py", "term_evaluator.py", "schemas.py", "canonical_text.py")
+INDIFFERENT = (
+    "canonical_text.py",
+    "check.py",
+    "evaluate.py",
+    "numpy_evaluator.py",
+    "schemas.py",
+    "term_evaluator.py",
+)
 # Digits of a hash that are kept: nobody forges them, they only tell texts apart.
 _DIGITS = 16
 _ROOT = __package__.removesuffix(".rules.gate.ledger")
@@ -52,6 +58,7 @@ def normaliser() -> str:
     for package, names in (
         ("rules.prover", None),
         ("rules.language", LANGUAGE),
+        ("catalog.terms", TERMS),
         ("catalog.operators", OPERATORS),
     ):
         folder = resources.files(f"{_ROOT}.{package}")

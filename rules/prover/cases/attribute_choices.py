@@ -12,7 +12,7 @@ from itertools import combinations, permutations, product
 
 from ....catalog.operators import Specification
 from ....catalog.operators.contributed import BLOCKED
-from ....catalog.operators.terms import Term, apply
+from ....catalog.terms.index_notation import Term, apply
 from .axis_notation import Notations
 from .composition import UndescribedError
 from .enumeration import Choices, NoCaseError

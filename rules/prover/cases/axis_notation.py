@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from ....catalog.operators import ShapeError
 from ....catalog.operators.expand import Expansion
-from ....catalog.operators.terms import Apply, Term
+from ....catalog.terms.index_notation import Apply, Term
 from ...language.functions import FUNCTIONS, UnknownError
 from ...language.syntax import (
     Binary,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Select,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.derive import element_types, saturated
 from ....catalog.operators.expand import Definition, Expansion
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ....catalog.operators.derive import integer_range
-from ....catalog.operators.terms import Term, is_integer
+from ....catalog.terms.index_notation import Term, is_integer
 from ...language.functions import UnknownError
 from ...language.syntax import Expression, Rule, Star
 from .axis_notation import NotationMattersError, Notations, names_in, parts

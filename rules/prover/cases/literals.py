@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ....catalog.operators.terms import Apply, Term
+from ....catalog.terms.index_notation import Apply, Term
 
 PI: Term = Apply("pi", ())
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ....catalog.operators import Specification
-from ....catalog.operators.terms import Symbol, Term, apply, is_integer
+from ....catalog.terms.index_notation import Symbol, Term, apply, is_integer
 from ...language.conditions import Condition, bindings, conditions
 from ...language.functions import UnknownError
 from ...language.syntax import Expression, Input, Name, Operand, PatternNode, Rule, Star

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ....catalog.operators import ShapeError, Specification
 from ....catalog.operators.syntax import ONLY
-from ....catalog.operators.terms import Term
+from ....catalog.terms.index_notation import Term
 from ...language.conditions import (
     Condition,
     HasAttribute,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....catalog.operators.terms import Term, apply, is_integer, product, select, total
+from ....catalog.terms.index_notation import Term, apply, is_integer, product, select, total
 from ...language.expressions import operand_name
 from ...language.functions import FUNCTIONS as EXACT
 from ...language.functions import (

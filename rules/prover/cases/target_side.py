@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....catalog.operators import ShapeError, Specification
-from ....catalog.operators.terms import Symbol, Term, apply
+from ....catalog.terms.index_notation import Symbol, Term, apply
 from ...language.functions import UnknownError
 from ...language.syntax import Expression, Input, Name, PatternNode
 from ..ranks.operand_lists import joining

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ....catalog.operators.terms import Apply, Read, Term
+from ....catalog.terms.index_notation import Apply, Read, Term
 from ..functions import elementary
 from ..functions.extrema import extreme_of
 from ..functions.monotone import Element, element_of

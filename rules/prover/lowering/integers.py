@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..functions import elementary
 from ..functions.comparisons import above_zero
 from ..functions.extrema import extreme_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..functions.extrema import extreme_of
 from ..functions.monotone import Element
 from ..normal.arithmetic import integer_sum, summed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

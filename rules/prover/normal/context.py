@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
-from ....catalog.operators.terms import Term
+from ....catalog.terms.index_notation import Term
 from ..solve.polynomials import (
     ZERO,
     Constraint,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ....catalog.operators.evaluate import PRIMITIVE
+from ....catalog.terms.numpy_evaluator import PRIMITIVE
 from ..solve.polynomials import Constraint, Opaque, Polynomial
 from .context import Context, parameter
 from .sums import Place, Product, Sum

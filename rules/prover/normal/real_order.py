@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from ....catalog.operators.terms import Apply, Symbol, Term
+from ....catalog.terms.index_notation import Apply, Symbol, Term
 from ..solve.polynomials import Constraint, Polynomial, equals, variable
 from ..solve.smt import Solver
 from .arithmetic import definition

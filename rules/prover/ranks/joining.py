@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import permutations
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

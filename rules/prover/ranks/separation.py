@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ....catalog.operators.expand import Definition
-from ....catalog.operators.terms import (
+from ....catalog.terms.index_notation import (
     Apply,
     Read,
     Reduce,

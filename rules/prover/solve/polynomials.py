@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 
-from ....catalog.operators import polynomials
+from ....catalog.terms import polynomials
 from ..work_clock import DONE
 
 # Atoms by their text, each at most as often as its power; the empty one stands for 1.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, Specification, specification
 from tensolog.catalog.operators.evaluate import evaluate
 from tensolog.catalog.operators.expand import Expansion
-from tensolog.catalog.operators.terms import Apply, Read, Symbol, apply
+from tensolog.catalog.terms.index_notation import Apply, Read, Symbol, apply
 
 from .backend_cases import agree
 from .random_nodes import STRATEGIES, Node

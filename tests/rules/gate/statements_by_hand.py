@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensolog.catalog.operators.expand import Definition
-from tensolog.catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable
+from tensolog.catalog.terms.index_notation import Apply, Read, Select, Symbol, Term, Variable
 from tensolog.rules.prover.cases.composition import Composition, algebra_of
 from tensolog.rules.prover.statement import Equation, Obligation, Statement
 

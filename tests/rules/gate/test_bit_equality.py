@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
-from tensolog.catalog.operators.terms import Apply, Read, Select, Symbol, Variable
+from tensolog.catalog.terms.index_notation import Apply, Read, Select, Symbol, Variable
 from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.gate.floating.bit_equality import bit_equality, moves_only, unfit
 from tensolog.rules.gate.floating.ieee754 import CHOICES, Formulas, NotFloatingError, Numbers
@@ -273,7 +273,7 @@ def test_one_operand_read_at_two_places_is_not_refuted_by_a_search():
 
 def test_sums_over_an_index_are_no_scalar_expression():
     from tensolog.catalog.operators.expand import Definition
-    from tensolog.catalog.operators.terms import Reduce
+    from tensolog.catalog.terms.index_notation import Reduce
     from tensolog.rules.gate.floating.inlining import inlined_element
 
     i, k = Variable("i", 1), Variable("k", 2)

@@ -237,7 +237,7 @@ def test_rounding_refutes_nothing():
 
 def test_a_region_is_left_out():
     i = wrong_from(6).definitions[-1].indices[1]
-    from tensolog.catalog.operators.terms import Apply, Symbol
+    from tensolog.catalog.terms.index_notation import Apply, Symbol
 
     there = Apply("=", (Symbol("i1"), 4))
     other = Apply("and", (Apply(">=", (Symbol("h"), 6)), there))

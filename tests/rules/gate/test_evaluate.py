@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import specification
-from tensolog.catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
+from tensolog.catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Variable
 from tensolog.rules.gate.counterexample.symbol_values import SymbolSampler
 from tensolog.rules.gate.evaluation.arithmetic import (
     Assignment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import z3
-from tensolog.catalog.operators.terms import Symbol
+from tensolog.catalog.terms.index_notation import Symbol
 from tensolog.rules import parse_rules
 from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.gate.inference import partial_region as module

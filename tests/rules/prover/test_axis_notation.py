@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations, product
 
 import pytest
-from tensolog.catalog.operators.terms import Symbol, apply
+from tensolog.catalog.terms.index_notation import Symbol, apply
 from tensolog.rules.language.functions import UnknownError
 from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import case_split

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from tensolog.catalog.operators import ShapeError
-from tensolog.catalog.operators.terms import Apply, Read, Symbol
+from tensolog.catalog.terms.index_notation import Apply, Read, Symbol
 from tensolog.rules.prover.cases.composition import Composition, UndescribedError, converted
 from tensolog.rules.prover.cases.literals import read_literal
 

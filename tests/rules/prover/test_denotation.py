@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, specification
-from tensolog.catalog.operators.evaluate import EvaluationError
-from tensolog.catalog.operators.terms import Symbol
+from tensolog.catalog.terms.index_notation import Symbol
+from tensolog.catalog.terms.numpy_evaluator import EvaluationError
 from tensolog.rules.prover.cases.composition import Composition, UndescribedError
 from tensolog.rules.prover.normal.context import UndecidedError
 from tensolog.rules.prover.normal.definedness import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import z3
-from tensolog.catalog.operators.terms import Apply, Symbol, Term, apply
+from tensolog.catalog.terms.index_notation import Apply, Symbol, Term, apply
 from tensolog.rules.prover.cases.composition import Composition, algebra_of
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.statement import Equation, Obligation, Statement

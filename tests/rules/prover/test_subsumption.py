@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tensolog.catalog.operators.expand import Definition
-from tensolog.catalog.operators.terms import Read, Reduce, Symbol, Variable, apply
+from tensolog.catalog.terms.index_notation import Read, Reduce, Symbol, Variable, apply
 from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import case_split
 from tensolog.rules.prover.cases.case_split import statements

@@ -1,7 +1,7 @@
 """Terms evaluated in an arithmetic that a subclass gives: one walk for all kinds of numbers.
 
-Such are the numbers of NumPy's types (evaluate.py), and those of rules/gate/evaluation/: floats,
-residues, intervals. On a grid a term is evaluated at all of its indices together.
+Such are the numbers of NumPy's types (numpy_evaluator.py), and those of rules/gate/evaluation/:
+floats, residues, intervals. On a grid a term is evaluated at all of its indices together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, children
+from .index_notation import Apply, Read, Reduce, Select, Symbol, Term, Variable, children
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.catalog.operators.polynomials import Polynomial, linear
-from tensolog.catalog.operators.terms import Apply, Symbol, Term, Variable
+from tensolog.catalog.terms.index_notation import Apply, Symbol, Term, Variable
+from tensolog.catalog.terms.polynomials import Polynomial, linear
 
 NAMES = ("a", "b", "c")
 monomials = st.lists(st.sampled_from(NAMES), max_size=3).map(lambda names: tuple(sorted(names)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from .terms import Apply, Term, Variable
+from .index_notation import Apply, Term, Variable
 
 
 class Ordered(Protocol):

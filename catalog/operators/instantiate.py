@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..terms.index_notation import Read, Reduce, Term, Variable, apply, is_integer, select
 from . import syntax as s
 from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES, ShapeError, integer
-from .terms import Read, Reduce, Term, Variable, apply, is_integer, select
 
 # A term, a string, a tensor, None (absent) or a list of such.
 Value = Any
