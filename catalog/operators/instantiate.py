@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..terms.comparisons import COMPARISONS
 from ..terms.index_notation import Read, Reduce, Term, Variable, apply, is_integer, select
 from . import syntax as s
 from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES, ShapeError, integer
@@ -161,7 +162,7 @@ def operate(symbol: str, values: Sequence[Value], scope: Scope) -> Value:
         return (operands[0] == operands[1]) == (symbol == "=")
     if any(isinstance(value, list) for value in operands):
         results = [operate(symbol, entry, scope) for entry in _side_by_side(operands, symbol)]
-        if symbol not in ("=", "!=", "<", "<=", ">", ">="):
+        if symbol not in COMPARISONS:
             return results
         whole: Term = symbol != "!="
         for result in results:

@@ -4,5 +4,6 @@ In: what an operator computes (catalog/operators/), or one side of a rule (rules
 ranks. Out: its value in any arithmetic, or its normal form. Begin at index_notation.py, which says
 what terms are, what is inside of them, and how they are made and substituted. They are walked
 through and evaluated by term_evaluator.py, in an arithmetic that a subclass gives; that of NumPy is
-in numpy_evaluator.py. Sizes and indices are computed with as polynomials.py does.
+in numpy_evaluator.py. Sizes and indices are computed with as polynomials.py does; comparisons.py
+says which comparisons there are.
 """

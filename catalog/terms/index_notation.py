@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from .comparisons import COMPARISONS
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -206,12 +208,7 @@ _FOLD: Mapping[str, Callable[..., Term]] = {
     "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
     "floor": lambda a: math.floor(a),
     "ceil": lambda a: math.ceil(a),
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    **COMPARISONS,
     "not": lambda a: not a,
     "exp": math.exp,
     "real": float,

@@ -31,17 +31,17 @@ from ..language.conditions import (
     types_of,
 )
 from ..language.described_uses import finds_room
-from ..language.expressions import Facts, evaluate, fits, names_in, operands_in, same
-from ..language.functions import Symbol, UnknownError, Value, integer, number, sequence
+from ..language.expressions import KnownNumbers, names_in, operands_in
+from ..language.functions import Symbol, UnknownError, Value
 from ..language.rank_bounds import Within, measure_of
-from ..language.syntax import Call, Expression, Input, Literal, Name, Output, Star, walk
+from ..language.syntax import Call, Expression, Input, Literal, Output, Star, walk
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Bindings(Facts):
+class Bindings(KnownNumbers):
     """A match with its names bound: dimensions, attributes, scalars, lists of operands."""
 
     def __init__(self, match: Match, view: GraphView) -> None:
@@ -115,7 +115,7 @@ class Bindings(Facts):
     def _number(self, name: str) -> int | float | None:
         default = self.rule.operand(name).default
         if self.value(name) == ABSENT and default is not None:
-            return number(self.evaluate(default))
+            return self.number(self.evaluate(default))
         array = self.constant(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
@@ -195,8 +195,8 @@ class Bindings(Facts):
         array = self.constant(name)
         default = self.rule.operand(name).default
         if array is None and default is not None and self.value(name) == ABSENT:
-            number = self.evaluate(default)
-            return number if isinstance(number, tuple) else (number,)
+            value = self.evaluate(default)
+            return value if isinstance(value, tuple) else (value,)
         if array is None or array.dtype.kind not in "iu":
             raise UnknownError
         return tuple(int(item) for item in array.reshape(-1))
@@ -222,7 +222,7 @@ class Bindings(Facts):
             listed = len(self.patterns[of].outputs)
             return len(self.view.outputs(self.match.nodes[of])) - listed
         if what == "len":
-            return len(self.lists[of]) if of in self.lists else len(sequence(self._known(of)))
+            return len(self.lists[of]) if of in self.lists else len(self.sequence(self._known(of)))
         if what == "rank" and of in self.lists:
             ranks = {len(shape) for shape in self.shapes_of(of)}
             if len(ranks) > 1:
@@ -231,16 +231,12 @@ class Bindings(Facts):
         if self.value(of) == ABSENT:
             return None
         shape = self.shape_of(of)
-        return len(shape) if what == "rank" else integer(shape[0] if shape else 1)
+        return len(shape) if what == "rank" else self.integer(shape[0] if shape else 1)
 
     def _known(self, name: str) -> Value:
         if name not in self.names:
             raise UnknownError
         return self.names[name]
-
-    def evaluate(self, expression: Expression) -> Value:
-        """The value of an expression under this match; UnknownError where it has none."""
-        return evaluate(expression, self.names, self)
 
     # ------------------------------------------------------------------ conditions
 
@@ -271,7 +267,7 @@ class Bindings(Facts):
                 expected = self.evaluate(expression)
                 if isinstance(actual, float) and isinstance(expected, int | float):
                     return actual == expected or actual == float(np.float32(expected))
-                return actual is not None and same(actual, expected)
+                return actual is not None and self.same(actual, expected)
             case HasDefaults(node, attributes):
                 mentioned = tuple(name for name, _ in self.patterns[node].attributes)
                 return not set(self.remaining(node, mentioned)) & set(attributes)
@@ -306,13 +302,7 @@ class Bindings(Facts):
 
     def _has_shape(self, value: str, declared: tuple[Expression, ...]) -> bool:
         shape = self.shape_of(value)
-        expected: list[Value] = []
-        for size in declared:
-            if isinstance(size, Star):
-                expected.extend(self.evaluate(Name(size.text)))
-            else:
-                expected.append(self.evaluate(size))
-        return same(shape, tuple(expected))
+        return self.same(shape, self.entries(declared))
 
     def _is_literal(self, condition: IsLiteral) -> bool:
         array = self.constant(condition.value)
@@ -320,14 +310,14 @@ class Bindings(Facts):
             return False
         expected = self.evaluate(condition.literal)
         if isinstance(expected, tuple):
-            return array.ndim <= 1 and same(self.integers_of(condition.value), expected)
+            return array.ndim <= 1 and self.same(self.integers_of(condition.value), expected)
         if array.size != 1:
             return False
         literal_shape = self.shape_of(condition.value)
         if (
             literal_shape
             and condition.neighbour
-            and not fits(literal_shape, self.shape_of(condition.neighbour))
+            and not self.fits(literal_shape, self.shape_of(condition.neighbour))
         ):
             return False
         if array.dtype.kind in "iub":
@@ -353,7 +343,7 @@ class Bindings(Facts):
         for part in walk(condition.expression):
             if isinstance(part, Call) and part.function in ("dtype", "ints"):
                 with suppress(UnknownError):
-                    value = evaluate(part, self.names, self)
+                    value = self.evaluate(part)
                     facts.append(f"{expression_text(part)} = {_shown(value)}")
         return list(dict.fromkeys(facts))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import z3
 
+from ...catalog.terms.comparisons import COMPARISONS
 from ..language import schemas
 from ..language.canonical_text import expression_text
 from ..language.conditions import bindings
@@ -100,18 +101,11 @@ class _Reader:
             case Unary("not", operand):
                 inner = self.truth(operand)
                 return None if inner is None else z3.Not(inner)
-            case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
+            case Binary(operator, left, right) if operator in COMPARISONS:
                 first, other = self.number(left), self.number(right)
                 if first is None or other is None:
                     return None
-                return {
-                    "=": first == other,
-                    "!=": first != other,
-                    "<": first < other,
-                    "<=": first <= other,
-                    ">": first > other,
-                    ">=": first >= other,
-                }[operator]
+                return COMPARISONS[operator](first, other)
         return None
 
     def number(self, part: Expression) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import onnx
 
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.terms.comparisons import COMPARISONS, MIRRORED, NEGATED
 from ..compiler.model_view import dtype_name
 from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
@@ -24,8 +25,6 @@ from .vacuity import same_program
 VERBS = ("Fold", "Fuse", "Merge", "Join", "Split", "Push", "Eliminate", "Convert", "Reorder")
 # Instances looked at for each element type.
 _DRAWN = 3
-_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def static_problem(rule: Rule) -> str:
@@ -60,8 +59,8 @@ def impossible(rule: Rule) -> str:
     for part in said:
         if isinstance(part, Unary) and part.operator == "not":
             against = part.operand
-        elif isinstance(part, Binary) and part.operator in _OPPOSITE:
-            against = Binary(_OPPOSITE[part.operator], part.left, part.right)
+        elif isinstance(part, Binary) and part.operator in NEGATED:
+            against = Binary(NEGATED[part.operator], part.left, part.right)
         else:
             continue
         if expression_text(against) in texts:
@@ -85,20 +84,13 @@ def _together(expression: Expression, other: Expression) -> str:
 def _holds(condition: Expression) -> bool | None:
     """Whether a comparison of two numbers holds; None for any other condition."""
     match condition:
-        case Binary(operator, Literal(left), Literal(right)) if operator in _OPPOSITE:
+        case Binary(operator, Literal(left), Literal(right)) if operator in COMPARISONS:
             pass
         case _:
             return None
     if isinstance(left, str) or isinstance(right, str):
         return {"=": left == right, "!=": left != right}.get(operator)
-    return {
-        "=": left == right,
-        "!=": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }[operator]
+    return bool(COMPARISONS[operator](left, right))
 
 
 def _empty_range(said: list[Expression]) -> str:
@@ -110,7 +102,7 @@ def _empty_range(said: list[Expression]) -> str:
             case Binary(operator, of, Literal(value)):
                 pass
             case Binary(operator, Literal(value), of):
-                operator = _MIRRORED.get(operator, operator)
+                operator = MIRRORED.get(operator, operator)
             case _:
                 continue
         if isinstance(value, str) or operator not in ("=", "<", "<=", ">", ">="):

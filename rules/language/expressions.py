@@ -1,10 +1,16 @@
-"""Evaluation of the expressions of the rule language over the bindings of one match."""
+"""Expressions of the rule language: how they are evaluated, in an arithmetic that a subclass gives.
+
+The matcher (rules/compiler/bindings.py) and the sampler compute with Python's numbers, as
+`KnownNumbers` does; the prover with terms (rules/prover/cases/symbolic_expressions.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 
-from .functions import FUNCTIONS, Symbol, UnknownError, Value, number, sequence, size_at
+from ...catalog.terms.comparisons import COMPARISONS
+from .functions import FUNCTIONS, Arithmetic, Symbol, UnknownError, Value
 from .syntax import (
     Binary,
     Call,
@@ -19,10 +25,17 @@ from .syntax import (
 )
 
 
-class Facts:
-    """What expressions may ask about operands by name; the matcher and the prover implement it."""
+class ExpressionEvaluator(Arithmetic):
+    """Evaluates expressions over names and operands; what a subclass doesn't say is not known.
 
-    def shape_of(self, name: str) -> tuple[int | str, ...]:
+    `names` are the values of names other than operands.
+    """
+
+    names: Mapping[str, Value]
+
+    # ------------------------------------------------------------------ what is asked of operands
+
+    def shape_of(self, name: str) -> tuple[Value, ...]:
         """The shape of an operand; UnknownError when it has none."""
         raise NotImplementedError
 
@@ -30,156 +43,235 @@ class Facts:
         """The element type of an operand."""
         raise NotImplementedError
 
-    def integers_of(self, name: str) -> tuple[int, ...]:
-        """The elements of a constant integer operand."""
+    def integers_of(self, name: str) -> Value:
+        """The elements of a constant integer operand, as a list."""
+        raise NotImplementedError
+
+    def shapes_of(self, name: str) -> tuple[tuple[Value, ...], ...]:
+        """The shapes of the operands that `*name` stands for."""
         raise NotImplementedError
 
     def count_of(self, name: str) -> int:
         """How many operands `*name` stands for; UnknownError when it is no list of operands."""
+        return len(self.shapes_of(name))
+
+    # ----------------------------------------------------------------------- what is to be said
+
+    def literal(self, value: int | float | str) -> Value:
+        """A number or a string that is written down."""
+        return value
+
+    def truth(self, value: Value) -> Value:
+        """A value as a truth value."""
         raise NotImplementedError
 
-    def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
-        """The shapes of the operands that `*name` stands for."""
+    def negation(self, truth: Value) -> Value:
+        """Whether a condition doesn't hold."""
         raise NotImplementedError
 
+    def any_of(self, truths: Iterable[Value]) -> Value:
+        """Whether one of several conditions holds."""
+        raise NotImplementedError
 
-def evaluate(expression: Expression, names: Mapping[str, Value], facts: Facts) -> Value:
-    """The value of an expression; UnknownError where it depends on something not known."""
-    match expression:
-        case Literal(value):
+    def junction(self, word: str, left: Expression, right: Expression) -> Value:
+        """Kleene's `and` and `or`: unknown only where the known side does not decide."""
+        raise NotImplementedError
+
+    def negative(self, value: Value) -> Value:
+        """A number with the other sign."""
+        raise NotImplementedError
+
+    def same(self, left: Value, right: Value) -> Value:
+        """Whether two values are equal."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------- the walk
+
+    def evaluate(self, expression: Expression) -> Value:
+        """The value of an expression; UnknownError where it depends on something not known."""
+        match expression:
+            case Literal(value):
+                return self.literal(value)
+            case Name(text):
+                if text not in self.names:
+                    raise UnknownError
+                return self.names[text]
+            case ListOf(items):
+                return self.entries(items)
+            case Index(of, (place,)):
+                return self.item(self.evaluate(of), self.evaluate(place))
+            case Call():
+                return self._call(expression)
+            case Unary("-", operand):
+                return self.negative(self.evaluate(operand))
+            case Unary("not", operand):
+                return self.negation(self.condition(operand))
+            case Binary("and" | "or" as word, left, right):
+                return self.junction(word, left, right)
+            case Binary(symbol, left, right):
+                return self._binary(symbol, self.evaluate(left), self.evaluate(right))
+        raise UnknownError
+
+    def condition(self, expression: Expression) -> Value:
+        """The value of a condition as a truth value."""
+        return self.truth(self.evaluate(expression))
+
+    def entries(self, items: Iterable[Expression]) -> tuple[Value, ...]:
+        """The values of list items, those of `*b` spliced in."""
+        values: list[Value] = []
+        for item in items:
+            if isinstance(item, Star):
+                values.extend(self.sequence(self.evaluate(Name(item.text))))
+            else:
+                values.append(self.evaluate(item))
+        return tuple(values)
+
+    def _call(self, call: Call) -> Value:
+        name, arguments = call.function, call.arguments
+        if name == "len" and isinstance(arguments[0], Star | Name):
+            text = arguments[0].text
+            known = text in self.names
+            return len(self.sequence(self.names[text])) if known else self.count_of(text)
+        function = FUNCTIONS[name]
+        values = [
+            self._asked(name, argument) if i in function.operands else self.evaluate(argument)
+            for i, argument in enumerate(arguments)
+        ]
+        return function.apply(self, *values)
+
+    def _asked(self, function: str, argument: Expression) -> Value:
+        """What a function asks of an operand."""
+        operand = operand_name(argument)
+        match function:
+            case "dtype":
+                return self.dtype_of(operand)
+            case "ints":
+                return self.integers_of(operand)
+            case "sizes":
+                return self.shapes_of(operand)
+            case _:
+                return self.shape_of(operand)
+
+    def _binary(self, symbol: str, left: Value, right: Value) -> Value:
+        match symbol:
+            case "=":
+                return self.same(left, right)
+            case "!=":
+                return self.negation(self.same(left, right))
+            case "in":
+                return self.any_of(self.same(left, item) for item in self.sequence(right))
+            case "++":
+                return self.sequence(left) + self.sequence(right)
+            case _:
+                return self.operate(symbol, left, right)
+
+
+_OPERATIONS: Mapping[str, Callable[[int | float, int | float], Value]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "min": min,
+    "max": max,
+    **COMPARISONS,
+}
+
+
+class KnownNumbers(ExpressionEvaluator):
+    """Evaluates with Python's numbers; of a size that is symbolic nothing but itself is known."""
+
+    def sequence(self, value: Value) -> tuple[Value, ...]:
+        """The value as a list."""
+        if isinstance(value, tuple):
             return value
-        case Name(text):
-            if text not in names:
-                raise UnknownError
-            return names[text]
-        case ListOf(items):
-            return spliced(items, names, facts)
-        case Index(of, items) if len(items) == 1:
-            return size_at(sequence(evaluate(of, names, facts)), evaluate(items[0], names, facts))
-        case Call():
-            return _call(expression, names, facts)
-        case Unary("-", operand):
-            return -number(evaluate(operand, names, facts))
-        case Unary("not", operand):
-            return not evaluate(operand, names, facts)
-        case Binary("and" | "or"):
-            return _junction(expression, names, facts)
-        case Binary(operator, left, right):
-            return _binary(operator, evaluate(left, names, facts), evaluate(right, names, facts))
-    raise UnknownError
-
-
-def spliced(
-    items: tuple[Expression, ...], names: Mapping[str, Value], facts: Facts
-) -> tuple[Value, ...]:
-    """The values of list items, those of `*b` spliced in."""
-    result: list[Value] = []
-    for item in items:
-        if isinstance(item, Star):
-            result.extend(sequence(evaluate(Name(item.text), names, facts)))
-        else:
-            result.append(evaluate(item, names, facts))
-    return tuple(result)
-
-
-def _call(call: Call, names: Mapping[str, Value], facts: Facts) -> Value:
-    function = FUNCTIONS[call.function]
-    if call.function == "fits":
-        c, target = (facts.shape_of(operand_name(a)) for a in call.arguments)
-        return fits(c, target)
-    if call.function == "len" and isinstance(call.arguments[0], Star | Name):
-        text = call.arguments[0].text
-        return len(names[text]) if text in names else facts.count_of(text)
-    values: list[Value] = []
-    for i, argument in enumerate(call.arguments):
-        if i not in function.operands:
-            values.append(evaluate(argument, names, facts))
-        elif call.function == "dtype":
-            values.append(facts.dtype_of(operand_name(argument)))
-        elif call.function == "ints":
-            values.append(facts.integers_of(operand_name(argument)))
-        elif call.function == "sizes":
-            values.append(facts.shapes_of(operand_name(argument)))
-        else:
-            values.append(facts.shape_of(operand_name(argument)))
-    return function.apply(*values)
-
-
-def operand_name(expression: Expression) -> str:
-    """The operand that a function's argument names."""
-    if isinstance(expression, Name | Star):
-        return expression.text
-    raise UnknownError
-
-
-def _junction(expression: Binary, names: Mapping[str, Value], facts: Facts) -> bool:
-    """Kleene's `and` and `or`: unknown only where the known side does not decide."""
-    decisive = expression.operator == "or"
-    unknown = False
-    for side in (expression.left, expression.right):
-        try:
-            if bool(evaluate(side, names, facts)) is decisive:
-                return decisive
-        except UnknownError:
-            unknown = True
-    if unknown:
         raise UnknownError
-    return not decisive
 
-
-def _binary(operator: str, left: Value, right: Value) -> Value:
-    if operator in ("=", "!="):
-        return same(left, right) is (operator == "=")
-    if operator == "in":
-        return any(same(left, item) for item in sequence(right))
-    if operator == "++":
-        return sequence(left) + sequence(right)
-    a, b = number(left), number(right)
-    match operator:
-        case "<":
-            return a < b
-        case "<=":
-            return a <= b
-        case ">":
-            return a > b
-        case ">=":
-            return a >= b
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-    if b == 0:
+    def integer(self, value: Value) -> int:
+        """The value as a known integer."""
+        if isinstance(value, int):
+            return int(value)
         raise UnknownError
-    match operator:
-        case "/" if isinstance(a, int) and isinstance(b, int):
-            if a % b:  # division of sizes is exact or the condition does not hold
+
+    size = integer
+
+    def number(self, value: Value) -> int | float:
+        """The value as a known number."""
+        if isinstance(value, int | float):
+            return value
+        raise UnknownError
+
+    def operate(self, operator: str, left: Value, right: Value) -> Value:
+        """Two numbers under an operator; UnknownError for a quotient that there isn't."""
+        a, b = self.number(left), self.number(right)
+        if operator in ("/", "//", "%"):
+            if b == 0:
                 raise UnknownError
-            return a // b
-        case "/":
-            return a / b
-        case "//":
-            return a // b
-        case "%":
-            return a % b
-    raise UnknownError
+            if operator == "/" and isinstance(a, int) and isinstance(b, int):
+                if a % b:  # division of sizes is exact or the condition does not hold
+                    raise UnknownError
+                return a // b
+        return _OPERATIONS[operator](a, b)
 
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """One of two numbers."""
+        return then if condition else otherwise
 
-def same(left: Value, right: Value) -> bool:
-    """Whether two values are equal; unknown for sizes of which one is symbolic."""
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        if len(left) != len(right):
-            return False
-        parts = [(a, b) for a, b in zip(left, right, strict=True) if not _equal(a, b)]
-        if any(not _symbolic(a, b) for a, b in parts):
-            return False
-        if parts:
+    def progression(self, first: Value, end: Value) -> tuple[int, ...]:
+        """The integers from the first up to the end, which is not among them."""
+        return tuple(range(self.integer(first), self.integer(end)))
+
+    def truth(self, value: Value) -> bool:
+        """A value as a truth value."""
+        return bool(value)
+
+    def negation(self, truth: Value) -> bool:
+        """Whether a condition doesn't hold."""
+        return not truth
+
+    def any_of(self, truths: Iterable[Value]) -> bool:
+        """Whether one of several conditions holds; those after it are not looked at."""
+        return any(truths)
+
+    def junction(self, word: str, left: Expression, right: Expression) -> bool:
+        """Kleene's `and` and `or`; the right side is not looked at where the left one decides."""
+        decisive = word == "or"
+        unknown = False
+        for side in (left, right):
+            try:
+                if self.condition(side) is decisive:
+                    return decisive
+            except UnknownError:
+                unknown = True
+        if unknown:
             raise UnknownError
-        return True
-    if not _equal(left, right) and _symbolic(left, right):
-        raise UnknownError
-    return _equal(left, right)
+        return not decisive
+
+    def negative(self, value: Value) -> int | float:
+        """A number with the other sign."""
+        return -self.number(value)
+
+    def same(self, left: Value, right: Value) -> bool:
+        """Whether two values are equal; unknown for sizes of which one is symbolic."""
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            if len(left) != len(right):
+                return False
+            different = [(a, b) for a, b in zip(left, right, strict=True) if not _equal(a, b)]
+            if any(not _symbolic(a, b) for a, b in different):
+                return False
+            if different:
+                raise UnknownError
+            return True
+        if not _equal(left, right) and _symbolic(left, right):
+            raise UnknownError
+        return _equal(left, right)
+
+    def fits(self, c: tuple[Value, ...], target: tuple[Value, ...]) -> bool:
+        """Whether shape c is known to broadcast to exactly the target."""
+        return len(c) <= len(target) and all(
+            a == 1 or a == b for a, b in zip(reversed(c), reversed(target), strict=False)
+        )
 
 
 def _equal(left: Value, right: Value) -> bool:
@@ -191,11 +283,11 @@ def _symbolic(left: Value, right: Value) -> bool:
     return isinstance(left, Symbol) or isinstance(right, Symbol)
 
 
-def fits(c: tuple[int | str, ...], target: tuple[int | str, ...]) -> bool:
-    """Whether shape c broadcasts to exactly the target."""
-    return len(c) <= len(target) and all(
-        a == 1 or a == b for a, b in zip(reversed(c), reversed(target), strict=False)
-    )
+def operand_name(expression: Expression) -> str:
+    """The operand that a function's argument names."""
+    if isinstance(expression, Name | Star):
+        return expression.text
+    raise UnknownError
 
 
 def names_in(expression: Expression) -> set[str]:

@@ -73,8 +73,6 @@ class Binary:
 
 Expression = Literal | Name | Star | ListOf | Call | Index | Unary | Binary
 
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "in")
-
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Yield an expression and all its parts, outermost first."""

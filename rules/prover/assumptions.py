@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ...catalog.terms.comparisons import MIRRORED
 from ...catalog.terms.index_notation import Apply, Symbol, Term, apply, substitute
 from .statement import Obligation, Statement
 
-_TURNED = {"=": "=", ">=": "<=", ">": "<", "<=": ">=", "<": ">"}
+# What bounds a number, with the operands in the other order.
+_TURNED = {bound: turned for bound, turned in MIRRORED.items() if bound != "!="}
 
 
 class Bounds:

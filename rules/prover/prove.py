@@ -23,13 +23,14 @@ question that Z3 doesn't answer leaves the statement open.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
 import z3
 
 from ...catalog.operators.expand import Definition
+from ...catalog.terms.comparisons import MIRRORED, NEGATED
 from ...catalog.terms.index_notation import (
     Apply,
     Reduce,
@@ -408,17 +409,6 @@ def _deadline(timeout: float) -> Callable[[], None]:
     return check
 
 
-_TURNED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NEGATED: Mapping[str, str] = {
-    "=": "!=",
-    "!=": "=",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-}
-
-
 def about_real(term: Term) -> bool:
     """Whether a condition speaks of a real symbol."""
     return any(symbol.kind == "real" for symbol in symbols(term))
@@ -448,10 +438,10 @@ def _assume_real(term: Term, setting: Lowering) -> None:
         case Apply("and", (left, right)):
             _assume_real(left, setting)
             _assume_real(right, setting)
-        case Apply("not", (Apply(function, arguments),)) if function in _NEGATED:
-            _assume_real(Apply(_NEGATED[function], arguments), setting)
+        case Apply("not", (Apply(function, arguments),)) if function in NEGATED:
+            _assume_real(Apply(NEGATED[function], arguments), setting)
         case Apply(function, (int() | float() as number, Symbol(_, "real") as symbol)):
-            _assume_real(Apply(_TURNED.get(function, function), (symbol, number)), setting)
+            _assume_real(Apply(MIRRORED.get(function, function), (symbol, number)), setting)
         case Apply(function, (Symbol(name, "real"), int() | float() as number)):
             context.real_conditions.append(term)
             place = Place(name)
@@ -465,7 +455,7 @@ def _assume_real(term: Term, setting: Lowering) -> None:
                 setting.facts.append(Condition("nonnegative", place))
                 context.never_negative.add(name)
                 setting.signs.known.setdefault(name, 0)
-        case Apply(function, _) if function in _NEGATED:
+        case Apply(function, _) if function in NEGATED:
             context.real_conditions.append(term)
         case _:
             pass

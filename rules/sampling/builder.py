@@ -16,7 +16,7 @@ from ...catalog.operators.contributed import infer_shapes
 from ..compiler.model_view import dtype_name
 from ..language import schemas
 from ..language.conditions import optional_values, types_of
-from ..language.expressions import Facts, evaluate, names_in
+from ..language.expressions import KnownNumbers, names_in
 from ..language.functions import UnknownError, Value
 from ..language.syntax import (
     Binary,
@@ -70,7 +70,7 @@ class _Tensor:
 
 
 @dataclass
-class Builder(Facts):
+class Builder(KnownNumbers):
     """Builds one left side node by node; every choice is the sampler's."""
 
     rule: Rule
@@ -221,15 +221,9 @@ class Builder(Facts):
             parameter = position in PARAMETERS.get(node.op_type, ())
             return None if parameter else self._fitting(name)
         try:
-            shape: list[Value] = []
-            for size in declared:
-                if isinstance(size, Star):
-                    shape += evaluate(Name(size.text), self.names, self)
-                else:
-                    shape.append(evaluate(size, self.names, self))
+            return self.entries(declared)
         except UnknownError:
             return None
-        return tuple(shape)
 
     def _fitting(self, name: str) -> tuple[int, ...] | None:
         """A shape that a condition states, `shape(name) = ...` or `fits(name, Y)` with Y there."""
@@ -253,7 +247,7 @@ class Builder(Facts):
                 return self._stated(left, name) + self._stated(right, name)
             case Binary("=", Call("shape", (Name(text),)), shape) if text == name:
                 try:
-                    return [tuple(evaluate(shape, self.names, self))]
+                    return [tuple(self.evaluate(shape))]
                 except UnknownError:
                     pass
         return []
@@ -278,7 +272,7 @@ class Builder(Facts):
                     return None
             else:
                 try:
-                    sizes.append(evaluate(size, self.names, self))
+                    sizes.append(self.evaluate(size))
                 except UnknownError:
                     sizes.append(None)
         return sizes
@@ -292,7 +286,7 @@ class Builder(Facts):
                 if early is not None:
                     self.names[expression.text] = early
             try:
-                fixed[name] = evaluate(expression, self.names, self)
+                fixed[name] = self.evaluate(expression)
             except UnknownError:
                 continue
         return fixed
@@ -422,7 +416,7 @@ class Builder(Facts):
         if isinstance(literal, ListOf):  # sizes that nothing else binds: a Reshape's or Expand's
             for free in sorted(names_in(literal) - self.names.keys() - self.tensors.keys()):
                 self.names[free] = self.sampler.size()
-        value = evaluate(literal, self.names, self)
+        value = self.evaluate(literal)
         if isinstance(literal, ListOf) or isinstance(value, tuple):
             self.tensors[name] = _Tensor("int64", (len(value),), np.asarray(value, np.int64))
             return
@@ -491,7 +485,7 @@ class Builder(Facts):
                     getattr(left, "function", "") == "ints" and left.arguments[0] == Name(name)  # type: ignore[union-attr]
                 ):
                     try:
-                        return evaluate(right, self.names, self)
+                        return self.evaluate(right)
                     except UnknownError:
                         continue
         return None
@@ -506,7 +500,7 @@ class Builder(Facts):
                 if value is None:
                     value = self.sampler.attribute(node.op_type, name, shapes, self.rule.given)
                 self.names[expression.text] = value
-            result[name] = evaluate(expression, self.names, self)
+            result[name] = self.evaluate(expression)
         if node.rest is not None:
             if node.rest not in self.rests:
                 self.rests[node.rest] = self.sampler.rest(node.op_type, shapes, result)
@@ -524,7 +518,7 @@ class Builder(Facts):
                 case _:
                     continue
             try:
-                return evaluate(other, self.names, self)
+                return self.evaluate(other)
             except UnknownError:
                 continue
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...terms.comparisons import NEGATED
 from .syntax import (
     Atom,
     Comparison,
@@ -18,12 +19,7 @@ from .syntax import (
 
 MAX_CONJUNCTIONS = 4096
 _NEGATED = {
-    "=": "!=",
-    "!=": "=",
-    "<": ">=",
-    "<=": ">",
-    ">": "<=",
-    ">=": "<",
+    **NEGATED,
     "match": "!match",
     "contains": "!contains",
     "!match": "match",

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....catalog.errors import TensologError
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import Symbol, Term
 from ....catalog.terms.term_evaluator import TermEvaluator
 from ...prover.statement import Algebra
@@ -184,12 +185,7 @@ _SCALAR: Mapping[str, Callable[..., Any]] = {
     "pi": lambda: math.pi,
     "real": lambda a: a,
     "not": lambda a: not a,
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    **COMPARISONS,
 }
 
 

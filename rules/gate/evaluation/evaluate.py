@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....catalog.operators.expand import Definition
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import Read, Reduce, Symbol, Term, Variable
 from ....catalog.terms.numpy_evaluator import PRIMITIVE
 from ....catalog.terms.term_evaluator import GridEvaluator, by_index, grid_elements
@@ -37,7 +38,6 @@ from .arithmetic import (
     stored_as,
 )
 
-_RELATIONS = ("=", "!=", "<", "<=", ">", ">=")
 _SAME = ("+", "-", "*", "neg", "max", "min", "abs", "sign")
 
 
@@ -112,12 +112,12 @@ class Grid(GridEvaluator[Element]):
             truths = [converted(a, "boolean", self.arithmetic).values for a in arguments]
             return Element(PRIMITIVE[function](*truths), defined, "boolean")
         whole = kinds <= {"index", "integer", "boolean"}
-        if whole and function in _RELATIONS:
+        if whole and function in COMPARISONS:
             return Element(PRIMITIVE[function](*(a.values for a in arguments)), defined, "boolean")
         if whole and (function in _WHOLE or (function == "/" and "integer" in kinds)):
             return self._whole(function, arguments, defined)
         reals = [converted(a, "real", self.arithmetic).values for a in arguments]
-        if function in _RELATIONS:
+        if function in COMPARISONS:
             return Element(self.arithmetic.compare(function, *reals), defined, "boolean")
         if function in ("isnan", "is_positive_inf", "is_negative_inf"):
             return Element(np.zeros(np.shape(reals[0]), bool), defined, "boolean")

@@ -9,13 +9,14 @@ difference in the field is a suspicion.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....catalog.terms.comparisons import COMPARISONS
 from .arithmetic import Array, NoValueError
 
 PRIME = 2**31 - 1
@@ -114,7 +115,7 @@ class Field:
     def compare(self, relation: str, left: Array, right: Array) -> Array:
         """Truth values, as of small integers."""
         a, b = self._centred(left), self._centred(right)
-        return np.asarray(_COMPARE[relation](a, b))
+        return np.asarray(COMPARISONS[relation](a, b))
 
     def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
         """A reduction of what isn't empty."""
@@ -141,13 +142,3 @@ class Field:
     def _centred(self, array: Array) -> Array:
         """Residues as integers around 0, so that small integers keep their order."""
         return np.where(array > self.modulus // 2, array - self.modulus, array)
-
-
-_COMPARE: Mapping[str, Callable[..., Any]] = {
-    "=": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}

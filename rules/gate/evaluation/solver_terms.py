@@ -8,6 +8,7 @@ from typing import Any
 
 import z3
 
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import Symbol, Term
 from ....catalog.terms.term_evaluator import TermEvaluator
 from .arithmetic import Number
@@ -84,12 +85,7 @@ _PRIMITIVES: Mapping[str, Callable[..., Any]] = {
     "max": lambda a, b: z3.If(a >= b, a, b),
     "min": lambda a, b: z3.If(a <= b, a, b),
     "abs": lambda a: z3.If(a >= 0, a, -a),
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    **COMPARISONS,
     "and": z3.And,
     "or": z3.Or,
     "not": z3.Not,

@@ -29,6 +29,7 @@ from functools import cached_property
 from typing import Any
 
 from ....catalog.operators.expand import Definition
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -64,8 +65,7 @@ _CONTINUOUS = (
 ) - {"fmod"}
 # IEEE 754 fixes their results: one rounding, to nearest, of the exact one.
 _FIXED = frozenset({"+", "-", "*", "/", "sqrt", "real"})
-_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-_TRUTHS = _COMPARISONS | {"and", "or", "not", "xor", "to_bool"}
+_TRUTHS = frozenset(COMPARISONS) | {"and", "or", "not", "xor", "to_bool"}
 _TRUTHS |= {"isnan", "is_positive_inf", "is_negative_inf"}
 # The integers up to 2 to so many are numbers of a type; of those of integers, all are.
 _DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}

@@ -14,6 +14,7 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -33,7 +34,6 @@ Formula = Any  # the solver's expressions are not typed
 
 # Integers up to here are numbers of every element type.
 _EXACT = 2048
-RELATIONS = ("=", "!=", "<", "<=", ">", ">=")
 
 
 class NotFloatingError(Exception):
@@ -137,7 +137,7 @@ class Formulas:
                 return z3.If(self.truth(condition), self.truth(then), self.truth(otherwise))
             case Apply(function, arguments) if function in _LOGIC:
                 return _LOGIC[function](*(self.truth(argument) for argument in arguments))
-            case Apply(function, (left, right)) if function in RELATIONS:
+            case Apply(function, (left, right)) if function in COMPARISONS:
                 if is_of_indices(left) and is_of_indices(right):
                     return condition_formula(term)
                 return _COMPARE[function](self.value(left), self.value(right))
@@ -200,7 +200,7 @@ class _IndexTerms(SolverTerms):
         return super().apply(function, arguments)
 
 
-_OF_INDICES = frozenset((*RELATIONS, "and", "or", "not", "+", "-", "*", "neg", "max", "min"))
+_OF_INDICES = frozenset((*COMPARISONS, "and", "or", "not", "+", "-", "*", "neg", "max", "min"))
 
 
 def index_formula(term: Term) -> Formula:

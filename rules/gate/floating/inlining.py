@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....catalog.operators.expand import Definition
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -85,4 +86,4 @@ def _foldable(function: str, arguments: tuple[Term, ...]) -> bool:
     if not arguments or not all(is_integer(argument) for argument in arguments):
         return False
     known = all(isinstance(argument, int) for argument in arguments)
-    return not known or function in ("=", "!=", "<", "<=", ">", ">=")
+    return not known or function in COMPARISONS

@@ -25,7 +25,7 @@ OPERATORS = (
     "parser.py",
     "syntax.py",
 )
-TERMS = ("index_notation.py", "polynomials.py")
+TERMS = ("comparisons.py", "index_notation.py", "polynomials.py")
 LANGUAGE = (
     "conditions.py",
     "described_uses.py",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.derive import element_types, saturated
 from ....catalog.operators.expand import Definition, Expansion
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -44,7 +45,7 @@ LEAST: Mapping[str, int] = {
     "output_padding": 0,
     "block_size": 0,
 }
-_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "and", "or", "not", "isnan")
+_TRUTHS = (*COMPARISONS, "and", "or", "not", "isnan")
 
 
 class UndescribedError(Exception):
@@ -246,7 +247,7 @@ def element_type(term: Term, types: Mapping[str, str]) -> str | None:
         case Read(tensor, _):
             return types[tensor]
         case Apply(function, arguments):
-            if function in _COMPARISONS or function.startswith("is_"):
+            if function in _TRUTHS or function.startswith("is_"):
                 return "bool"
             if function in ("real", "int32"):
                 return "float32" if function == "real" else "int32"

@@ -13,18 +13,10 @@ from ...language.syntax import Expression, Rule, Star
 from .axis_notation import NotationMattersError, Notations, names_in, parts
 from .composition import Composition, algebra_of, described
 from .enumeration import NoCaseError
-from .symbolic_expressions import (
-    NoTermError,
-    Progression,
-    TermFacts,
-    Value,
-    condition,
-    evaluate,
-    spliced,
-)
+from .symbolic_expressions import NoTermError, Progression, TermExpressions, Value
 
 
-class Environment(TermFacts):
+class Environment(TermExpressions):
     """Names, tensors and lists of one case, as far as they are known."""
 
     def __init__(self, rule: Rule, composition: Composition) -> None:
@@ -81,24 +73,24 @@ class Environment(TermFacts):
     def value(self, expression: Expression) -> Value:
         """The value of an expression in this case."""
         self.see(expression)
-        return evaluate(expression, self.names, self)
+        return self.evaluate(expression)
 
     def holds(self, expression: Expression) -> Term:
         """The value of a condition as a truth value."""
         self.see(expression)
-        return condition(expression, self.names, self)
+        return self.condition(expression)
 
     def compute(self, expression: Expression) -> None:
         """See whether there is a value, whichever it is; UnknownError where there is none."""
         leaders = self.ways.leaders(names_in(expression))
         self.ways.require_same(leaders, lambda way: len(self._written(way, expression)) > 0)
-        evaluate(expression, self.names, self)
+        self.evaluate(expression)
 
     def spliced(self, items: tuple[Expression, ...]) -> tuple[Value, ...]:
         """The values of list items."""
         for item in items:
             self.see(item)
-        return spliced(items, self.names, self)
+        return self.entries(items)
 
     # -------------------------------------------------------------- however axes are written
 
@@ -123,7 +115,7 @@ class Environment(TermFacts):
         with self._writing(way):
             before, self.side_conditions = self.side_conditions, []
             try:
-                return (evaluate(expression, self.names, self), *self.side_conditions)
+                return (self.evaluate(expression), *self.side_conditions)
             finally:
                 self.side_conditions = before
 

@@ -32,7 +32,7 @@ from .rule_analysis import (
     types_said,
     windowed,
 )
-from .symbolic_expressions import Progression, as_list
+from .symbolic_expressions import Progression
 
 
 class SourceSymbols(Environment):
@@ -302,7 +302,7 @@ class SourceOperands(SourceSymbols):
             if isinstance(size, Star):
                 if size.text not in self.names:
                     self._bind_list(node, size.text)
-                listed = as_list(self.names[size.text])
+                listed = self.sequence(self.names[size.text])
                 most = max(self._lengths_of(size.text))
                 self._stretch(f"len({size.text})", len(listed), most, (name, len(shape)))
                 shape += listed

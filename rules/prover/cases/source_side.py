@@ -27,7 +27,7 @@ from .element_types import chosen, signature, type_code
 from .enumeration import NoCaseError
 from .rule_analysis import asked, decides, in_order, repeats_outputs
 from .source_operands import SourceOperands
-from .symbolic_expressions import NoTermError, Value, evaluate, same
+from .symbolic_expressions import NoTermError, Value
 
 
 class SourceSide(SourceOperands):
@@ -230,7 +230,7 @@ class SourceSide(SourceOperands):
     def _fixed_attributes(self, node: PatternNode, attributes: dict[str, Value]) -> None:
         for name, expression in node.attributes:
             try:
-                attributes[name] = evaluate(expression, self.names, self)
+                attributes[name] = self.evaluate(expression)
             except UnknownError:
                 continue
             self.sources[name] = expression
@@ -246,7 +246,7 @@ class SourceSide(SourceOperands):
     ) -> None:
         """Choose an attribute that the rule binds to a name, or compares with an expression."""
         try:
-            attributes[name] = evaluate(expression, self.names, self)
+            attributes[name] = self.evaluate(expression)
             self.sources[name] = expression
             return
         except UnknownError:
@@ -394,13 +394,13 @@ class SourceSide(SourceOperands):
             case HasShape(value, shape, optional):
                 if not (optional and value in self.absent):
                     sizes = self.spliced(shape)
-                    self.suppose(text, same(self.shape_of(value), sizes))
+                    self.suppose(text, self.same(self.shape_of(value), sizes))
             case HasAttribute(node, attribute, expression) if not isinstance(expression, Name):
                 made_up = self.names.get(f"{node}.{attribute}")
                 if made_up is not None:
                     if matter := self.ways.leaders([f"{node}.{attribute}"]):
                         raise NotationMattersError(matter)
-                    self.suppose(text, same(made_up, self.value(expression)))
+                    self.suppose(text, self.same(made_up, self.value(expression)))
             case Holds(expression):
                 self.side_conditions.clear()
                 self.suppose(text, self.holds(expression))

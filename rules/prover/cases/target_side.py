@@ -14,7 +14,7 @@ from .element_types import chosen, signature
 from .environment import Environment, fits_type, require_in_range
 from .numbered_nodes import NumberedNodes
 from .source_side import SourceSide
-from .symbolic_expressions import Value, as_list, condition, evaluate
+from .symbolic_expressions import Value
 
 
 class TargetSide(Environment):
@@ -106,13 +106,16 @@ class TargetSide(Environment):
         assert self.rule.region is not None
         output = self.rule.outputs[0]
         indices = tuple(f"i{axis}" for axis in range(len(self.shape_of(output))))
-        names = {**self.names, **{name: Symbol(name, "integer") for name in indices}}
         if matter := self.ways.leaders(names_in(self.rule.region)):
             raise NotationMattersError(matter)
+        names = self.names
+        self.names = {**names, **{name: Symbol(name, "integer") for name in indices}}
         try:
-            return condition(self.rule.region, names, self), indices
+            return self.condition(self.rule.region), indices
         except UnknownError:
             return False, indices  # a row of an axis that isn't there: no exception
+        finally:
+            self.names = names
 
     def _fail(self, text: str) -> None:
         self.obligations.append(Obligation(text, False))
@@ -159,7 +162,7 @@ class TargetSide(Environment):
     def _value(self, expression: Expression) -> Value:
         """A value for a node, however axes are written in it: the node is looked at as a whole."""
         self.side_conditions.clear()
-        value = evaluate(expression, self.names, self)
+        value = self.evaluate(expression)
         self.obligations += [
             Obligation(f"{term} on the right", term) for term in self.side_conditions
         ]
@@ -211,7 +214,7 @@ class TargetSide(Environment):
             beside = user.inputs[0].value or ""
             self.see(operand.default)
             value = self._value(operand.default)
-            contents = as_list(value) if isinstance(value, tuple) else None
+            contents = value if isinstance(value, tuple) else None
             dtype = self.dtype_of(beside)
             if contents is not None:
                 self.composition.known_constant(full, contents, "int64")

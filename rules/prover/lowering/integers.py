@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..functions import elementary
 from ..functions.comparisons import above_zero
@@ -36,7 +37,7 @@ from ..solve.polynomials import (
     remainder,
 )
 from ..statement import Algebra
-from .term_kinds import COMPARISONS, INDEX, PREDICATES, Kinds
+from .term_kinds import INDEX, PREDICATES, Kinds
 
 # The type of integers that holds all sizes.
 _WIDEST = "int64"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ....catalog.operators.expand import Definition
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -107,7 +108,6 @@ def _least(*signs: int | None) -> int | None:
     return None if None in signs else min(sign for sign in signs if sign is not None)
 
 
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 INDEX = ("+", "-", "*", "//", "%", "neg", "max", "min", "abs", "floor", "ceil")
 CONNECTIVES = ("and", "or", "not", "xor", "to_bool")
 PREDICATES = ("isnan", "is_positive_inf", "is_negative_inf")
@@ -176,7 +176,7 @@ class Kinds:
             case bool():
                 return True
             case Apply(function, _):
-                return function in COMPARISONS + PREDICATES + CONNECTIVES
+                return function in (*COMPARISONS, *PREDICATES, *CONNECTIVES)
             case Read(tensor, _):
                 return self.algebra(tensor) == "boolean"
             case Reduce(kind):

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 from onnx import helper
 from tensolog.rules import Rule
-from tensolog.rules.language.expressions import Facts, evaluate
+from tensolog.rules.language.expressions import KnownNumbers
 from tensolog.rules.language.functions import UnknownError
 from tensolog.rules.language.syntax import Expression, Name, PatternNode, Star
 
@@ -21,7 +21,7 @@ class NoMatch(Exception):  # noqa: N818
     """The operands are not those that the rule speaks of."""
 
 
-class Values(Facts):
+class Values(KnownNumbers):
     """The arrays of one side, and what the rule's names stand for."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -39,9 +39,6 @@ class Values(Facts):
     def dtype_of(self, name: str) -> str:
         return str(self.arrays[name].dtype)
 
-    def value(self, expression: Expression) -> Any:
-        return evaluate(expression, self.names, self)
-
 
 def run_both_sides(rule: Rule, operands: Mapping[str, np.ndarray]) -> tuple[Arrays, Arrays]:
     """The outputs of the match and of the rewrite by name; NoMatch where `given` fails."""
@@ -53,7 +50,7 @@ def run_both_sides(rule: Rule, operands: Mapping[str, np.ndarray]) -> tuple[Arra
     for operand in rule.operands:
         _check(values, operand.shape, values.arrays[operand.name].shape)
     for condition in rule.given:
-        if not values.value(condition):
+        if not values.evaluate(condition):
             raise NoMatch(str(condition))
     left = {name: values.arrays[name] for name in rule.outputs}
     made = Values(values.arrays)
@@ -94,7 +91,7 @@ def _check(values: Values, shape: tuple[Expression, ...] | None, sizes: Sequence
         if isinstance(size, Star):
             expected += values.names[size.text]
         else:
-            expected.append(values.value(size))
+            expected.append(values.evaluate(size))
     if list(sizes) != expected:
         raise NoMatch(f"{sizes} is not {expected}")
 
@@ -108,7 +105,7 @@ def _run(values: Values, node: PatternNode, *, matching: bool) -> None:
             x, w = (values.arrays[str(item.value)] for item in node.inputs)
             values.names[expression.text] = x.shape[1] // w.shape[1]
         try:
-            attributes[name] = values.value(expression)
+            attributes[name] = values.evaluate(expression)
         except UnknownError:
             raise NoMatch(f"{name} is not whole") from None
     arrays = []
@@ -116,7 +113,7 @@ def _run(values: Values, node: PatternNode, *, matching: bool) -> None:
         if item.literal is None:
             arrays.append(values.arrays[str(item.value)])
             continue
-        literal = values.value(item.literal)
+        literal = values.evaluate(item.literal)
         dtype = np.int64 if isinstance(literal, tuple) else arrays[0].dtype
         arrays.append(np.asarray(literal, dtype))
     names = [output.value for output in node.outputs]

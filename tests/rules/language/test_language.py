@@ -11,7 +11,7 @@ from tensolog.catalog.errors import TensologError
 from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
 from tensolog.rules.compiler.symmetry import mirrored_nodes
 from tensolog.rules.language.canonical_text import expression_text, format_rules, rule_text
-from tensolog.rules.language.expressions import Facts, evaluate
+from tensolog.rules.language.expressions import KnownNumbers
 from tensolog.rules.language.functions import FUNCTIONS, Symbol, UnknownError
 from tensolog.rules.language.syntax import (
     Binary,
@@ -303,7 +303,10 @@ def test_unreadable_files_are_refused(tmp_path):
 # ------------------------------------------------------------------------------- evaluation
 
 
-class Shapes(Facts):
+class Shapes(KnownNumbers):
+    def __init__(self, names):
+        self.names = names
+
     def shape_of(self, name):
         return {"X": (2, 3, Symbol("N"), 5), "c": (1, 5), "d": ()}[name]
 
@@ -314,7 +317,7 @@ class Shapes(Facts):
 def value(text: str):
     rule = one(with_given(f"X [m], c [n, k, *l], d, {text} = 0", "Y = Add(Add(X, c), d)", "Y = X"))
     names = {"m": 2, "n": Symbol("N"), "k": 3, "l": (1, 2, 3), "p": (2, 0, 1)}
-    return evaluate(rule.given[0].left, names, Shapes())
+    return Shapes(names).evaluate(rule.given[0].left)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +347,7 @@ def value(text: str):
 )
 def test_functions_compute(text, expected):
     if "equation" in text:
-        rule_value = FUNCTIONS["equation"].apply(" bij , bjk -> bik")
+        rule_value = FUNCTIONS["equation"].apply(KnownNumbers(), " bij , bjk -> bik")
         assert rule_value == expected
     else:
         assert value(text) == expected
@@ -379,9 +382,9 @@ def test_unknown_sizes_are_neither_equal_nor_different(text, expected):
     names = {"m": 2, "n": Symbol("N"), "k": 3, "l": (1, 2, 3)}
     if expected is None:
         with pytest.raises(UnknownError):
-            evaluate(rule.given[0], names, Shapes())
+            Shapes(names).evaluate(rule.given[0])
     else:
-        assert evaluate(rule.given[0], names, Shapes()) is expected
+        assert Shapes(names).evaluate(rule.given[0]) is expected
 
 
 # ------------------------------------------------------------------------------ compilation
