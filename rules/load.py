@@ -10,7 +10,7 @@ from importlib.metadata import version
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from ..catalog import operators
+from ..catalog import operators, terms
 from ..catalog.kept import cache_path, kept, text_hash
 from .language.errors import RuleError, refuse_all
 from .language.parser import parse_rules
@@ -44,11 +44,12 @@ def _folders() -> tuple[Traversable, ...]:
 
 
 def _version() -> str:
-    """What reading depends on: the rules, their parser, and the operators that it knows."""
+    """What reading depends on: the rules, their parser and its tree, and the operators it knows."""
     folders = (
         *_folders(),
         resources.files(__package__) / "language",
         resources.files(operators),
+        resources.files(terms),
     )
     texts = [text_hash(folder, (".rules", ".ops", ".lark", ".py")) for folder in folders]
     return hashlib.sha256(" ".join([*texts, version("onnx")]).encode()).hexdigest()[:32]

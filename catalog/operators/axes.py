@@ -7,11 +7,12 @@ may be spelled from either end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ..terms.syntax_tree import Call, Expression, ListOf, Name, mentions, replace_names
 from . import syntax as s
 from .definition import functions, specification
 from .functions import ShapeError
@@ -19,7 +20,6 @@ from .instantiate import Scope, evaluate
 
 # What may be asked of a list of axes without knowing from which end they are counted.
 _INDIFFERENT = ("present", "absent", "length")
-_NOWHERE = s.Place("", 0, 0)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AxisParameter:
     name: str
     position: int | None
     is_list: bool
-    rank: s.Expression
+    rank: Expression
     tensors: tuple[tuple[str, int], ...]
 
     def rank_of(self, ranks: Sequence[int | None], count: int) -> int | None:
@@ -75,74 +75,43 @@ def _parameters(block: s.Operator) -> Iterator[AxisParameter]:
             yield AxisParameter(name, places.get(name), is_list, rank, _whole_shapes(block))
 
 
-def _ranks(block: s.Operator, name: str) -> Iterator[tuple[s.Expression, bool] | None]:
+def _ranks(block: s.Operator, name: str) -> Iterator[tuple[Expression, bool] | None]:
     """The ranks that a name counts axes of, and whether it is a list; None for any other use."""
     for position, input_ in enumerate(block.inputs):
         for dimension in input_.shape:
-            if isinstance(dimension.length, s.Name) and dimension.length.name == name:
-                whole = s.Name(_shape_name(position), input_.place)
-                yield _replaced(s.Call("rank", (whole,), input_.place), {}), False
+            if dimension.length == Name(name):
+                yield Call("rank", (Name(_shape_name(position)),)), False
             elif dimension.length is not None:
                 yield from _uses(dimension.length, name)
             yield from _uses(dimension.expression, name)
-        yield from _uses(input_.default, name)
-    parts = (block.outputs, block.attributes, block.lets, block.requires, block.locals)
-    yield from _uses((*parts, block.values), name)
+        if input_.default is not None:
+            yield from _uses(input_.default, name)
+    for expression in s.expressions_behind_inputs(block):
+        yield from _uses(expression, name)
 
 
-def _uses(part: object, name: str) -> Iterator[tuple[s.Expression, bool] | None]:
-    """The uses of a name in a part of a text, as those of `_ranks`."""
+def _uses(part: Expression, name: str) -> Iterator[tuple[Expression, bool] | None]:
+    """The uses of a name in an expression, as those of `_ranks`."""
     match part:
-        case s.Name(used_name):
-            if used_name == name:
+        case Name(text):
+            if text == name:
                 yield None
-        case s.Call("axes", (s.Name(used_name), rank)) if used_name == name:
-            yield _replaced(rank, {}), True
+        case Call("axes", (Name(text), rank)) if text == name:
+            yield rank, True
             yield from _uses(rank, name)
-        case s.Call("axes", (s.ListOf((s.Name(used_name),)), rank)) if used_name == name:
-            yield _replaced(rank, {}), False
+        case Call("axes", (ListOf((Name(text),)), rank)) if text == name:
+            yield rank, False
             yield from _uses(rank, name)
-        case s.Call(function, (s.Name(used_name),)) if (
-            used_name == name and function in _INDIFFERENT
-        ):
+        case Call(function, (Name(text),)) if text == name and function in _INDIFFERENT:
             return
-        case s.Call(function, arguments) if function in functions():
+        case Call(function, arguments) if function in functions():
             definition = functions()[function]
             given = dict(zip(definition.parameters, arguments, strict=True))
-            if any(_mentions(argument, name) for argument in arguments):
-                yield from _uses(_replaced(definition.expression, given), name)
-        case tuple():
-            for item in part:
-                yield from _uses(item, name)
-        case _ if is_dataclass(part):
-            for field in fields(part):
-                yield from _uses(getattr(part, field.name), name)
-
-
-def _mentions(part: object, name: str) -> bool:
-    if isinstance(part, s.Name):
-        return part.name == name
-    if isinstance(part, tuple):
-        return any(_mentions(item, name) for item in part)
-    return is_dataclass(part) and any(
-        _mentions(getattr(part, field.name), name) for field in fields(part)
-    )
-
-
-def _replaced(part: Any, given: Mapping[str, s.Expression]) -> Any:
-    """An expression without its places, names replaced by what a call gives for them."""
-    if isinstance(part, s.Place):
-        return _NOWHERE
-    if isinstance(part, s.Name):
-        return given.get(part.name, part)
-    if isinstance(part, tuple):
-        return tuple(_replaced(item, given) for item in part)
-    if is_dataclass(part) and not isinstance(part, type):
-        replaced = {
-            field.name: _replaced(getattr(part, field.name), given) for field in fields(part)
-        }
-        return type(part)(**replaced)
-    return part
+            if any(mentions(argument, name) for argument in arguments):
+                yield from _uses(replace_names(definition.expression, given), name)
+        case _:
+            for inner in part.parts:
+                yield from _uses(inner, name)
 
 
 def _shape_name(position: int) -> str:

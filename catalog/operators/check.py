@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..terms.syntax_tree import Call, Expression, Literal, Name
 from . import syntax as s
 from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES
 from .instantiate import CONSTANTS
@@ -69,7 +70,7 @@ def check_function(function: s.Function, functions: Mapping[str, s.Function]) ->
     _Checker(functions).one(function.expression, set(CONSTANTS) | set(function.parameters))
 
 
-def _expressions(shape: Iterable[s.Dimension]) -> list[s.Expression | None]:
+def _expressions(shape: Iterable[s.Dimension]) -> list[Expression | None]:
     return [e for item in shape for e in (item.expression, item.length)]
 
 
@@ -77,39 +78,29 @@ class _Checker:
     def __init__(self, functions: Mapping[str, s.Function]) -> None:
         self.functions = functions
 
-    def all(self, expressions: Iterable[s.Expression | None], known: set[str]) -> None:
+    def all(self, expressions: Iterable[Expression | None], known: set[str]) -> None:
         for expression in expressions:
             if expression is not None:
                 self.one(expression, known)
 
-    def one(self, expression: s.Expression, known: set[str]) -> None:
+    def one(self, expression: Expression, known: set[str]) -> None:
         match expression:
-            case s.Literal():
+            case Literal():
                 return
-            case s.Name(name, place):
+            case Name(name, place):
                 if name not in known:
                     raise SpecificationError(place, f"{name} is not defined{_near(name, known)}")
-            case s.Operation(_, operands, _):
-                self.all(operands, known)
-            case s.Choice(condition, then, otherwise):
-                self.all((condition, then, otherwise), known)
-            case s.Subscript(base, indices, _):
-                self.all((base, *indices), known)
-            case s.Slice(base, first, last, _):
-                self.all((base, first, last), known)
-            case s.ListOf(entries):
-                self.all(entries, known)
-            case s.Splice(inner):
-                self.one(inner, known)
-            case s.Call():
+            case Call():
                 self.call(expression, known)
             case s.Comprehension(inner, sources):
                 self.all([source.values for source in sources], known)
                 self.one(inner, known | {source.name for source in sources})
-            case s.Reduction(_, items, body, _):
+            case s.Reduction(_, items, body):
                 self.reduction(items, body, known)
+            case _:
+                self.all(expression.parts, known)
 
-    def call(self, call: s.Call, known: set[str]) -> None:
+    def call(self, call: Call, known: set[str]) -> None:
         name = call.function
         all_names = {*_CALLS, *PRIMITIVES, *FUNCTIONS, *ENTRYWISE, *self.functions}
         if name not in all_names:
@@ -123,7 +114,7 @@ class _Checker:
             )
         self.all(call.arguments, known)
 
-    def reduction(self, items: tuple[s.Item, ...], body: s.Expression, known: set[str]) -> None:
+    def reduction(self, items: tuple[s.Item, ...], body: Expression, known: set[str]) -> None:
         known = set(known)
         for item in items:
             match item:

@@ -14,9 +14,10 @@ import onnx.shape_inference
 from onnx import defs, helper
 
 from ..terms.index_notation import Symbol
+from ..terms.syntax_tree import Literal
 from .definition import Specification, specification, specified
 from .functions import ShapeError
-from .syntax import Attribute, Input, Literal
+from .syntax import Attribute, Input
 
 # Operators over images whose channels lie in blocks, and what says how such images are read: no
 # runtime has those of the second domain (blocked.ops).

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..terms.index_notation import Symbol, Term, Variable, apply, never_negative, substitute
+from ..terms.syntax_tree import Expression
 from . import syntax as s
 from .functions import ShapeError, broadcast, integer
 from .instantiate import Lazy, Scope, Tensor, Value, evaluate, lookup, scalar, truth
@@ -122,7 +123,7 @@ class _Builder:
         for let in operator.lets:
             names[let.name] = self._later(let.expression)
 
-    def _later(self, expression: s.Expression) -> Lazy:
+    def _later(self, expression: Expression) -> Lazy:
         return Lazy(lambda: evaluate(expression, self.scope))
 
     def _attribute(self, attribute: s.Attribute, given: Mapping[str, object]) -> Value:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..terms.comparisons import COMPARISONS
 from ..terms.index_notation import Read, Reduce, Term, Variable, apply, is_integer, select
+from ..terms.syntax_tree import Binary, Call, Expression, Index, ListOf, Literal, Name, Unary
 from . import syntax as s
 from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES, ShapeError, integer
 
@@ -66,23 +67,25 @@ class Lazy:
     compute: Callable[[], Value]
 
 
-def evaluate(expression: s.Expression, scope: Scope) -> Value:
+def evaluate(expression: Expression, scope: Scope) -> Value:
     """Return the value of an expression; raise ShapeError where it has none."""
     match expression:
-        case s.Literal(value):
+        case Literal(value):
             return value
-        case s.Name(name):
+        case Name(name):
             return lookup(name, scope)
-        case s.Operation("and" | "or" as symbol, (left, right)):
+        case Binary("and" | "or" as symbol, left, right):
             known = truth(scalar(evaluate(left, scope), scope))
             if known is (symbol == "or"):
                 return known
             return apply(symbol, known, truth(scalar(evaluate(right, scope), scope)))
-        case s.Operation(symbol, operands):
-            return operate(symbol, [evaluate(operand, scope) for operand in operands], scope)
+        case Binary(symbol, left, right):
+            return operate(symbol, [evaluate(left, scope), evaluate(right, scope)], scope)
+        case Unary(symbol, operand):
+            return operate("neg" if symbol == "-" else symbol, [evaluate(operand, scope)], scope)
         case s.Choice(condition, then, otherwise):
             return _choose(truth(scalar(evaluate(condition, scope), scope)), then, otherwise, scope)
-        case s.ListOf(entries):
+        case ListOf(entries):
             return _entries(entries, scope)
         case s.Comprehension(inner, sources):
             lists = [evaluate(source.values, scope) for source in sources]
@@ -95,16 +98,16 @@ def evaluate(expression: s.Expression, scope: Scope) -> Value:
                 )
                 for values in zip(*lists, strict=True)
             ]
-        case s.Slice(base, first, last, _):
+        case s.Slice(base, first, last):
             values = evaluate(base, scope)
             bounds = [
                 None if at is None else integer(evaluate(at, scope), "a slice")
                 for at in (first, last)
             ]
             return values[bounds[0] : bounds[1]]
-        case s.Subscript(base, indices, _):
+        case Index(base, indices):
             return _subscript(evaluate(base, scope), _entries(indices, scope), scope)
-        case s.Call():
+        case Call():
             return _call(expression, scope)
         case s.Reduction():
             return reduce(expression, scope)
@@ -187,7 +190,7 @@ def _side_by_side(operands: Sequence[Value], what: str) -> list[list[Value]]:
     ]
 
 
-def _choose(condition: Term, then: s.Expression, otherwise: s.Expression, scope: Scope) -> Value:
+def _choose(condition: Term, then: Expression, otherwise: Expression, scope: Scope) -> Value:
     if isinstance(condition, bool):
         return evaluate(then if condition else otherwise, scope)
     one = scalar(evaluate(then, scope), scope)
@@ -197,7 +200,7 @@ def _choose(condition: Term, then: s.Expression, otherwise: s.Expression, scope:
     return select(condition, one, other)
 
 
-def _entries(expressions: Sequence[s.Expression], scope: Scope) -> list[Value]:
+def _entries(expressions: Sequence[Expression], scope: Scope) -> list[Value]:
     entries: list[Value] = []
     for expression in expressions:
         if isinstance(expression, s.Splice):
@@ -243,7 +246,7 @@ def read(tensor: Tensor, indices: Sequence[Term]) -> Term:
     return Read(tensor.name, tuple(fitted))
 
 
-def _call(call: s.Call, scope: Scope) -> Value:
+def _call(call: Call, scope: Scope) -> Value:
     name = call.function
     arguments = _entries(call.arguments, scope)
     if name in ("present", "absent"):

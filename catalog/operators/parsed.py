@@ -14,7 +14,7 @@ from ..kept import cache_path, kept
 from .parser import parse
 from .syntax import Statement
 
-_MADE_OF = ("parser.py", "syntax.py", "grammar.lark")
+_MADE_OF = (("operators", "parser.py", "syntax.py", "grammar.lark"), ("terms", "syntax_tree.py"))
 
 
 def parsed(text: str, path: str, line: int) -> Statement:
@@ -32,7 +32,8 @@ def _one(text: str, path: str, line: int) -> Statement:
 @cache
 def _version() -> str:
     digest = hashlib.sha256(sys.version.encode())
-    folder = resources.files(__package__)
-    for name in _MADE_OF:
-        digest.update((folder / name).read_bytes())
+    for folder, *names in _MADE_OF:
+        package = resources.files(f"{__package__.rpartition('.')[0]}.{folder}")
+        for name in names:
+            digest.update((package / name).read_bytes())
     return digest.hexdigest()

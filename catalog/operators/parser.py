@@ -10,6 +10,17 @@ import lark
 from lark import Token, Transformer, v_args
 
 from ..errors import TensologError
+from ..terms.syntax_tree import (
+    Binary,
+    Call,
+    Expression,
+    Index,
+    ListOf,
+    Literal,
+    Name,
+    Place,
+    Unary,
+)
 from . import syntax as s
 
 ATTRIBUTE_TYPES = ("int", "ints", "float", "floats", "string", "strings", "tensor")
@@ -34,7 +45,7 @@ _HINTS = {
 class SpecificationError(TensologError):
     """A mistake in a specification's text."""
 
-    def __init__(self, place: s.Place, reason: str) -> None:
+    def __init__(self, place: Place, reason: str) -> None:
         self.path, self.line, self.column, self.reason = (
             place.path,
             place.line,
@@ -86,7 +97,7 @@ def _syntax_error(
     hints = sorted(_HINTS[name] for name in expected if name in _HINTS)
     what = f"{found!r} can't stand here" if found else "the text ends too early"
     reason = f"{what}; expected {' or '.join(hints)}" if hints else what
-    return SpecificationError(s.Place(path, line + first_line - 1, column), reason)
+    return SpecificationError(Place(path, line + first_line - 1, column), reason)
 
 
 @v_args(meta=True)
@@ -97,9 +108,9 @@ class _Builder(Transformer[Token, Any]):
         super().__init__()
         self.text, self.path, self.offset = text, path, first_line - 1
 
-    def _place(self, at: Any) -> s.Place:
+    def _place(self, at: Any) -> Place:
         line = getattr(at, "line", None)
-        return s.Place(self.path, (line or 1) + self.offset, getattr(at, "column", None) or 1)
+        return Place(self.path, (line or 1) + self.offset, getattr(at, "column", None) or 1)
 
     # ---- statements
     def start(self, meta: Any, children: list[Any]) -> tuple[s.Statement, ...]:
@@ -197,13 +208,13 @@ class _Builder(Transformer[Token, Any]):
         return s.Dimension("star", children[0], children[1])
 
     def broadcast_dimension(self, meta: Any, children: list[Any]) -> s.Dimension:
-        return s.Dimension("broadcast", s.Name(str(children[0]), self._place(children[0])))
+        return s.Dimension("broadcast", Name(str(children[0]), self._place(children[0])))
 
     def each_dimension(self, meta: Any, children: list[Any]) -> s.Dimension:
-        return s.Dimension("each", s.Name(str(children[0]), self._place(children[0])))
+        return s.Dimension("each", Name(str(children[0]), self._place(children[0])))
 
     def any_dimensions(self, meta: Any, children: list[Any]) -> s.Dimension:
-        return s.Dimension("any", s.Literal(0))
+        return s.Dimension("any", Literal(0))
 
     def plain_dimension(self, meta: Any, children: list[Any]) -> s.Dimension:
         return s.Dimension("plain", children[0])
@@ -257,40 +268,40 @@ class _Builder(Transformer[Token, Any]):
     def choice(self, meta: Any, children: list[Any]) -> s.Choice:
         return s.Choice(*children)
 
-    def or_(self, meta: Any, children: list[Any]) -> s.Operation:
-        return s.Operation("or", tuple(children), self._place(meta))
+    def or_(self, meta: Any, children: list[Any]) -> Binary:
+        return Binary("or", *children, self._place(meta))
 
-    def and_(self, meta: Any, children: list[Any]) -> s.Operation:
-        return s.Operation("and", tuple(children), self._place(meta))
+    def and_(self, meta: Any, children: list[Any]) -> Binary:
+        return Binary("and", *children, self._place(meta))
 
-    def not_(self, meta: Any, children: list[Any]) -> s.Operation:
-        return s.Operation("not", tuple(children), self._place(meta))
+    def not_(self, meta: Any, children: list[Any]) -> Unary:
+        return Unary("not", *children, self._place(meta))
 
-    def chain(self, meta: Any, children: list[Any]) -> s.Expression:
+    def chain(self, meta: Any, children: list[Any]) -> Expression:
         place = self._place(meta)
-        links: list[s.Expression] = [
-            s.Operation(children[at], (children[at - 1], children[at + 1]), place)
+        links: list[Expression] = [
+            Binary(children[at], children[at - 1], children[at + 1], place)
             for at in range(1, len(children), 2)
         ]
         whole = links[0]
         for link in links[1:]:
-            whole = s.Operation("and", (whole, link), place)
+            whole = Binary("and", whole, link, place)
         return whole
 
     def compare(self, meta: Any, children: list[Any]) -> str:
         return str(children[0])
 
-    def binary(self, meta: Any, children: list[Any]) -> s.Operation:
+    def binary(self, meta: Any, children: list[Any]) -> Binary:
         left, symbol, right = children
-        return s.Operation(str(symbol), (left, right), self._place(symbol))
+        return Binary(str(symbol), left, right, self._place(symbol))
 
-    def times(self, meta: Any, children: list[Any]) -> s.Operation:
-        return s.Operation("*", tuple(children), self._place(meta))
+    def times(self, meta: Any, children: list[Any]) -> Binary:
+        return Binary("*", *children, self._place(meta))
 
-    def negative(self, meta: Any, children: list[Any]) -> s.Expression:
-        if isinstance(children[1], s.Literal) and not isinstance(children[1].value, str):
-            return s.Literal(-children[1].value)
-        return s.Operation("neg", (children[1],), self._place(meta))
+    def negative(self, meta: Any, children: list[Any]) -> Expression:
+        if isinstance(children[1], Literal) and not isinstance(children[1].value, str):
+            return Literal(-children[1].value)
+        return Unary("-", children[1], self._place(meta))
 
     def reduction(self, meta: Any, children: list[Any]) -> s.Reduction:
         kind, *items, body = children
@@ -304,21 +315,18 @@ class _Builder(Transformer[Token, Any]):
     def _item(self, item: Any, kind: Token) -> s.Item:
         if isinstance(item, s.Range | s.Let | s.Guard | s.Over):
             return item
-        if (
-            isinstance(item, s.Operation)
-            and item.symbol == "<"
-            and isinstance(item.operands[0], s.Name)
-        ):
-            return s.Range(item.operands[0].name, item.operands[1], False)
+        match item:
+            case Binary("<", Name(name), extent):
+                return s.Range(name, extent, False)
         raise SpecificationError(
             self._place(kind),
             f"{kind} runs over `i < n`, `*i < n` or `x in X`, with `let` and `if`; write conditions"
             " as `if condition`",
         )
 
-    def subscript(self, meta: Any, children: list[Any]) -> s.Subscript:
+    def subscript(self, meta: Any, children: list[Any]) -> Index:
         base, *indices = children
-        return s.Subscript(
+        return Index(
             base, tuple(index for index in indices if index is not None), self._place(meta)
         )
 
@@ -326,38 +334,38 @@ class _Builder(Transformer[Token, Any]):
         base, first, last = children
         return s.Slice(base, first, last, self._place(meta))
 
-    def integer(self, meta: Any, children: list[Any]) -> s.Literal:
-        return s.Literal(int(children[0]))
+    def integer(self, meta: Any, children: list[Any]) -> Literal:
+        return Literal(int(children[0]))
 
-    def real(self, meta: Any, children: list[Any]) -> s.Literal:
-        return s.Literal(float(children[0]))
+    def real(self, meta: Any, children: list[Any]) -> Literal:
+        return Literal(float(children[0]))
 
-    def string(self, meta: Any, children: list[Any]) -> s.Literal:
-        return s.Literal(str(children[0])[1:-1])
+    def string(self, meta: Any, children: list[Any]) -> Literal:
+        return Literal(str(children[0])[1:-1])
 
-    def name(self, meta: Any, children: list[Any]) -> s.Name:
-        return s.Name(str(children[0]), self._place(children[0]))
+    def name(self, meta: Any, children: list[Any]) -> Name:
+        return Name(str(children[0]), self._place(children[0]))
 
-    def call(self, meta: Any, children: list[Any]) -> s.Call:
+    def call(self, meta: Any, children: list[Any]) -> Call:
         name, *arguments = children
-        return s.Call(
+        return Call(
             str(name),
             tuple(argument for argument in arguments if argument is not None),
             self._place(name),
         )
 
-    def reducer_call(self, meta: Any, children: list[Any]) -> s.Call:
+    def reducer_call(self, meta: Any, children: list[Any]) -> Call:
         name, *items = children
         for item in items:
-            ranges = isinstance(item, s.Operation) and item.symbol == "<"
+            ranges = isinstance(item, Binary) and item.operator == "<"
             if ranges or isinstance(item, s.Range | s.Let | s.Guard | s.Over):
                 raise SpecificationError(
                     self._place(name), f"after {name}(…) the term that it runs over is missing"
                 )
-        return s.Call(str(name), tuple(items), self._place(name))
+        return Call(str(name), tuple(items), self._place(name))
 
-    def list_of(self, meta: Any, children: list[Any]) -> s.ListOf:
-        return s.ListOf(tuple(child for child in children if child is not None))
+    def list_of(self, meta: Any, children: list[Any]) -> ListOf:
+        return ListOf(tuple(child for child in children if child is not None))
 
     def comprehension(self, meta: Any, children: list[Any]) -> s.Comprehension:
         return s.Comprehension(children[0], tuple(children[1:]))

@@ -1,92 +1,68 @@
-"""What a specification's text says: the syntax tree that the parser builds."""
+"""What a specification's text says: the syntax tree that the parser builds.
+
+Of expressions the nodes that rules have too are in catalog/terms/syntax_tree.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class Place:
-    """A line and a column of a file, both from 1."""
-
-    path: str
-    line: int
-    column: int
+from ..terms.syntax_tree import NOWHERE, Expression, Name, Place
 
 
 @dataclass(frozen=True)
-class Literal:
-    """A number or a string."""
-
-    value: int | float | str
-
-
-@dataclass(frozen=True)
-class Name:
-    """A name: of a dimension, list, attribute, index, tensor or constant."""
-
-    name: str
-    place: Place
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operator of the language: + - * / // % ++ and or not neg, or a comparison."""
-
-    symbol: str
-    operands: tuple[Expression, ...]
-    place: Place
-
-
-@dataclass(frozen=True)
-class Choice:
+class Choice(Expression):
     """`if condition then … else …`."""
 
     condition: Expression
     then: Expression
     otherwise: Expression
 
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The condition and what is chosen from."""
+        return (self.condition, self.then, self.otherwise)
+
+    def with_parts(self, change: Callable[[Expression], Expression]) -> Choice:
+        """Another choice."""
+        return Choice(change(self.condition), change(self.then), change(self.otherwise))
+
 
 @dataclass(frozen=True)
-class Subscript:
-    """`X[i, *j]`: an element of a tensor, or an entry of a list."""
-
-    base: Expression
-    indices: tuple[Expression, ...]
-    place: Place
-
-
-@dataclass(frozen=True)
-class Slice:
+class Slice(Expression):
     """`d[first:last]` of a list."""
 
-    base: Expression
+    of: Expression
     first: Expression | None
     last: Expression | None
-    place: Place
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The list and the bounds that there are."""
+        return tuple(part for part in (self.of, self.first, self.last) if part is not None)
+
+    def with_parts(self, change: Callable[[Expression], Expression]) -> Slice:
+        """Another list between other bounds."""
+        first, last = (None if at is None else change(at) for at in (self.first, self.last))
+        return Slice(change(self.of), first, last, self.place)
 
 
 @dataclass(frozen=True)
-class Call:
-    """A named function applied to arguments."""
-
-    function: str
-    arguments: tuple[Expression, ...]
-    place: Place
-
-
-@dataclass(frozen=True)
-class ListOf:
-    """`[a, *b]`."""
-
-    entries: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Splice:
+class Splice(Expression):
     """`*expression`: the entries of a list, in the place of one entry."""
 
     expression: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The list."""
+        return (self.expression,)
+
+    def with_parts(self, change: Callable[[Expression], Expression]) -> Splice:
+        """The entries of another list."""
+        return Splice(change(self.expression))
 
 
 @dataclass(frozen=True)
@@ -98,11 +74,21 @@ class Over:
 
 
 @dataclass(frozen=True)
-class Comprehension:
+class Comprehension(Expression):
     """`[expression for a in A, b in B]`: the lists are read side by side."""
 
     expression: Expression
     sources: tuple[Over, ...]
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The lists and what is made of their entries."""
+        return (*(source.values for source in self.sources), self.expression)
+
+    def with_parts(self, change: Callable[[Expression], Expression]) -> Comprehension:
+        """Something else made of the entries of other lists."""
+        sources = tuple(Over(source.name, change(source.values)) for source in self.sources)
+        return Comprehension(change(self.expression), sources)
 
 
 @dataclass(frozen=True)
@@ -134,28 +120,48 @@ Item = Range | Let | Guard | Over
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduction(Expression):
     """`sum(items) body`; `pick` takes the first element whose guard holds."""
 
     kind: str
     items: tuple[Item, ...]
     body: Expression
-    place: Place
+    place: Place = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """What the items say, and the body."""
+        return (*map(expression_of, self.items), self.body)
+
+    def with_parts(self, change: Callable[[Expression], Expression]) -> Reduction:
+        """Another body under other items."""
+        items = tuple(_with_expression(item, change(expression_of(item))) for item in self.items)
+        return Reduction(self.kind, items, change(self.body), self.place)
 
 
-Expression = (
-    Literal
-    | Name
-    | Operation
-    | Choice
-    | Subscript
-    | Slice
-    | Call
-    | ListOf
-    | Splice
-    | Comprehension
-    | Reduction
-)
+def expression_of(item: Item) -> Expression:
+    """The expression of an item: an extent, a condition, what a name stands for or runs over."""
+    match item:
+        case Range():
+            return item.extent
+        case Let():
+            return item.expression
+        case Guard():
+            return item.condition
+        case Over():
+            return item.values
+
+
+def _with_expression(item: Item, expression: Expression) -> Item:
+    match item:
+        case Range(name, _, star):
+            return Range(name, expression, star)
+        case Let(name, _, place):
+            return Let(name, expression, place)
+        case Guard():
+            return Guard(expression)
+        case Over(name):
+            return Over(name, expression)
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,7 @@ class Dimension:
     @property
     def name(self) -> str | None:
         """The name that an input's shape binds."""
-        return self.expression.name if isinstance(self.expression, Name) else None
+        return self.expression.text if isinstance(self.expression, Name) else None
 
 
 @dataclass(frozen=True)
@@ -283,3 +289,36 @@ class Opaque:
 
 
 Statement = Operator | Function | Opaque
+
+
+def expressions(statement: Operator | Function) -> Iterator[Expression]:
+    """Yield the expressions of a statement, without those that they are made of."""
+    if isinstance(statement, Function):
+        yield statement.expression
+        return
+    for declared in statement.inputs:
+        yield from _of_shape(declared.shape)
+        if declared.default is not None:
+            yield declared.default
+    yield from expressions_behind_inputs(statement)
+
+
+def expressions_behind_inputs(operator: Operator) -> Iterator[Expression]:
+    """Yield the expressions of an operator that its inputs' declarations don't say."""
+    for output in operator.outputs:
+        yield from _of_shape(output.shape)
+        if output.code is not None:
+            yield output.code
+    yield from (a.default for a in operator.attributes if a.default is not None)
+    yield from (let.expression for let in operator.lets)
+    yield from (require.condition for require in operator.requires)
+    for local in operator.locals:
+        yield from _of_shape(local.shape)
+    yield from (value.expression for value in operator.values)
+
+
+def _of_shape(shape: Iterable[Dimension]) -> Iterator[Expression]:
+    for dimension in shape:
+        yield dimension.expression
+        if dimension.length is not None:
+            yield dimension.length

@@ -19,9 +19,10 @@ from ...catalog.datalog.language.builders import (
 from ...catalog.datalog.language.syntax import Expression as DatalogExpression
 from ...catalog.datalog.language.syntax import Literal as DatalogLiteral
 from ...catalog.datalog.language.syntax import Wildcard
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, ListOf, Literal, Name
 from ..language import schemas
 from ..language.conditions import bindings, optional_values
-from ..language.syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
+from ..language.syntax import Rule
 
 Atoms = tuple[list[Part], bool]
 """Atoms that follow from an expression, and whether they imply it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...catalog.terms.syntax_tree import Call, Expression, Literal, walk
 from ..language import schemas
 from ..language.canonical_text import expression_text
 from ..language.conditions import (
@@ -34,7 +35,7 @@ from ..language.described_uses import finds_room
 from ..language.expressions import KnownNumbers, names_in, operands_in
 from ..language.functions import Symbol, UnknownError, Value
 from ..language.rank_bounds import Within, measure_of
-from ..language.syntax import Call, Expression, Input, Literal, Output, Star, walk
+from ..language.syntax import Input, Output, Star
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:

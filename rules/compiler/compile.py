@@ -12,6 +12,7 @@ from ...catalog.datalog.language import builders
 from ...catalog.datalog.language.builders import Definition, absent, atom, comparison, symbol
 from ...catalog.datalog.language.syntax import Atom, Variable, Wildcard
 from ...catalog.datalog.language.unparse import clause_text
+from ...catalog.terms.syntax_tree import Expression, Literal, Name
 from ..language import schemas
 from ..language.conditions import (
     Condition,
@@ -31,7 +32,7 @@ from ..language.conditions import (
     optional_values,
 )
 from ..language.repetition import pattern
-from ..language.syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
+from ..language.syntax import Input, Output, PatternNode, Rule, Star
 from .atoms import Atoms, Size, Terms, attribute_text, scalar_atom, shape_atoms, type_atom
 from .symmetry import mirrored_nodes
 

@@ -9,6 +9,7 @@ from ...catalog.datalog.language import builders
 from ...catalog.datalog.language.builders import Definition, absent, atom, distinct, symbol
 from ...catalog.datalog.language.formulas import formula_variables
 from ...catalog.datalog.language.syntax import Atom
+from ...catalog.terms.syntax_tree import Name
 from ..language.conditions import (
     Condition,
     HasAttribute,
@@ -28,7 +29,7 @@ from ..language.conditions import (
 )
 from ..language.rank_bounds import Within
 from ..language.repetition import pattern
-from ..language.syntax import Name, Rule
+from ..language.syntax import Rule
 from .bindings import Bindings
 from .compile import Clause, clause_of, compile_program, remainder
 from .match_rows import Rows, match_of, matches

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...catalog.operators.derive import integer_range
+from ...catalog.terms.syntax_tree import Expression
 from ..language import schemas
 from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
@@ -20,7 +21,7 @@ from ..language.repetition import (
     unrolled,
     with_numbers,
 )
-from ..language.syntax import Expression, Input, PatternNode
+from ..language.syntax import Input, PatternNode
 from .bindings import Bindings
 from .model_view import dtype_name
 from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
+from ...catalog.terms.syntax_tree import Expression, Name
 from ..language.schemas import commutative
-from ..language.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Index,
-    ListOf,
-    Name,
-    Operand,
-    PatternNode,
-    Rule,
-    Star,
-    Unary,
-)
+from ..language.syntax import Operand, PatternNode, Rule, Star
 
 
 def mirrored_nodes(rule: Rule) -> set[tuple[str, str]]:
@@ -102,14 +92,5 @@ def renamed(swap: dict[str, str], expression: Expression) -> Expression:
             return Name(swap.get(text, text))
         case Star(text):
             return Star(swap.get(text, text))
-        case ListOf(items):
-            return ListOf(tuple(renamed(swap, item) for item in items))
-        case Call(function, arguments):
-            return Call(function, tuple(renamed(swap, item) for item in arguments))
-        case Index(of, items):
-            return Index(renamed(swap, of), tuple(renamed(swap, item) for item in items))
-        case Unary(operator, operand):
-            return Unary(operator, renamed(swap, operand))
-        case Binary(operator, left, right):
-            return Binary(operator, renamed(swap, left), renamed(swap, right))
-    return expression
+        case _:
+            return expression.with_parts(partial(renamed, swap))

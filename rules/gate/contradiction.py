@@ -14,10 +14,11 @@ from typing import Any
 import z3
 
 from ...catalog.terms.comparisons import COMPARISONS
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, Index, Literal, Name, Unary
 from ..language import schemas
 from ..language.canonical_text import expression_text
 from ..language.conditions import bindings
-from ..language.syntax import Binary, Call, Expression, Index, Literal, Name, Rule, Star, Unary
+from ..language.syntax import Rule, Star
 from ..prover.work_clock import limit
 from .counterexample.symbol_values import endable_solver
 

@@ -12,23 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, Index, ListOf, Literal, Unary
 from ..language.canonical_text import expression_text, input_text, operand_text, rule_text
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
-from ..language.syntax import (
-    Alias,
-    Binary,
-    Call,
-    Expression,
-    Index,
-    Input,
-    ListOf,
-    Literal,
-    Output,
-    PatternNode,
-    Rule,
-    Unary,
-)
+from ..language.syntax import Alias, Input, Output, PatternNode, Rule
 
 # What is easily taken for one another, or for its inverse.
 SIBLINGS = {

@@ -13,10 +13,11 @@ import onnx
 
 from ...catalog.operators.contributed import infer_shapes
 from ...catalog.terms.comparisons import COMPARISONS, MIRRORED, NEGATED
+from ...catalog.terms.syntax_tree import Binary, Expression, Literal, Unary
 from ..compiler.model_view import dtype_name
 from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
-from ..language.syntax import Binary, Expression, Literal, Rule, Unary
+from ..language.syntax import Rule
 from ..sampling.instances import Instance, instances
 from .contradiction import conjuncts, contradictory
 from .onnx_models import SideModels, sides_of

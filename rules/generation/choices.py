@@ -19,6 +19,7 @@ from ...catalog.operators import syntax as s
 from ...catalog.operators.axes import axis_parameters
 from ...catalog.operators.expand import Expansion
 from ...catalog.terms.index_notation import Symbol, Term, apply
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name, Unary, walk
 from ..gate.evaluation.arithmetic import NoValueError, number
 from ..language import schemas
 from .terms import OPSET, Known, Operation, Size, Sort
@@ -632,7 +633,7 @@ def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> It
     optional = attribute.optional or attribute.default is not None
     if optional:
         yield None
-    known = attribute.default.value if isinstance(attribute.default, s.Literal) else None
+    known = attribute.default.value if isinstance(attribute.default, Literal) else None
     match attribute.type:
         case "int" if _is_type(block, attribute.name):
             yield from TYPE_CODES
@@ -659,7 +660,7 @@ def _partial_lists(attribute: s.Attribute, rank: int) -> Iterator[tuple[int, ...
                     yield (*half, *half)
 
 
-def _filled(default: s.Expression | None) -> int | None:
+def _filled(default: Expression | None) -> int | None:
     """The number that a list is full of by default; None where there is none."""
     for filling, function in enumerate(("zeros", "ones")):
         if _calls(default, function):
@@ -701,16 +702,16 @@ def _integer_lists(rank: int) -> Iterator[tuple[int, ...]]:
 
 def _is_type(block: s.Operator, name: str) -> bool:
     """Whether an attribute says the element type of an output."""
-    return any(isinstance(o.code, s.Name) and o.code.name == name for o in block.outputs)
+    return any(output.code == Name(name) for output in block.outputs)
 
 
 def _calls(expression: object, function: str) -> bool:
     """Whether an expression calls a function of the specifications' language."""
     match expression:
-        case s.Call(name, arguments):
+        case Call(name, arguments):
             return name == function or any(_calls(argument, function) for argument in arguments)
-        case s.Operation(_, operands):
-            return any(_calls(operand, function) for operand in operands)
+        case Unary() | Binary():
+            return any(_calls(operand, function) for operand in expression.parts)
         case _:
             return False
 
@@ -718,22 +719,15 @@ def _calls(expression: object, function: str) -> bool:
 def _words(block: s.Operator, name: str) -> set[str]:
     """The words that a specification compares an attribute with."""
     words: set[str] = set()
-
-    def visit(node: object) -> None:
-        if isinstance(node, s.Operation) and node.symbol in ("=", "!="):
-            names = {o.name for o in node.operands if isinstance(o, s.Name)}
-            if name in names:
+    said = [*block.lets, *block.values]
+    expressions = [one.expression for one in said]
+    expressions += [require.condition for require in block.requires]
+    for part in (part for expression in expressions for part in walk(expression)):
+        match part:
+            case Binary("=" | "!=") if Name(name) in part.parts:
                 words.update(
-                    o.value
-                    for o in node.operands
-                    if isinstance(o, s.Literal) and isinstance(o.value, str)
+                    other.value
+                    for other in part.parts
+                    if isinstance(other, Literal) and isinstance(other.value, str)
                 )
-        if isinstance(node, tuple):
-            for part in node:
-                visit(part)
-        elif hasattr(node, "__dataclass_fields__"):
-            for part in node.__dataclass_fields__:
-                visit(getattr(node, part))
-
-    visit((block.lets, block.requires, block.values))
     return words

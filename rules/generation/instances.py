@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from ..language.syntax import Expression, Literal, Name, Rule, Star
+from ...catalog.terms.syntax_tree import Expression, Literal, Name
+from ..language.syntax import Rule, Star
 from .candidates import Candidate
 from .fingerprint import sort_of_term
 from .terms import Apply, Size, Sort, Term, Variable, parts

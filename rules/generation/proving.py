@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
+from ...catalog.terms.syntax_tree import Call, walk
 from ..gate.inference.condition_candidates import with_conditions
 from ..gate.prover_pool import Provers
 from ..gate.verdict import Verdict
@@ -16,7 +17,7 @@ from ..language import schemas
 from ..language.canonical_text import rule_text as formatted
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
-from ..language.syntax import Call, Operand, Rule, walk
+from ..language.syntax import Operand, Rule
 from .candidates import Candidate
 from .wording import Spelling, rule_name, rule_text, spellings
 

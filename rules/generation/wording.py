@@ -15,8 +15,8 @@ from itertools import combinations
 from ...catalog.errors import TensologError
 from ...catalog.operators import specification
 from ...catalog.operators.axes import axis_parameters
-from ...catalog.operators.syntax import Literal
 from ...catalog.terms import index_notation as index
+from ...catalog.terms.syntax_tree import Literal
 from .candidates import Candidate
 from .constants import constant_name
 from .terms import (

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from .syntax import (
-    Alias,
+from ...catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
     Index,
-    Input,
     ListOf,
     Literal,
     Name,
-    Operand,
-    PatternNode,
-    Rule,
-    Star,
     Unary,
 )
+from .syntax import Alias, Input, Operand, PatternNode, Rule, Star
 
 STRENGTH = {
     "or": 1,
@@ -69,6 +64,7 @@ def expression_text(expression: Expression, strength: int = 0) -> str:
             return enclosed(f"{operator} {expression_text(operand, binding)}", binding, strength)
         case Binary(operator, left, right):
             return binary_text(operator, left, right, strength, expression_text)
+    raise AssertionError(f"rules have no {expression}")
 
 
 Node = TypeVar("Node")

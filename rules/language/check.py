@@ -10,13 +10,14 @@ from itertools import chain
 from typing import NoReturn
 
 from ...catalog.operators.contributed import DOMAINS
+from ...catalog.terms.syntax_tree import Call, Expression, walk
 from . import schemas
 from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError, refuse_all
 from .expressions import names_in, operands_in
 from .functions import FUNCTIONS
 from .repetition import expressions_of_node, gathers
-from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
+from .syntax import Input, Output, PatternNode, Rule, Star
 
 # never worse, weighed by the search, or applied where a pass of the optimizer asks for it by name
 TAGS = ("always", "explore", "pass")

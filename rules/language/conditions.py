@@ -10,24 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name, Unary, walk
 from .canonical_text import expression_text
 from .described_uses import limited, needs_room
 from .expressions import names_in, operands_in
 from .rank_bounds import Within
 from .repetition import expressions_of_node
 from .schemas import attribute_names, max_outputs
-from .syntax import (
-    Binary,
-    Call,
-    Expression,
-    Literal,
-    Name,
-    PatternNode,
-    Rule,
-    Star,
-    Unary,
-    walk,
-)
+from .syntax import PatternNode, Rule, Star
 
 
 @dataclass(frozen=True)

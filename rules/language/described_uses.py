@@ -11,14 +11,13 @@ is proved of windows is proved where they fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from onnx import defs
 
 from ...catalog.operators import ShapeError, Specification, specification
-from ...catalog.operators import syntax as spec
+from ...catalog.terms.syntax_tree import Call, Name, walk
 from .schemas import EARLIEST_OPSET
 
 
@@ -32,25 +31,14 @@ def limited(operator: str, opset_from: int | None, opset_to: int | None) -> froz
         meaning = specification(domain, name, opset)
         for block in () if meaning is None else meaning.blocks:
             said = {
-                part.name
+                part.text
                 for require in block.requires
                 if require.only
-                for part in parts(require.condition)
-                if isinstance(part, spec.Name)
+                for part in walk(require.condition)
+                if isinstance(part, Name)
             }
             found |= said & {attribute.name for attribute in block.attributes}
     return frozenset(found)
-
-
-def parts(node: object) -> Iterator[object]:
-    """Yield a node of a specification's syntax tree and all nodes inside of it."""
-    yield node
-    if isinstance(node, tuple):
-        for item in node:
-            yield from parts(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from parts(getattr(node, field.name))
 
 
 _ROOM = "room"  # as the specifications call it
@@ -64,10 +52,10 @@ def needs_room(operator: str) -> bool:
     if meaning is None or meaning.opaque is not None:
         return False
     return any(
-        isinstance(part, spec.Call) and part.function == _ROOM
+        isinstance(part, Call) and part.function == _ROOM
         for block in meaning.blocks
         for require in block.requires
-        for part in parts(require.condition)
+        for part in walk(require.condition)
     )
 
 

@@ -10,8 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 
 from ...catalog.terms.comparisons import COMPARISONS
-from .functions import FUNCTIONS, Arithmetic, Symbol, UnknownError, Value
-from .syntax import (
+from ...catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
@@ -19,10 +18,11 @@ from .syntax import (
     ListOf,
     Literal,
     Name,
-    Star,
     Unary,
     walk,
 )
+from .functions import FUNCTIONS, Arithmetic, Symbol, UnknownError, Value
+from .syntax import Star
 
 
 class ExpressionEvaluator(Arithmetic):

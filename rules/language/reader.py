@@ -8,25 +8,19 @@ from typing import cast
 
 from lark import Token, Tree
 
-from .canonical_text import rule_text
-from .errors import RuleError
-from .syntax import (
-    Alias,
+from ...catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
     Index,
-    Input,
     ListOf,
     Literal,
     Name,
-    Operand,
-    Output,
-    PatternNode,
-    Rule,
-    Star,
     Unary,
 )
+from .canonical_text import rule_text
+from .errors import RuleError
+from .syntax import Alias, Input, Operand, Output, PatternNode, Rule, Star
 
 Node = Tree[Token]
 OPERATORS = {

@@ -10,27 +10,19 @@ names agree, as they do everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
-from .syntax import (
-    Alias,
+from ...catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
-    Index,
-    Input,
     ListOf,
     Literal,
     Name,
-    Operand,
-    Output,
-    PatternNode,
-    Rule,
-    Star,
-    Unary,
 )
+from .syntax import Alias, Input, Operand, Output, PatternNode, Rule, Star
 
 ANY_SIZE = Name("_")
 # The words for sets of types.
@@ -241,7 +233,7 @@ def _said(names: Mapping[str, tuple[str, ...]], part: Expression) -> Expression:
             return ListOf(tuple(Call("dim", (Name(one), say(place))) for one in names[text]))
         case Call("len", (Name(text) | Star(text),)) if text in names:
             return Literal(len(names[text]))
-    return _of_parts(part, say)
+    return part.with_parts(say)
 
 
 def _numbered(part: Expression, index: str, number: int) -> Expression:
@@ -250,21 +242,4 @@ def _numbered(part: Expression, index: str, number: int) -> Expression:
         return part
     if part == Name(index):
         return Literal(number)
-    return _of_parts(part, lambda inner: _numbered(inner, index, number))
-
-
-def _of_parts(part: Expression, say: Callable[[Expression], Expression]) -> Expression:
-    """An expression with something else in the place of each of its parts."""
-    match part:
-        case Call(function, arguments):
-            return Call(function, tuple(map(say, arguments)))
-        case ListOf(items):
-            return ListOf(tuple(map(say, items)))
-        case Index(of, items):
-            return Index(say(of), tuple(map(say, items)))
-        case Unary(operator, operand):
-            return Unary(operator, say(operand))
-        case Binary(operator, left, right):
-            return Binary(operator, say(left), say(right))
-        case _:
-            return part
+    return part.with_parts(lambda inner: _numbered(inner, index, number))

@@ -1,97 +1,21 @@
-"""The syntax tree of a rule: expressions, operands, pattern nodes, rules."""
+"""The syntax tree of a rule: operands, pattern nodes, rules.
+
+Expressions are those of catalog/terms/syntax_tree.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...catalog.terms.syntax_tree import Expression
 from .rank_bounds import Within
 
-# ------------------------------------------------------------------------------ expressions
-
 
 @dataclass(frozen=True)
-class Literal:
-    """A number or a string."""
-
-    value: int | float | str
-
-
-@dataclass(frozen=True)
-class Name:
-    """A dimension, an attribute variable, a scalar operand, or an operand inside a function."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Star:
+class Star(Expression):
     """`*b`: the dimensions, attributes or operands that are not named one by one."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class ListOf:
-    """`[n1, n2]`; items may be stars, whose dimensions are spliced in."""
-
-    items: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function of the rule language, such as `rank(X)`, `inverse(p)` or `fits(c, Y)`."""
-
-    function: str
-    arguments: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Index:
-    """`p[0]`."""
-
-    of: Expression
-    items: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Unary:
-    """`-x` or `not x`."""
-
-    operator: str
-    operand: Expression
-
-
-@dataclass(frozen=True)
-class Binary:
-    """Arithmetic, comparison, `and`, `or`, `in`, or the joining of lists `++`."""
-
-    operator: str
-    left: Expression
-    right: Expression
-
-
-Expression = Literal | Name | Star | ListOf | Call | Index | Unary | Binary
-
-
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all its parts, outermost first."""
-    yield expression
-    match expression:
-        case ListOf(items):
-            parts = items
-        case Call(_, arguments):
-            parts = arguments
-        case Index(of, items):
-            parts = (of, *items)
-        case Unary(_, operand):
-            parts = (operand,)
-        case Binary(_, left, right):
-            parts = (left, right)
-        case _:
-            parts = ()
-    for part in parts:
-        yield from walk(part)
 
 
 # ---------------------------------------------------------------------------------- operands

@@ -13,23 +13,13 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.terms.syntax_tree import Binary, Call, Expression, ListOf, Literal, Name
 from ..compiler.model_view import dtype_name
 from ..language import schemas
 from ..language.conditions import optional_values, types_of
 from ..language.expressions import KnownNumbers, names_in
 from ..language.functions import UnknownError, Value
-from ..language.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Input,
-    ListOf,
-    Literal,
-    Name,
-    PatternNode,
-    Rule,
-    Star,
-)
+from ..language.syntax import Input, PatternNode, Rule, Star
 from .sampler import PARAMETERS, SHAPED, RejectedError, Sampler
 
 LATEST_OPSET = 21

@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import shape_inference
 
+from ...catalog.terms.syntax_tree import Name
 from ..compiler.bindings import Bindings
 from ..compiler.model_view import ModelView, dtype_name
 from ..compiler.view import Match
@@ -33,7 +34,7 @@ from ..language.conditions import (
 )
 from ..language.functions import UnknownError
 from ..language.repetition import gathers, unrolled
-from ..language.syntax import Input, Name, Operand, PatternNode, Rule
+from ..language.syntax import Input, Operand, PatternNode, Rule
 from .builder import Builder, array_for
 from .sampler import RejectedError
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...catalog.terms.syntax_tree import Expression, Literal, walk
 from ..language.functions import Value
-from ..language.syntax import Expression, Literal, walk
 
 Shape = tuple[int, ...]
 Shapes = list[Shape | None]

@@ -8,10 +8,10 @@ from functools import cache
 
 import numpy as np
 
+from ....catalog.terms.syntax_tree import Expression, ListOf, Literal, Unary, walk
 from ....rules import Match, Rule, check_conditions, match_of
 from ....rules.compiler.compile import columns
 from ....rules.language.conditions import HasAttribute, IsLiteral, conditions
-from ....rules.language.syntax import Expression, ListOf, Literal, Unary, walk
 from ...deadline import checkpoint
 from ...match.arrays import Ints
 from ...match.clauses import Row, derived, readings, stated

@@ -27,17 +27,8 @@ from ....catalog.terms.index_notation import (
     is_constant,
     map_children,
 )
-from ...language.syntax import (
-    Binary,
-    Call,
-    Expression,
-    ListOf,
-    Literal,
-    Name,
-    PatternNode,
-    Rule,
-    Unary,
-)
+from ....catalog.terms.syntax_tree import Binary, Call, Expression, ListOf, Literal, Name, Unary
+from ...language.syntax import PatternNode, Rule
 from ...prover.statement import Equation, Statement
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver

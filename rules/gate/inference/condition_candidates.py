@@ -12,11 +12,12 @@ from itertools import combinations
 
 from ....catalog.operators import specification
 from ....catalog.terms.index_notation import Apply, Symbol, Term
+from ....catalog.terms.syntax_tree import Expression
 from ...language.canonical_text import rule_text
 from ...language.conditions import bindings
 from ...language.errors import RuleError
 from ...language.parser import parse_rules
-from ...language.syntax import Expression, Rule
+from ...language.syntax import Rule
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from itertools import combinations
 
 import numpy as np
 
+from ....catalog.terms.syntax_tree import Expression
 from ...compiler.bindings import Bindings
 from ...language.conditions import FLOATS
 from ...language.functions import UnknownError
-from ...language.syntax import Expression, Rule
+from ...language.syntax import Rule
 from ...prover.cases.case_split import IllTyped, statements
 from ...prover.cases.composition import UndescribedError
 from ...prover.prove import prove

@@ -25,7 +25,7 @@ OPERATORS = (
     "parser.py",
     "syntax.py",
 )
-TERMS = ("comparisons.py", "index_notation.py", "polynomials.py")
+TERMS = ("comparisons.py", "index_notation.py", "polynomials.py", "syntax_tree.py")
 LANGUAGE = (
     "conditions.py",
     "described_uses.py",

@@ -23,8 +23,7 @@ from typing import TypeVar
 from ....catalog.operators import ShapeError
 from ....catalog.operators.expand import Expansion
 from ....catalog.terms.index_notation import Apply, Term
-from ...language.functions import FUNCTIONS, UnknownError
-from ...language.syntax import (
+from ....catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
@@ -32,11 +31,11 @@ from ...language.syntax import (
     ListOf,
     Literal,
     Name,
-    Rule,
-    Star,
     Unary,
     walk,
 )
+from ...language.functions import FUNCTIONS, UnknownError
+from ...language.syntax import Rule, Star
 from ..assumptions import spread
 from .symbolic_expressions import Value
 
@@ -263,10 +262,4 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
     """The expressions of whose values alone that of an expression is made; none of a simple one."""
     if isinstance(expression, Call) and FUNCTIONS[expression.function].operands:
         return ()
-    found: list[Expression] = []
-    for field in fields(expression):
-        value = getattr(expression, field.name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Expression):
-                found.append(one)
-    return tuple(found)
+    return expression.parts

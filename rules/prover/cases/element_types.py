@@ -17,8 +17,9 @@ from onnx import defs
 from ....catalog.operators.contributed import schema
 from ....catalog.operators.derive import integer_range
 from ....catalog.tensors import dtype_name
+from ....catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name
 from ...language.conditions import FLOATS, INTEGERS, types_of
-from ...language.syntax import Binary, Call, Expression, Input, Literal, Name, PatternNode, Rule
+from ...language.syntax import Input, PatternNode, Rule
 
 # The type that stands for all of its algebra.
 PREFERRED = (*("float32", "float64", "float16", "bfloat16"), *("int64", "int32"), *INTEGERS, "bool")

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from ....catalog.operators.derive import integer_range
 from ....catalog.terms.index_notation import Term, is_integer
+from ....catalog.terms.syntax_tree import Expression
 from ...language.functions import UnknownError
-from ...language.syntax import Expression, Rule, Star
+from ...language.syntax import Rule, Star
 from .axis_notation import NotationMattersError, Notations, names_in, parts
 from .composition import Composition, algebra_of, described
 from .enumeration import NoCaseError

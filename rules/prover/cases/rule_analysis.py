@@ -9,21 +9,11 @@ from string import ascii_lowercase
 from ....catalog.operators import Specification
 from ....catalog.operators import syntax as spec
 from ....catalog.operators.definition import functions, texts
+from ....catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name, Unary, walk
 from ...language.conditions import Holds, conditions
-from ...language.described_uses import parts
 from ...language.expressions import names_in, operands_in
 from ...language.schemas import VARIADIC, versions
-from ...language.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Literal,
-    Name,
-    PatternNode,
-    Rule,
-    Unary,
-    walk,
-)
+from ...language.syntax import PatternNode, Rule
 from .enumeration import NoCaseError
 
 _OTHER_LETTERS = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
@@ -56,14 +46,15 @@ def repeats_outputs(operator: str) -> bool:
 def saturates(operator: str) -> bool:
     """Whether an operator cuts results off at the ends of their type, in any operator set."""
     domain, _, name = operator.rpartition(":")
-    waiting: list[object] = [*texts(name, domain)]
+    stated = (text for text in texts(name, domain) if isinstance(text, spec.Operator))
+    waiting = [expression for text in stated for expression in spec.expressions(text)]
     called: set[str] = set()
     while waiting:
-        for part in parts(waiting.pop()):
-            if isinstance(part, spec.Call) and part.function not in called:
+        for part in walk(waiting.pop()):
+            if isinstance(part, Call) and part.function not in called:
                 called.add(part.function)
                 if part.function in functions():
-                    waiting.append(functions()[part.function])
+                    waiting.append(functions()[part.function].expression)
     return "saturate" in called
 
 

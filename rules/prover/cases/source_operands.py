@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ....catalog.operators import Specification
 from ....catalog.terms.index_notation import Symbol, Term, apply, is_integer
+from ....catalog.terms.syntax_tree import Expression, Name
 from ...language.conditions import Condition, bindings, conditions
 from ...language.functions import UnknownError
-from ...language.syntax import Expression, Input, Name, Operand, PatternNode, Rule, Star
+from ...language.syntax import Input, Operand, PatternNode, Rule, Star
 from ..assumptions import Bounds, spread
 from ..ranks.cutoffs import cutoffs
 from ..statement import Extent, Obligation

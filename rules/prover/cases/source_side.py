@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ....catalog.operators import ShapeError, Specification
 from ....catalog.operators.syntax import ONLY
 from ....catalog.terms.index_notation import Term
+from ....catalog.terms.syntax_tree import Binary, Call, Expression, Name, walk
 from ...language.conditions import (
     Condition,
     HasAttribute,
@@ -17,7 +18,7 @@ from ...language.conditions import (
     optional_values,
 )
 from ...language.functions import UnknownError
-from ...language.syntax import Binary, Call, Expression, Input, Name, PatternNode, Star, walk
+from ...language.syntax import Input, PatternNode, Star
 from ..assumptions import spread
 from ..statement import Obligation
 from .attribute_choices import LEFT_ALONE, Node

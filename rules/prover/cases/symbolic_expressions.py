@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....catalog.terms.index_notation import Term, apply, is_integer, select
+from ....catalog.terms.syntax_tree import Expression
 from ...language.expressions import ExpressionEvaluator
 from ...language.functions import UnknownError
-from ...language.syntax import Expression
 from .literals import read_literal
 
 # A term, a string, or a tuple of values.

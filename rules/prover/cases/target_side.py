@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ....catalog.operators import ShapeError, Specification
 from ....catalog.terms.index_notation import Symbol, Term, apply
+from ....catalog.terms.syntax_tree import Expression, Name
 from ...language.functions import UnknownError
-from ...language.syntax import Expression, Input, Name, PatternNode
+from ...language.syntax import Input, PatternNode
 from ..ranks.operand_lists import joining
 from ..statement import Obligation
 from .axis_notation import NotationMattersError, names_in

@@ -17,9 +17,7 @@ from functools import cache
 from math import inf
 
 from ....catalog.operators import specification
-from ...language.conditions import bindings
-from ...language.schemas import EARLIEST_OPSET
-from ...language.syntax import (
+from ....catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
@@ -27,12 +25,12 @@ from ...language.syntax import (
     ListOf,
     Literal,
     Name,
-    PatternNode,
-    Rule,
-    Star,
     Unary,
     walk,
 )
+from ...language.conditions import bindings
+from ...language.schemas import EARLIEST_OPSET
+from ...language.syntax import PatternNode, Rule, Star
 from ..cases.axis_notation import notation_use
 from ..cases.element_types import opsets
 from .operand_lists import expressions_of

@@ -24,20 +24,19 @@ from onnx import defs
 
 from ....catalog.operators import Specification, specification
 from ....catalog.operators import syntax as spec
-from ...language.repetition import repeats
-from ...language.schemas import EARLIEST_OPSET
-from ...language.syntax import (
-    Alias,
+from ....catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
-    Input,
+    Index,
     Literal,
     Name,
-    PatternNode,
-    Rule,
     Unary,
+    mentions,
 )
+from ...language.repetition import repeats
+from ...language.schemas import EARLIEST_OPSET
+from ...language.syntax import Alias, Input, PatternNode, Rule
 
 
 def moves_alike(rule: Rule) -> bool:
@@ -206,28 +205,19 @@ def only_reads(operator: str) -> bool:
         one.kind == "movement"
         and len(block.values) == len(block.outputs) == 1
         and not block.outputs[0].variadic
-        and isinstance(block.values[0].expression, spec.Subscript)
-        and block.values[0].expression.base == _named(block)
-        and not _mentions(block.values[0].expression.indices, block.inputs[0].name)
+        and _is_read_of(block.values[0].expression, block.inputs[0].name)
         for one in known
         for block in one.blocks
     )
 
 
-def _named(block: spec.Operator) -> object:
-    base = getattr(block.values[0].expression, "base", None)
-    own = isinstance(base, spec.Name) and base.name == block.inputs[0].name
-    return base if own else None
-
-
-def _mentions(parts: object, name: str) -> bool:
-    """Whether a name stands anywhere in a syntax tree."""
-    if isinstance(parts, spec.Name):
-        return parts.name == name
-    if isinstance(parts, tuple):
-        return any(_mentions(part, name) for part in parts)
-    fields = getattr(parts, "__dataclass_fields__", {})
-    return any(_mentions(getattr(parts, one), name) for one in fields if one != "place")
+def _is_read_of(value: Expression, tensor: str) -> bool:
+    """Whether a value is an element of a tensor, in a place that the tensor doesn't say."""
+    match value:
+        case Index(Name(text), places):
+            return text == tensor and not any(mentions(place, tensor) for place in places)
+        case _:
+            return False
 
 
 def _is_function(rule: Rule, node: PatternNode) -> bool:

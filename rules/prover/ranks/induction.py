@@ -58,9 +58,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....catalog.terms.syntax_tree import Binary, Call, Name, walk
 from ...language.rank_bounds import Row, Within, measure_of, separate
 from ...language.repetition import repeated_lists, repeats
-from ...language.syntax import Binary, Call, Name, PatternNode, Rule, Star, walk
+from ...language.syntax import PatternNode, Rule, Star
 from ..cases.axis_notation import notation_use
 from ..statement import Outcome, Statement
 from .cutoffs import Fixed, cutoffs, permutation_steps

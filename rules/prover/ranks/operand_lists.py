@@ -26,10 +26,7 @@ from onnx import defs
 
 from ....catalog.operators import Specification, specification
 from ....catalog.operators import syntax as spec
-from ...language.conditions import bindings
-from ...language.rank_bounds import measure_of
-from ...language.schemas import EARLIEST_OPSET
-from ...language.syntax import (
+from ....catalog.terms.syntax_tree import (
     Binary,
     Call,
     Expression,
@@ -37,12 +34,13 @@ from ...language.syntax import (
     ListOf,
     Literal,
     Name,
-    PatternNode,
-    Rule,
-    Star,
     Unary,
     walk,
 )
+from ...language.conditions import bindings
+from ...language.rank_bounds import measure_of
+from ...language.schemas import EARLIEST_OPSET
+from ...language.syntax import PatternNode, Rule, Star
 
 # The first operator set in which the sizes of a Split's parts are an input.
 _SIZES_ARE_INPUT = 13
@@ -249,7 +247,7 @@ def block_alike(block: spec.Operator) -> bool:
     lists = {name for name in each if name} | {one.name for one in block.inputs if one.variadic}
     if not lists:
         return False
-    told: list[spec.Expression] = [one.condition for one in block.requires]
+    told: list[Expression] = [one.condition for one in block.requires]
     told += [one.expression for one in block.lets if one.name not in lists]
     made = [one.shape for one in block.outputs] + [one.shape for one in block.locals]
     told += [entry.expression for shape in made for entry in shape if entry.kind != "each"]
@@ -259,66 +257,36 @@ def block_alike(block: spec.Operator) -> bool:
     )
 
 
-def _alike(part: spec.Expression, lists: set[str], entries: frozenset[str]) -> bool:
+def _alike(part: Expression, lists: set[str], entries: frozenset[str]) -> bool:
     """Whether an expression tells no entry of a list from another; `entries` are their numbers."""
-
-    def every(*parts: spec.Expression | None) -> bool:
-        return all(one is None or _alike(one, lists, entries) for one in parts)
-
     match part:
-        case spec.Name(name):
+        case Name(name):
             return name not in lists and name not in entries
-        case spec.Call("total", (spec.Name(name),)) if name in lists:
+        case Call("total", (Name(name),)) if name in lists:
             return True
-        case spec.Call("total", (spec.Slice(spec.Name(name), None, spec.Name(last)),)):
+        case Call("total", (spec.Slice(Name(name), None, Name(last)),)):
             return name in lists and last in entries
-        case spec.Operation("=", (spec.Call("length", (spec.Name(name),)), spec.Name("outputs"))):
+        case Binary("=", Call("length", (Name(name),)), Name("outputs")):
             return name in lists
-        case spec.Subscript(spec.Name(name), (spec.Name(entry),)) if name in lists:
+        case Index(Name(name), (Name(entry),)) if name in lists:
             return entry in entries
-        case spec.Subscript(base, indices):
-            return every(base, *indices)
         case spec.Reduction("pick", (spec.Over(name, values), *items), body):
             if not _is_range(values, lists):
                 return False
             inner = entries | {name}
-            parts = [*(_said_in(item) for item in items), body]
-            return all(_alike(one, lists, inner) for one in parts)
-        case spec.Call(_, arguments):
-            return every(*arguments)
-        case spec.Operation(_, operands):
-            return every(*operands)
-        case spec.Choice(condition, then, otherwise):
-            return every(condition, then, otherwise)
-        case spec.Slice(base, first, last):
-            return every(base, first, last)
-        case spec.Splice(expression):
-            return every(expression)
-        case spec.ListOf(items):
-            return every(*items)
-        case spec.Literal():
-            return True
-    return False
+            return all(_alike(one, lists, inner) for one in (*map(spec.expression_of, items), body))
+        case spec.Reduction() | spec.Comprehension():
+            return False
+        case _:
+            return all(_alike(one, lists, entries) for one in part.parts)
 
 
-def _is_range(values: spec.Expression, lists: set[str]) -> bool:
+def _is_range(values: Expression, lists: set[str]) -> bool:
     match values:
-        case spec.Call("range", (spec.Call("length", (spec.Name(name),)),)):
+        case Call("range", (Call("length", (Name(name),)),)):
             return name in lists
         case _:
             return False
-
-
-def _said_in(item: spec.Item) -> spec.Expression:
-    match item:
-        case spec.Let(_, expression):
-            return expression
-        case spec.Guard(condition):
-            return condition
-        case spec.Range(_, extent):
-            return extent
-        case spec.Over(_, values):
-            return values
 
 
 # ------------------------------------------------------------------------- in whatever order
@@ -338,7 +306,7 @@ def _joining(block: spec.Operator) -> str | None:
     if len(lists) != 1 or block.lets or block.requires or block.locals or len(block.values) != 1:
         return None
     match block.values[0].expression:
-        case spec.Reduction(kind, (spec.Over(item, spec.Name(listed)),), spec.Name(body)):
+        case spec.Reduction(kind, (spec.Over(item, Name(listed)),), Name(body)):
             return kind if [listed] == lists and item == body and kind in _IN_ANY_ORDER else None
         case _:
             return None

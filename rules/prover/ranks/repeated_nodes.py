@@ -46,19 +46,9 @@ from ....catalog.terms.index_notation import (
     symbol_names,
     tensors_read,
 )
+from ....catalog.terms.syntax_tree import Call, Expression, Literal, Name, Unary
 from ...language.repetition import ANY_SIZE, item_name, repeated_lists
-from ...language.syntax import (
-    Call,
-    Expression,
-    Input,
-    Literal,
-    Name,
-    Output,
-    PatternNode,
-    Rule,
-    Star,
-    Unary,
-)
+from ...language.syntax import Input, Output, PatternNode, Rule, Star
 from ..statement import Statement
 from .operand_lists import alike_everywhere, joins_in_any_order
 from .slicing import without

@@ -16,9 +16,9 @@ from tensolog.catalog.operators import (
     specified,
 )
 from tensolog.catalog.operators.definition import _called
-from tensolog.catalog.operators.syntax import Literal
 from tensolog.catalog.terms.index_notation import Symbol
 from tensolog.catalog.terms.numpy_evaluator import EvaluationError
+from tensolog.catalog.terms.syntax_tree import Literal
 
 
 def described() -> list[tuple[onnx.defs.OpSchema, Specification]]:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from onnx import helper
+from tensolog.catalog.terms.syntax_tree import Expression, Name
 from tensolog.rules import Rule
 from tensolog.rules.language.expressions import KnownNumbers
 from tensolog.rules.language.functions import UnknownError
-from tensolog.rules.language.syntax import Expression, Name, PatternNode, Star
+from tensolog.rules.language.syntax import PatternNode, Star
 
 OPSET = 17
 Arrays = dict[str, np.ndarray]

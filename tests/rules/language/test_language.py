@@ -8,22 +8,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
+from tensolog.catalog.terms.syntax_tree import Binary, Call, Index, ListOf, Literal, Name, Unary
 from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
 from tensolog.rules.compiler.symmetry import mirrored_nodes
 from tensolog.rules.language.canonical_text import expression_text, format_rules, rule_text
 from tensolog.rules.language.expressions import KnownNumbers
 from tensolog.rules.language.functions import FUNCTIONS, Symbol, UnknownError
-from tensolog.rules.language.syntax import (
-    Binary,
-    Call,
-    Index,
-    ListOf,
-    Literal,
-    Name,
-    Rule,
-    Star,
-    Unary,
-)
+from tensolog.rules.language.syntax import Rule, Star
 
 from tests.campaigns import examples
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tensolog.catalog.terms.syntax_tree import Binary, Literal, Name
 from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.language.repetition import with_numbers
-from tensolog.rules.language.syntax import Binary, Literal, Name
 from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.cases.composition import UndescribedError
 from tensolog.rules.prover.prove import prove
