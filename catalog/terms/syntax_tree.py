@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A line and a column of a file, both from 1."""
 
     path: str
@@ -25,6 +25,8 @@ NOWHERE = Place("", 0, 0)
 
 class Expression:
     """A node of the tree; two are equal that say the same, wherever it is written."""
+
+    __slots__ = ()
 
     @property
     def parts(self) -> tuple[Expression, ...]:
@@ -142,9 +144,11 @@ class Binary(Expression):
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Yield an expression and all that it is made of, outermost first."""
-    yield expression
-    for part in expression.parts:
-        yield from walk(part)
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += reversed(part.parts)
 
 
 def replace_names(expression: Expression, known: Mapping[str, Expression]) -> Expression:

@@ -35,7 +35,7 @@ from ..language.described_uses import finds_room
 from ..language.expressions import KnownNumbers, names_in, operands_in
 from ..language.functions import Symbol, UnknownError, Value
 from ..language.rank_bounds import Within, measure_of
-from ..language.syntax import Input, Output, Star
+from ..language.syntax import Input, Output
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:
@@ -60,10 +60,11 @@ class Bindings(KnownNumbers):
         for name, (operand, place) in names.shapes.items():
             self._bind_size(name, operand, place)
         for name, operand in names.stars.items():
-            declared = self.rule.operand(operand).shape or ()
-            if (shape := self._shape(operand)) is not None and len(shape) >= len(declared) - 1:
-                before = next(i for i, s in enumerate(declared) if isinstance(s, Star))
-                self.names[name] = shape[before : len(shape) - (len(declared) - before - 1)]
+            said = self.rule.operand(operand)
+            behind = len(said.shape or ()) - 1
+            if (shape := self._shape(operand)) is not None and len(shape) >= behind:
+                before = said.star or 0
+                self.names[name] = shape[before : len(shape) - (behind - before)]
         for name, (node, attribute) in names.attributes.items():
             if name not in self.names:
                 value = self.attribute(node, attribute)
@@ -73,16 +74,14 @@ class Bindings(KnownNumbers):
             if (number := self._number(name)) is not None:
                 self.names[name] = number
         for name, node in names.rests.items():
-            mentioned = tuple(attribute for attribute, _ in self.patterns[node].attributes)
-            self.rests[name] = self.remaining(node, mentioned)
+            self.rests[name] = self.remaining(node, self.patterns[node].mentioned)
 
     def _bind_size(self, name: str, operand: str, place: int) -> None:
-        declared = self.rule.operand(operand).shape or ()
-        shape = self._shape(operand)
+        said, shape = self.rule.operand(operand), self._shape(operand)
         if shape is None:
             return
-        star = next((i for i, s in enumerate(declared) if isinstance(s, Star)), None)
-        where = place if star is None or place < star else place - len(declared)
+        star = said.star
+        where = place if star is None or place < star else place - len(said.shape or ())
         if -len(shape) <= where < len(shape):
             self.names[name] = shape[where]
 
@@ -270,7 +269,7 @@ class Bindings(KnownNumbers):
                     return actual == expected or actual == float(np.float32(expected))
                 return actual is not None and self.same(actual, expected)
             case HasDefaults(node, attributes):
-                mentioned = tuple(name for name, _ in self.patterns[node].attributes)
+                mentioned = self.patterns[node].mentioned
                 return not set(self.remaining(node, mentioned)) & set(attributes)
             case RestAgrees(node, rest, mentioned):
                 return self.remaining(node, mentioned) == self.rests[rest]

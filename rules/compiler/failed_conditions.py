@@ -228,8 +228,7 @@ def _reason(condition: Condition, bound: Bindings, view: NamedView) -> str:
             return f"an output of {name} after the first {listed} is used"
         case HasDefaults(node, attributes):
             pattern = bound.patterns[node]
-            mentioned = tuple(name for name, _ in pattern.attributes)
-            changed = set(bound.remaining(node, mentioned)) & set(attributes)
+            changed = set(bound.remaining(node, pattern.mentioned)) & set(attributes)
             name = view.node_name(bound.match.nodes[node])
             return f"{', '.join(sorted(changed))} of {name} is not the default"
         case RestAgrees(node, _, mentioned, first):

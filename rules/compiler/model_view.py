@@ -11,15 +11,10 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes, schema
+from ...catalog.tensors import dtype_name
 from ..language import schemas
 from ..language.syntax import Rule
 from .view import ABSENT, Match
-
-
-def dtype_name(elem_type: int) -> str:
-    """ONNX's element type as the rules name it: "float32", "int64"."""
-    name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
-    return {"float": "float32", "double": "float64"}.get(name, name)
 
 
 class ModelView:

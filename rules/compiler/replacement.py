@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...catalog.operators.derive import integer_range
+from ...catalog.tensors import dtype_name
 from ...catalog.terms.syntax_tree import Expression
 from ..language import schemas
 from ..language.canonical_text import expression_text
@@ -23,7 +24,6 @@ from ..language.repetition import (
 )
 from ..language.syntax import Input, PatternNode
 from .bindings import Bindings
-from .model_view import dtype_name
 from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class _Builder:
     ) -> str | None:
         variable = schemas.type_variable(node.operators[0], position)
         if variable.startswith("tensor("):
-            return _element_type(variable)
+            return schemas.type_name(variable)
         for i, dtype in enumerate(types):
             if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
@@ -261,7 +261,7 @@ class _Builder:
             return "float32"
         variable = schemas.type_variable(node.operators[0], 0, output=True)
         if variable.startswith("tensor("):
-            return _element_type(variable)
+            return schemas.type_name(variable)
         for i, dtype in enumerate(types):
             if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
@@ -271,9 +271,3 @@ class _Builder:
         code = dict(node.attributes).get("to")
         value = self.bound.evaluate(code) if code is not None else None
         return dtype_name(value) if isinstance(value, int) else None
-
-
-def _element_type(text: str) -> str:
-    """`tensor(float)` as the view names it."""
-    name = text.removeprefix("tensor(").removesuffix(")")
-    return {"float": "float32", "double": "float64"}.get(name, name)

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.tensors import dtype_name
 from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
 from ..compiler.bindings import Bindings
-from ..compiler.model_view import ModelView, dtype_name
+from ..compiler.model_view import ModelView
 from ..compiler.replacement import instantiate
 from ..compiler.view import Reference
 from ..language.conditions import FLOATS, conditions, types_of

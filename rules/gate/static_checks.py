@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import onnx
 
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.tensors import dtype_name
 from ...catalog.terms.comparisons import COMPARISONS, MIRRORED, NEGATED
 from ...catalog.terms.syntax_tree import Binary, Expression, Literal, Unary
-from ..compiler.model_view import dtype_name
 from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
 from ..language.syntax import Rule

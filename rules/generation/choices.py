@@ -37,7 +37,6 @@ _MOST_PERMUTED = 4
 _MATRIX = 2
 # Of an attribute that is a type: floats, 32-bit integers, 64-bit ones and truth values.
 TYPE_CODES = (1, 6, 7, 9)
-_NUMPY = {"float": "float32", "double": "float64"}
 
 
 def size(dimension: int) -> Size:
@@ -137,10 +136,9 @@ def dtypes_of(op_type: str, slots: tuple[int, ...]) -> tuple[tuple[frozenset[str
     dtypes = []
     for slot in slots:
         formal = schema.inputs[min(slot, len(schema.inputs) - 1)]
-        allowed = {name.removeprefix("tensor(").removesuffix(")") for name in formal.types}
         heterogeneous = slot >= len(schema.inputs) - 1 and not formal.is_homogeneous
         tie = f"{slot}" if heterogeneous else formal.type_str
-        dtypes.append((frozenset(_NUMPY.get(name, name) for name in allowed), tie))
+        dtypes.append((frozenset(map(schemas.type_name, formal.types)), tie))
     return tuple(dtypes)
 
 

@@ -352,17 +352,16 @@ def _attribute_conditions(rule: Rule) -> Iterator[Condition]:
     for node in rule.match:
         for attribute, expression in node.attributes:
             yield HasAttribute(node.name, attribute, expression)
-        mentioned = tuple(name for name, _ in node.attributes)
         listed = attribute_names if node.rest is None else limited
         others = {
             name
             for operator in node.operators
             for name in listed(operator, rule.opset_from, rule.opset_to)
         }
-        if unmentioned := tuple(sorted(others - set(mentioned))):
+        if unmentioned := tuple(sorted(others - set(node.mentioned))):
             yield HasDefaults(node.name, unmentioned)
         if node.rest is not None and rests[node.rest] != node.name:
-            yield RestAgrees(node.name, node.rest, mentioned, rests[node.rest])
+            yield RestAgrees(node.name, node.rest, node.mentioned, rests[node.rest])
 
 
 def _list_conditions(rule: Rule) -> Iterator[Condition]:

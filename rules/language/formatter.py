@@ -12,6 +12,7 @@ from lark import Token, Tree
 
 from .canonical_text import INDEXED, NEGATION, STRENGTH, binary_text, enclosed
 from .parser import parse_rules, parse_trees
+from .reader import OPERATORS
 from .syntax import Rule
 
 WIDTH = 100
@@ -27,8 +28,6 @@ _CLAUSES = (
     "correct",
     "equal",
 )
-_COMPARISONS = {"equals": "=", "less": "<", "greater": ">", "at_least": ">=", "in_": "in"}
-_BINARY = {**_COMPARISONS, "times": "*", "and_": "and", "or_": "or"}
 
 Node = Tree[Token] | Token
 
@@ -103,7 +102,7 @@ def _item(item: Tree[Token], width: int) -> list[str]:
 
 def _joined(condition: Tree[Token], width: int) -> list[str]:
     """Break a long condition before its outermost `and` or `or`."""
-    word = _BINARY[str(condition.data)]
+    word = OPERATORS[str(condition.data)]
     parts: list[str] = []
     left: Node = condition
     while isinstance(left, Tree) and left.data == condition.data:
@@ -232,9 +231,9 @@ def _text(node: Node, strength: int = 0) -> str:
         return str(node)
     parts = [part for part in node.children if part is not None]
     kind = str(node.data)
-    if kind == "binary" or kind in _BINARY:
+    if kind == "binary" or kind in OPERATORS:
         left, right = parts[0], parts[-1]
-        operator = str(parts[1]) if kind == "binary" else _BINARY[kind]
+        operator = str(parts[1]) if kind == "binary" else OPERATORS[kind]
         return binary_text(operator, left, right, strength, _text)
     match kind:
         case "negative":

@@ -23,6 +23,7 @@ from .errors import RuleError
 from .syntax import Alias, Input, Operand, Output, PatternNode, Rule, Star
 
 Node = Tree[Token]
+# How the operators are spelled that the grammar gives names of their own.
 OPERATORS = {
     "equals": "=",
     "less": "<",

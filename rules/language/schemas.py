@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 import onnx
 from onnx import defs, helper
 
+from ...catalog.operators.classes import classifications
 from ...catalog.operators.contributed import DOMAINS, register
 
 EARLIEST_OPSET = 7
@@ -127,8 +128,8 @@ def type_variable(operator: str, position: int, *, output: bool = False) -> str:
     formal = known[-1].outputs if output else known[-1].inputs
     if not formal:
         return ""
-    one = formal[min(position, len(formal) - 1)]
-    return next(iter(one.types)) if len(one.types) == 1 else one.type_str
+    parameter = formal[min(position, len(formal) - 1)]
+    return next(iter(parameter.types)) if len(parameter.types) == 1 else parameter.type_str
 
 
 @cache
@@ -139,15 +140,23 @@ def element_types(operator: str, position: int) -> frozenset[str]:
         return frozenset()
     formal = known[-1].inputs
     texts = formal[min(position, len(formal) - 1)].types
-    names = (text.removeprefix("tensor(").removesuffix(")") for text in texts)
-    return frozenset({"float": "float32", "double": "float64"}.get(name, name) for name in names)
+    return frozenset(map(type_name, texts))
+
+
+def type_name(text: str) -> str:
+    """A type as rules name it, of what a schema calls it: "float32" of `tensor(float)`."""
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64"}.get(name, name)
 
 
 @lru_cache(maxsize=1)
 def commutative() -> frozenset[str]:
-    """The two-operand operators whose operands may be swapped."""
-    logic = ("And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-    return frozenset(("Add", "Mul", "Max", "Min", "Sum", "Mean", *logic))
+    """The operators of ONNX whose operands may be swapped, as classes.ops says."""
+    return frozenset(
+        name
+        for (domain, name), classification in classifications().items()
+        if not domain and classification.commutative_from is not None
+    )
 
 
 # Inputs that are vectors of the operator's channel count in any valid model.

@@ -40,6 +40,12 @@ class Operand:
     line: int = 0
     column: int = 0
 
+    @property
+    def star(self) -> int | None:
+        """The place of `*b` in the shape; None where it has none."""
+        places = (i for i, size in enumerate(self.shape or ()) if isinstance(size, Star))
+        return next(places, None)
+
 
 # ------------------------------------------------------------------------------------- nodes
 
@@ -95,6 +101,11 @@ class PatternNode:
     def operators(self) -> tuple[str, ...]:
         """The operators that the node may be: one, or the choices of a variable."""
         return self.choices or (self.operator,)
+
+    @property
+    def mentioned(self) -> tuple[str, ...]:
+        """The names of the attributes that the node mentions."""
+        return tuple(name for name, _ in self.attributes)
 
 
 @dataclass(frozen=True)

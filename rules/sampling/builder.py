@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.tensors import dtype_name
 from ...catalog.terms.syntax_tree import Binary, Call, Expression, ListOf, Literal, Name
-from ..compiler.model_view import dtype_name
 from ..language import schemas
 from ..language.conditions import optional_values, types_of
 from ..language.expressions import KnownNumbers, names_in
@@ -283,10 +283,10 @@ class Builder(KnownNumbers):
 
     def _bind_shape(self, name: str, shape: tuple[int, ...]) -> None:
         """Bind the dimension names of a declared shape; RejectedError where they disagree."""
-        declared = self.rule.operand(name).shape
+        operand = self.rule.operand(name)
+        declared, star = operand.shape, operand.star
         if declared is None:
             return
-        star = next((i for i, s in enumerate(declared) if isinstance(s, Star)), None)
         if len(shape) < len(declared) - (star is not None) or (
             star is None and len(shape) != len(declared)
         ):
@@ -368,8 +368,7 @@ class Builder(KnownNumbers):
     def _dtype(self, node: PatternNode, position: int, name: str) -> str:
         variable = schemas.type_variable(node.operator, position)
         if variable.startswith("tensor("):
-            text = variable.removeprefix("tensor(").removesuffix(")")
-            return {"float": "float32", "double": "float64"}.get(text, text)
+            return schemas.type_name(variable)
         if variable == "Tind":
             said = self.rule.operand(name).dtypes
             return self.rng.choice(types_of(said)) if said else "int64"
@@ -494,8 +493,8 @@ class Builder(KnownNumbers):
         if node.rest is not None:
             if node.rest not in self.rests:
                 self.rests[node.rest] = self.sampler.rest(node.op_type, shapes, result)
-            mentioned = {name for name, _ in node.attributes}
-            result |= {k: v for k, v in self.rests[node.rest].items() if k not in mentioned}
+            rest = self.rests[node.rest]
+            result |= {k: v for k, v in rest.items() if k not in node.mentioned}
         return {k: v for k, v in result.items() if v is not None and v != ()}
 
     def _equated(self, name: str) -> Value | None:

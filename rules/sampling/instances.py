@@ -15,9 +15,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import shape_inference
 
+from ...catalog.tensors import dtype_name
 from ...catalog.terms.syntax_tree import Name
 from ..compiler.bindings import Bindings
-from ..compiler.model_view import ModelView, dtype_name
+from ..compiler.model_view import ModelView
 from ..compiler.view import Match
 from ..language.conditions import (
     Condition,

@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 
 from ....catalog.operators import ShapeError
+from ....catalog.tensors import dtype_name
 from ....profiles.kernels.faults import FATAL_WHEN_EMPTY
-from ...compiler.model_view import dtype_name
 from ...language.errors import RuleError
 from ...language.promise import promise
 from ...language.schemas import plain

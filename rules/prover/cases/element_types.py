@@ -19,11 +19,11 @@ from ....catalog.operators.derive import integer_range
 from ....catalog.tensors import dtype_name
 from ....catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name
 from ...language.conditions import FLOATS, INTEGERS, types_of
+from ...language.schemas import type_name
 from ...language.syntax import Input, PatternNode, Rule
 
 # The type that stands for all of its algebra.
 PREFERRED = (*("float32", "float64", "float16", "bfloat16"), *("int64", "int32"), *INTEGERS, "bool")
-_NAMES = {"float": "float32", "double": "float64"}
 _ANY = frozenset([*FLOATS, "bfloat16", *INTEGERS, "bool"])
 
 
@@ -56,25 +56,19 @@ def signature(operator: str, opset: int) -> Signature | None:
     if known is None:
         return None
     allowed = {
-        one.type_param_str: frozenset(map(_element, one.allowed_type_strs))
+        one.type_param_str: frozenset(map(type_name, one.allowed_type_strs))
         for one in known.type_constraints
     }
 
     def slot(text: str) -> Slot:
         if text in allowed:
             return Slot(text, allowed[text])
-        return Slot("", frozenset([_element(text)]))
+        return Slot("", frozenset([type_name(text)]))
 
     return Signature(
         tuple(slot(one.type_str) for one in known.inputs),
         tuple(slot(one.type_str) for one in known.outputs),
     )
-
-
-def _element(text: str) -> str:
-    """`tensor(float)` as rules name it."""
-    name = text.removeprefix("tensor(").removesuffix(")")
-    return _NAMES.get(name, name)
 
 
 @dataclass

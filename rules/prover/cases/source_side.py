@@ -359,9 +359,8 @@ class SourceSide(SourceOperands):
                 if value is not None:
                     rest[name] = self.names[f"{node.rest}.{name}"] = value
             self.rests[node.rest] = rest
-        mentioned = {name for name, _ in node.attributes}
         for name, value in self.rests[node.rest].items():
-            if name not in mentioned:
+            if name not in node.mentioned:
                 attributes[name] = value
                 self.sources[name] = Name(f"{node.rest}.{name}")
 
@@ -369,8 +368,7 @@ class SourceSide(SourceOperands):
 
     def _bind_shape(self, name: str) -> None:
         """Bind a list of dimensions that the declared shape of an interior value has."""
-        declared = self.rule.operand(name).shape or ()
-        star = next((i for i, s in enumerate(declared) if isinstance(s, Star)), None)
+        declared, star = self.rule.operand(name).shape or (), self.rule.operand(name).star
         shape = self.composition.tensors[name].shape
         if star is not None and len(shape) >= len(declared) - 1:
             text = declared[star].text  # type: ignore[union-attr]
