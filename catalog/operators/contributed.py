@@ -106,32 +106,32 @@ def _attribute(declared: Attribute) -> defs.OpSchema.Attribute:
 
 def _inference(meaning: Specification) -> Callable[[Any], None]:
     def infer(context: Any) -> None:
-        types = [context.get_input_type(at) for at in range(context.get_num_inputs())]
+        types = [context.get_input_type(input_) for input_ in range(context.get_num_inputs())]
         if types[0] is None:  # an operator that nobody knows gave it
             return
         first = types[0].tensor_type
-        shapes = [_shape(type_, at) for at, type_ in enumerate(types)]
+        shapes = [_shape(type_, position) for position, type_ in enumerate(types)]
         known = all(type_ is None or type_.tensor_type.HasField("shape") for type_ in types)
         given = {}
         for declared in meaning.blocks[0].attributes:
             attribute = context.get_attribute(declared.name)
             if attribute is not None and attribute.type:
                 given[declared.name] = helper.get_attribute_value(attribute)
-        found = _outputs(meaning, shapes, given) if known else []
-        for at in range(context.get_num_outputs()):
-            dims = found[at] if at < len(found) else None
-            made = helper.make_tensor_type_proto(first.elem_type, dims)
-            context.set_output_type(at, made)
+        inferred = _outputs(meaning, shapes, given) if known else []
+        for output in range(context.get_num_outputs()):
+            dims = inferred[output] if output < len(inferred) else None
+            type_ = helper.make_tensor_type_proto(first.elem_type, dims)
+            context.set_output_type(output, type_)
 
     return infer
 
 
-def _shape(type_: onnx.TypeProto | None, at: int) -> tuple[int | str, ...] | None:
+def _shape(type_: onnx.TypeProto | None, position: int) -> tuple[int | str, ...] | None:
     """Return an input's dimensions, unknown ones under names; None where it is absent."""
     if type_ is None or not type_.HasField("tensor_type"):
         return None
     return tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{at}.{axis}"
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{position}.{axis}"
         for axis, dim in enumerate(type_.tensor_type.shape.dim)
     )
 

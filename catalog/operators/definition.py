@@ -57,8 +57,8 @@ class Specification:
     @cached_property
     def hash(self) -> str:
         """A hash of all text that the meaning depends on, shared functions included."""
-        own = [block.text for block in self.blocks]
-        text = "\n".join([*own, *_called(own), self.opaque or ""])
+        texts = [block.text for block in self.blocks]
+        text = "\n".join([*texts, *_called(texts), self.opaque or ""])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def expand(
@@ -124,9 +124,9 @@ class Specification:
         from .evaluate import evaluate
 
         values = {
-            at: array.tolist()
-            for at, array in enumerate(inputs)
-            if array is not None and at in self.known_inputs
+            position: array.tolist()
+            for position, array in enumerate(inputs)
+            if array is not None and position in self.known_inputs
         }
         shapes = [None if array is None else array.shape for array in inputs]
         expansion = self.expand(shapes, attributes, values=values, outputs=outputs)
@@ -136,9 +136,9 @@ class Specification:
     def known_inputs(self) -> frozenset[int]:
         """Positions of the inputs whose contents must be known: axes, shapes, pads."""
         return frozenset(
-            at
+            position
             for block in self.blocks
-            for at, declared in enumerate(block.inputs)
+            for position, declared in enumerate(block.inputs)
             if declared.kind != "tensor"
         )
 
@@ -181,9 +181,9 @@ class Specification:
     def sparse_safe(self) -> tuple[str, ...]:
         """Inputs whose zeros make the output 0, without optional inputs, at default attributes."""
         for block in self.blocks:
-            found = sparse_safe_inputs(block, functions())
-            if found is not None:
-                return found
+            inputs = sparse_safe_inputs(block, functions())
+            if inputs is not None:
+                return inputs
         return ()
 
 
@@ -199,53 +199,54 @@ class _Statement:
 @cache
 def _statements() -> tuple[_Statement, ...]:
     """Return the texts of all statements, unparsed."""
-    found: list[_Statement] = []
+    statements: list[_Statement] = []
     for file in sorted(resources.files(__package__).iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".ops") or file.name == "classes.ops":
             continue
         text = file.read_text(encoding="utf-8")
         starts = list(_STATEMENT.finditer(text))
-        for at, start in enumerate(starts):
-            end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
+        for number, start in enumerate(starts):
+            end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
             line = text.count("\n", 0, start.start()) + 1
-            found.append(_Statement(start[1], start[2], file.name, line, text[start.start() : end]))
-    return tuple(found)
+            body = text[start.start() : end]
+            statements.append(_Statement(start[1], start[2], file.name, line, body))
+    return tuple(statements)
 
 
 @cache
 def _by_name() -> Mapping[str, tuple[_Statement, ...]]:
-    found: dict[str, tuple[_Statement, ...]] = {}
+    statements: dict[str, tuple[_Statement, ...]] = {}
     for statement in _statements():
         if statement.kind != "def":
-            found[statement.name] = (*found.get(statement.name, ()), statement)
-    return found
+            statements[statement.name] = (*statements.get(statement.name, ()), statement)
+    return statements
 
 
-def _called(own: Sequence[str]) -> list[str]:
+def _called(texts: Sequence[str]) -> list[str]:
     """Return the texts of the functions that texts call, directly or not, by name."""
-    all_texts = {one.name: one.text for one in _statements() if one.kind == "def"}
-    found: dict[str, str] = {}
-    waiting = list(own)
+    defined = {known.name: known.text for known in _statements() if known.kind == "def"}
+    called: dict[str, str] = {}
+    waiting = list(texts)
     while waiting:
         for name in re.findall(r"(\w+)\(", waiting.pop()):
-            if name in all_texts and name not in found:
-                found[name] = all_texts[name]
-                waiting.append(found[name])
-    return [found[name] for name in sorted(found)]
+            if name in defined and name not in called:
+                called[name] = defined[name]
+                waiting.append(called[name])
+    return [called[name] for name in sorted(called)]
 
 
 @cache
 def functions() -> Mapping[str, Function]:
     """Return the functions that specifications share."""
-    found: dict[str, Function] = {}
+    defined: dict[str, Function] = {}
     for statement in _statements():
         if statement.kind == "def":
             function = parsed(statement.text, statement.path, statement.line)
             assert isinstance(function, Function)
-            if function.name in found:
+            if function.name in defined:
                 raise SpecificationError(function.place, f"{function.name} is defined already")
-            found[function.name] = function
-    return found
+            defined[function.name] = function
+    return defined
 
 
 @cache
@@ -253,14 +254,14 @@ def texts(name: str, domain: str = "") -> tuple[Operator | Opaque, ...]:
     """Return all blocks of text of an operator, of every operator set; none: ()."""
     from .check import check
 
-    found: list[Operator | Opaque] = []
+    blocks: list[Operator | Opaque] = []
     for statement in _by_name().get(f"{domain}.{name}" if domain else name, ()):
-        one = parsed(statement.text, statement.path, statement.line)
-        assert isinstance(one, Operator | Opaque)
-        if isinstance(one, Operator):
-            check(one, functions())
-        found.append(one)
-    return tuple(found)
+        block = parsed(statement.text, statement.path, statement.line)
+        assert isinstance(block, Operator | Opaque)
+        if isinstance(block, Operator):
+            check(block, functions())
+        blocks.append(block)
+    return tuple(blocks)
 
 
 @cache

@@ -36,8 +36,8 @@ def operations(expansion: Expansion) -> Term:
     """Return how many primitives are applied to elements; indices and conditions are free."""
     return total(
         [
-            apply("*", product(list(one.shape)), _operations(one.value))
-            for one in (*expansion.locals, *expansion.outputs)
+            apply("*", product(list(definition.shape)), _operations(definition.value))
+            for definition in (*expansion.locals, *expansion.outputs)
         ]
     )
 
@@ -47,8 +47,8 @@ def _operations(term: Term) -> Term:
         case Apply(_, arguments) if reads(term):
             return total([1, *(_operations(argument) for argument in arguments)])
         case Select(condition, then, otherwise):
-            one, other = _operations(then), _operations(otherwise)
-            more = one if one == other or other == 0 else apply("max", one, other)
+            first, second = _operations(then), _operations(otherwise)
+            more = first if first == second or second == 0 else apply("max", first, second)
             return apply("+", _operations(condition), more)
         case Reduce(_, _, extents, _, body):
             return apply("*", product(list(extents)), apply("+", _operations(body), 1))
@@ -71,15 +71,15 @@ def element_types(expansion: Expansion, types: Sequence[str | None]) -> list[str
         for tensor, kind in zip(expansion.inputs, types, strict=True)
         if tensor is not None and kind is not None
     }
-    found = []
+    outputs = []
     for output in expansion.outputs:
         if output.like is not None:
-            found.append(named.get(output.like, first))
+            outputs.append(named.get(output.like, first))
         elif isinstance(output.type, int):
-            found.append(dtype_name(output.type))
+            outputs.append(dtype_name(output.type))
         else:
-            found.append(output.type or first)
-    return found
+            outputs.append(output.type or first)
+    return outputs
 
 
 def integer_range(dtype: str) -> tuple[int, int] | None:

@@ -55,9 +55,9 @@ class Expansion:
         if failed:
             raise ShapeError(f"{failed[0]} doesn't hold")
 
-        def fixed(one: Definition) -> Definition:
-            dimensions = tuple(substitute(d, known) for d in one.shape)
-            return replace(one, shape=dimensions, value=substitute(one.value, known))
+        def fixed(definition: Definition) -> Definition:
+            dimensions = tuple(substitute(d, known) for d in definition.shape)
+            return replace(definition, shape=dimensions, value=substitute(definition.value, known))
 
         return Expansion(
             tuple(
@@ -209,14 +209,14 @@ class _Builder:
                 value = None if default is None else evaluate(default, self.scope)
                 self.scope.names[declared.name] = Tensor(declared.name, (), -1, (), value, False)
 
-    def _bind_list(self, declared: s.Input, at: int) -> None:
+    def _bind_list(self, declared: s.Input, position: int) -> None:
         names = self.scope.names
-        if at in self.values:
-            value: Any = self.values[at]
+        if position in self.values:
+            value: Any = self.values[position]
             if declared.kind == "int" and isinstance(value, list):
                 value = value[0]
             names[declared.name] = value
-        elif at < len(self.shapes) and self.shapes[at] is not None:
+        elif position < len(self.shapes) and self.shapes[position] is not None:
             raise ShapeError(f"the contents of {declared.name} must be known")
         elif declared.default is not None:
             names[declared.name] = self._later(declared.default)
@@ -265,8 +265,8 @@ class _Builder:
         known = known if isinstance(known, list) else [known]
         if len(known) != len(part):
             raise ShapeError(f"*{name} is {known} and {part}")
-        for one, other in zip(known, part, strict=True):
-            self._require(apply("=", one, other), f"{name}: {one} = {other}")
+        for size, other in zip(known, part, strict=True):
+            self._require(apply("=", size, other), f"{name}: {size} = {other}")
 
     def _require(self, condition: Term, text: str) -> None:
         if condition is False:
@@ -304,9 +304,9 @@ class _Builder:
             whole = broadcast(parts, base)
             self.scope.names[name] = whole
             for part in parts:
-                for own, target in zip(part, whole[len(whole) - len(part) :], strict=True):
-                    fits = apply("or", apply("=", own, 1), apply("=", own, target))
-                    self._require(fits, f"{name}: {own} broadcasts to {target}")
+                for size, target in zip(part, whole[len(whole) - len(part) :], strict=True):
+                    fits = apply("or", apply("=", size, 1), apply("=", size, target))
+                    self._require(fits, f"{name}: {size} broadcasts to {target}")
 
     # ---- outputs
     def _shape(
@@ -333,18 +333,19 @@ class _Builder:
         if not output.variadic:
             shape = self._shape(output.shape)
             return [self._define(output.name, shape, value, None, kind, like)]
-        found = []
-        for at in range(self.outputs - already):
+        definitions = []
+        for number in range(self.outputs - already):
             scope = self.scope.inner(
                 {
-                    item.name: evaluate(item.expression, self.scope)[at]
+                    item.name: evaluate(item.expression, self.scope)[number]
                     for item in output.shape
                     if item.kind == "each" and item.name is not None
                 }
             )
             shape = self._shape(output.shape, scope)
-            found.append(self._define(f"{output.name}{at}", shape, value, at, kind, like))
-        return found
+            name = f"{output.name}{number}"
+            definitions.append(self._define(name, shape, value, number, kind, like))
+        return definitions
 
     def _define(
         self,

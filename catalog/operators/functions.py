@@ -38,30 +38,31 @@ def _rank(values: Sequence[object]) -> int:
 
 
 def _axes(axes: Sequence[object], rank: int) -> list[int]:
-    found = [axis + rank if axis < 0 else axis for axis in (integer(a, "an axis") for a in axes)]
-    if any(not 0 <= axis < rank for axis in found) or len(set(found)) < len(found):
+    places = [axis + rank if axis < 0 else axis for axis in (integer(a, "an axis") for a in axes)]
+    if any(not 0 <= axis < rank for axis in places) or len(set(places)) < len(places):
         raise ShapeError(f"axes {list(axes)} are not different axes of rank {rank}")
-    return found
+    return places
 
 
 def _drop(values: Sequence[Any], axes: Sequence[int]) -> list[Any]:
-    return [value for at, value in enumerate(values) if at not in axes]
+    return [value for place, value in enumerate(values) if place not in axes]
 
 
 def _put(values: Sequence[Any], axes: Sequence[int], new: Any) -> list[Any]:
     entries = list(values)
     if isinstance(new, list) and len(new) != len(axes):
         raise ShapeError(f"{len(new)} entries for {len(axes)} axes")
-    for at, axis in enumerate(axes):
-        entries[axis] = new[at] if isinstance(new, list) else new
+    for position, axis in enumerate(axes):
+        entries[axis] = new[position] if isinstance(new, list) else new
     return entries
 
 
 def _weave(rest: Sequence[Any], new: Sequence[Any], axes: Sequence[int]) -> list[Any]:
     """Return the list whose entries at `axes` are `new` and whose others are `rest`, in order."""
-    place = dict(zip(axes, new, strict=True))
+    entry = dict(zip(axes, new, strict=True))
     others = iter(rest)
-    return [place[at] if at in place else next(others) for at in range(len(rest) + len(axes))]
+    places = range(len(rest) + len(axes))
+    return [entry[place] if place in entry else next(others) for place in places]
 
 
 def _take(values: Sequence[Any], places: Sequence[object]) -> list[Any]:
@@ -121,17 +122,17 @@ def _reindex(index: list[Term], shape: list[Term], target: list[Term]) -> list[T
 def _reshaped(shape: list[Term], wanted: list[object], allow_zero: object) -> list[Term]:
     """Return ONNX's Reshape target: 0 keeps a dimension, -1 is what remains."""
     sizes: list[Term] = []
-    for at, entry in enumerate(wanted):
+    for axis, entry in enumerate(wanted):
         if entry == 0 and not allow_zero:
-            if at >= len(shape):
-                raise ShapeError(f"0 at {at} of the new shape has no dimension to keep")
-            sizes.append(shape[at])
+            if axis >= len(shape):
+                raise ShapeError(f"0 at {axis} of the new shape has no dimension to keep")
+            sizes.append(shape[axis])
         else:
             sizes.append(entry)  # type: ignore[arg-type]
     if sizes.count(-1) > 1:
         raise ShapeError("a new shape holds -1 at most once")
     if -1 in sizes:
-        at = sizes.index(-1)
+        axis = sizes.index(-1)
         # what both sides share cancels, so that unknown dimensions don't stand in a division
         known, whole = [size for size in sizes if size != -1], list(shape)
         for size in list(known):
@@ -143,7 +144,7 @@ def _reshaped(shape: list[Term], wanted: list[object], allow_zero: object) -> li
             raise ShapeError("-1 beside a dimension of 0 says nothing")
         if is_number(product(whole)) and is_number(divisor) and product(whole) % divisor:  # type: ignore[operator]
             raise ShapeError(f"{shape} can't be reshaped to {wanted}")
-        sizes[at] = apply("//", product(whole), divisor)
+        sizes[axis] = apply("//", product(whole), divisor)
     return sizes
 
 
@@ -154,8 +155,8 @@ def broadcast(parts: Sequence[list[Term]], base: list[Term] | None = None) -> li
         raise ShapeError(f"rank {rank} doesn't fit one of {len(base)} dimensions")
     out: list[Term] = list(base) if base is not None else [1] * rank
     for part in parts:
-        for at in range(1, len(part) + 1):
-            out[-at] = _common(out[-at], part[-at], base is not None)
+        for place in range(1, len(part) + 1):
+            out[-place] = _common(out[-place], part[-place], base is not None)
     return out
 
 

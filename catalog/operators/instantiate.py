@@ -185,19 +185,19 @@ def _side_by_side(operands: Sequence[Value], what: str) -> list[list[Value]]:
             raise ShapeError(f"{operands[0]} and {operands[1]} have different lengths")
         raise ShapeError(f"{what} of lists of {sorted(lengths)} entries")
     return [
-        [value[at] if isinstance(value, list) else value for value in operands]
-        for at in range(next(iter(lengths)))
+        [value[place] if isinstance(value, list) else value for value in operands]
+        for place in range(next(iter(lengths)))
     ]
 
 
 def _choose(condition: Term, then: Expression, otherwise: Expression, scope: Scope) -> Value:
     if isinstance(condition, bool):
         return evaluate(then if condition else otherwise, scope)
-    one = scalar(evaluate(then, scope), scope)
-    other = scalar(evaluate(otherwise, scope), scope)
-    if isinstance(one, list) or isinstance(other, list):
-        return [select(condition, a, b) for a, b in _side_by_side([one, other], "if")]
-    return select(condition, one, other)
+    first = scalar(evaluate(then, scope), scope)
+    second = scalar(evaluate(otherwise, scope), scope)
+    if isinstance(first, list) or isinstance(second, list):
+        return [select(condition, a, b) for a, b in _side_by_side([first, second], "if")]
+    return select(condition, first, second)
 
 
 def _entries(expressions: Sequence[Expression], scope: Scope) -> list[Value]:
@@ -217,10 +217,10 @@ def _subscript(base: Value, indices: list[Value], scope: Scope) -> Value:
     if isinstance(base, Tensor):
         return read(base, [scalar(index, scope) for index in indices])
     if isinstance(base, list) and len(indices) == 1:
-        at = integer(indices[0], "an entry of a list")
-        if not -len(base) <= at < len(base):
-            raise ShapeError(f"entry {at} of a list of {len(base)}")
-        return base[at]
+        place = integer(indices[0], "an entry of a list")
+        if not -len(base) <= place < len(base):
+            raise ShapeError(f"entry {place} of a list of {len(base)}")
+        return base[place]
     raise ShapeError(f"{base} takes no index")
 
 
@@ -239,10 +239,10 @@ def read(tensor: Tensor, indices: Sequence[Term]) -> Term:
         raise ShapeError(f"{tensor.name} is read with {excess} indices too many")
     start = max(tensor.start, 0)
     fitted = [*indices[:start], *indices[start + excess :]]
-    for at, target in enumerate(tensor.aligned):
-        extent = tensor.shape[start + at]
+    for place, target in enumerate(tensor.aligned):
+        extent = tensor.shape[start + place]
         if extent != target or extent == 1:
-            fitted[start + at] = select(apply("=", extent, 1), 0, fitted[start + at])
+            fitted[start + place] = select(apply("=", extent, 1), 0, fitted[start + place])
     return Read(tensor.name, tuple(fitted))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -38,18 +37,13 @@ def _mirrors(rule: Rule, a: PatternNode, b: PatternNode) -> bool:
         match value, attributes.get(name):
             case Name(axis), Name(other) if not _join(swap, axis, other):
                 return False
-    kept = set(rule.outputs)
+    outputs = set(rule.outputs)
     return (
-        _set(_node(swap, n) for n in rule.match) == _set(_node({}, n) for n in rule.match)
-        and _set(_operand(swap, o) for o in rule.operands)
-        == _set(_operand({}, o) for o in rule.operands)
-        and {renamed(swap, e) for e in rule.given} == set(rule.given)
-        and {swap.get(name, name) for name in kept} == kept
+        {_node(swap, n) for n in rule.match} == {_node({}, n) for n in rule.match}
+        and {_operand(swap, o) for o in rule.operands} == {_operand({}, o) for o in rule.operands}
+        and {_renamed(swap, e) for e in rule.given} == set(rule.given)
+        and {swap.get(name, name) for name in outputs} == outputs
     )
-
-
-def _set(items: Iterable[object]) -> set[object]:
-    return set(items)
 
 
 def _join(swap: dict[str, str], x: str, y: str) -> bool:
@@ -75,17 +69,17 @@ def _node(swap: dict[str, str], node: PatternNode) -> object:
     outputs = tuple(replace(o, value=swap.get(o.value, o.value)) for o in node.outputs)
     if node.operator in commutative() and len(inputs) == 2:
         inputs = tuple(sorted(inputs, key=repr))
-    attributes = tuple((name, renamed(swap, value)) for name, value in node.attributes)
+    attributes = tuple((name, _renamed(swap, value)) for name, value in node.attributes)
     return (node.operator, inputs, outputs, frozenset(attributes), node.rest)
 
 
 def _operand(swap: dict[str, str], operand: Operand) -> object:
-    shape = None if operand.shape is None else tuple(renamed(swap, s) for s in operand.shape)
+    shape = None if operand.shape is None else tuple(_renamed(swap, s) for s in operand.shape)
     name = swap.get(operand.name, operand.name)
     return replace(operand, name=name, shape=shape, line=0, column=0)
 
 
-def renamed(swap: dict[str, str], expression: Expression) -> Expression:
+def _renamed(swap: dict[str, str], expression: Expression) -> Expression:
     """An expression with its names exchanged."""
     match expression:
         case Name(text):
@@ -93,4 +87,4 @@ def renamed(swap: dict[str, str], expression: Expression) -> Expression:
         case Star(text):
             return Star(swap.get(text, text))
         case _:
-            return expression.with_parts(partial(renamed, swap))
+            return expression.with_parts(partial(_renamed, swap))

@@ -26,7 +26,7 @@ def limited(operator: str, opset_from: int | None, opset_to: int | None) -> froz
     """The attributes of an operator that are described at some values only, in these opsets."""
     domain, _, name = operator.rpartition(":")
     latest = defs.onnx_opset_version()
-    found: set[str] = set()
+    attributes: set[str] = set()
     for opset in range(opset_from or EARLIEST_OPSET, min(opset_to or latest, latest) + 1):
         meaning = specification(domain, name, opset)
         for block in () if meaning is None else meaning.blocks:
@@ -37,8 +37,8 @@ def limited(operator: str, opset_from: int | None, opset_to: int | None) -> froz
                 for part in walk(require.condition)
                 if isinstance(part, Name)
             }
-            found |= said & {attribute.name for attribute in block.attributes}
-    return frozenset(found)
+            attributes |= said & {attribute.name for attribute in block.attributes}
+    return frozenset(attributes)
 
 
 _ROOM = "room"  # as the specifications call it

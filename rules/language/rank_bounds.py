@@ -65,22 +65,22 @@ def separate(
 
     A name of which all larger numbers are proved too is left out where nothing depends on it.
     """
-    left, kept = set(rows), list(names)
-    found: list[Within] = []
+    remaining, together = set(rows), list(names)
+    apart: list[Within] = []
     lifted = frozenset(beyond)
     for name in names:
-        at = kept.index(name)
-        own = {row[at] for row in left}
-        others = {(*row[:at], *row[at + 1 :]) for row in left}
-        if len(own) * len(others) != len(left):
+        place = together.index(name)
+        numbers = {row[place] for row in remaining}
+        others = {(*row[:place], *row[place + 1 :]) for row in remaining}
+        if len(numbers) * len(others) != len(remaining):
             continue
         if name not in lifted:
-            found.append(Within((name,), frozenset((n,) for n in own)))
-        kept.remove(name)
-        left = others
-    if kept:
-        found.append(Within(tuple(kept), frozenset(left), lifted & set(kept)))
-    return tuple(found)
+            apart.append(Within((name,), frozenset((n,) for n in numbers)))
+        together.remove(name)
+        remaining = others
+    if together:
+        apart.append(Within(tuple(together), frozenset(remaining), lifted & set(together)))
+    return tuple(apart)
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -96,9 +96,9 @@ def spans(numbers: Iterable[int]) -> str:
 
 def measure_of(name: str) -> tuple[str, str]:
     """What a name measures, and of what: "rank", "X"."""
-    found = MEASURE.fullmatch(name)
-    assert found is not None, name
-    return found[1], found[2]
+    parts = MEASURE.fullmatch(name)
+    assert parts is not None, name
+    return parts[1], parts[2]
 
 
 def _words(name: str, numbers: str) -> str:
@@ -119,17 +119,17 @@ def as_record(lengths: Iterable[Within]) -> dict[str, list[object]]:
 
     A name of which all larger numbers are proved too ends with " on".
     """
-    found: dict[str, list[object]] = {}
-    for one in lengths:
-        names = [f"{name} on" if name in one.beyond else name for name in one.names]
-        rows = one.listed()
-        found[", ".join(names)] = [row[0] if len(names) == 1 else list(row) for row in rows]
-    return found
+    record: dict[str, list[object]] = {}
+    for within in lengths:
+        names = [f"{name} on" if name in within.beyond else name for name in within.names]
+        rows = within.listed()
+        record[", ".join(names)] = [row[0] if len(names) == 1 else list(row) for row in rows]
+    return record
 
 
 def from_record(record: Mapping[str, object]) -> tuple[Within, ...]:
     """The reverse of `as_record`; ValueError for what it doesn't write."""
-    found = []
+    lengths = []
     for key, listed in record.items():
         spelled = re.split(r"(?<=\)),\s|(?<= on),\s", key)
         names = tuple(name.removesuffix(" on") for name in spelled)
@@ -140,5 +140,5 @@ def from_record(record: Mapping[str, object]) -> tuple[Within, ...]:
             if len(row) != len(names) or not all(n is None or type(n) is int for n in row):
                 raise ValueError(f"{key!r}: {listed!r}")
         beyond = {n for n, text in zip(names, spelled, strict=True) if text.endswith(" on")}
-        found.append(Within(names, frozenset(rows), frozenset(beyond)))
-    return tuple(found)
+        lengths.append(Within(names, frozenset(rows), frozenset(beyond)))
+    return tuple(lengths)

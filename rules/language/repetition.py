@@ -32,12 +32,12 @@ _SEVERAL_TYPES = {"float", "int", "number"}
 @cache
 def repeated_lists(rule: Rule) -> tuple[str, ...]:
     """The lists whose items have a node each, in order of occurrence; all are of one length."""
-    found: dict[str, None] = {}
+    lists: dict[str, None] = {}
     for node in (*rule.match, *rule.rewrite, *rule.correct):
         if node.each and node.count is None:
-            found |= dict.fromkeys(i.value for i in node.inputs if i.star and i.value)
-            found |= dict.fromkeys(output.value for output in node.outputs)
-    return tuple(found)
+            lists |= dict.fromkeys(i.value for i in node.inputs if i.star and i.value)
+            lists |= dict.fromkeys(output.value for output in node.outputs)
+    return tuple(lists)
 
 
 def repeats(rule: Rule) -> bool:
@@ -77,8 +77,8 @@ def own_sizes(rule: Rule) -> set[str]:
     """The names that sizes of each item's own have in the rule for one item."""
     return {
         size.text
-        for operand, one in zip(rule.operands, of_one(rule).operands, strict=True)
-        for size, before in zip(one.shape or (), operand.shape or (), strict=True)
+        for operand, single in zip(rule.operands, of_one(rule).operands, strict=True)
+        for size, before in zip(single.shape or (), operand.shape or (), strict=True)
         if before == ANY_SIZE and isinstance(size, Name)
     }
 
@@ -160,7 +160,7 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
         )
         name = outputs[0].value if outputs else node.name
         return [replace(node, name=name, attributes=attributes, inputs=inputs, outputs=outputs)]
-    made = []
+    nodes = []
     for i, name in enumerate(names[node.name]):
         inputs = tuple(
             replace(item, value=names[item.value][i], star=False)
@@ -173,7 +173,7 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
             for item in node.inputs
         )
         outputs = tuple(Output(names[output.value][i]) for output in node.outputs)
-        made.append(
+        nodes.append(
             replace(
                 node,
                 name=name,
@@ -185,7 +185,7 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
                 count=None,
             )
         )
-    return made
+    return nodes
 
 
 def _literal_name(item: Input, name: str, node: str) -> str | None:
@@ -204,15 +204,15 @@ def _inputs(item: Input, names: Mapping[str, tuple[str, ...]]) -> tuple[Input, .
 
 
 def _operands(operand: Operand, names: Mapping[str, tuple[str, ...]]) -> list[Operand]:
-    found = []
+    operands = []
     for name in names.get(operand.name, (operand.name,)):
         shape = operand.shape
         if shape is not None and operand.name in names:
             shape = tuple(
                 Name(f"{name}_{at}") if size == ANY_SIZE else size for at, size in enumerate(shape)
             )
-        found.append(replace(operand, name=name, shape=shape))
-    return found
+        operands.append(replace(operand, name=name, shape=shape))
+    return operands
 
 
 def _aliases(alias: Alias, names: Mapping[str, tuple[str, ...]]) -> list[Alias]:

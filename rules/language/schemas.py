@@ -21,11 +21,12 @@ def _versions(contributed: bool = False) -> dict[tuple[str, str], tuple[defs.OpS
     """All schemas by (domain, name); those of contributed operators, which cost, if asked for."""
     if contributed:
         register()
-    found: dict[tuple[str, str], list[defs.OpSchema]] = {}
+    by_name: dict[tuple[str, str], list[defs.OpSchema]] = {}
     for schema in defs.get_all_schemas_with_history():
-        found.setdefault((schema.domain, schema.name), []).append(schema)
+        by_name.setdefault((schema.domain, schema.name), []).append(schema)
     return {
-        key: tuple(sorted(schemas, key=lambda s: s.since_version)) for key, schemas in found.items()
+        key: tuple(sorted(schemas, key=lambda s: s.since_version))
+        for key, schemas in by_name.items()
     }
 
 
@@ -43,12 +44,12 @@ def versions(
     known = _versions(domain in DOMAINS).get((domain, name), ())
     low = opset_from or EARLIEST_OPSET if not domain else 1
     high = opset_to or 10**6 if not domain else 10**6
-    kept = []
+    in_force = []
     for i, schema in enumerate(known):
         until = known[i + 1].since_version - 1 if i + 1 < len(known) else 10**6
         if schema.since_version <= high and until >= low and not schema.deprecated:
-            kept.append(schema)
-    return tuple(kept)
+            in_force.append(schema)
+    return tuple(in_force)
 
 
 def default_of(attribute: defs.OpSchema.Attribute) -> object:
@@ -81,13 +82,13 @@ def attribute_defaults(
     operator: str, opset_from: int | None, opset_to: int | None
 ) -> Mapping[str, frozenset[object]]:
     """The defaults each attribute has over the opset range; more than one is ambiguous."""
-    found: dict[str, set[object]] = {}
+    defaults: dict[str, set[object]] = {}
     for schema in versions(operator, opset_from, opset_to):
         for name, attribute in schema.attributes.items():
-            found.setdefault(name, set())
+            defaults.setdefault(name, set())
             if (default := default_of(attribute)) is not None:
-                found[name].add(default)
-    return {name: frozenset(values) for name, values in found.items()}
+                defaults[name].add(default)
+    return {name: frozenset(values) for name, values in defaults.items()}
 
 
 def is_integer(operator: str, attribute: str) -> bool:
@@ -101,8 +102,8 @@ def is_integer(operator: str, attribute: str) -> bool:
 
 def is_always_set(operator: str, attribute: str) -> bool:
     """Whether a valid node has the attribute, set or by default, so that a relation lists it."""
-    found = [s.attributes[attribute] for s in versions(operator) if attribute in s.attributes]
-    return bool(found) and all(a.required or default_of(a) is not None for a in found)
+    attributes = [s.attributes[attribute] for s in versions(operator) if attribute in s.attributes]
+    return bool(attributes) and all(a.required or default_of(a) is not None for a in attributes)
 
 
 def max_inputs(operator: str) -> int:

@@ -161,8 +161,8 @@ class Rule:
 
     def place(self, what: str | int) -> tuple[int, int]:
         """The line and column of a clause, or of a condition; of the rule where it isn't known."""
-        found = ((line, column) for name, line, column in self.places if name == what)
-        return next(found, (self.line, 1))
+        places = ((line, column) for name, line, column in self.places if name == what)
+        return next(places, (self.line, 1))
 
     def __hash__(self) -> int:
         return hash(self.hash)
