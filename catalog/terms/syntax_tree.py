@@ -1,15 +1,17 @@
 """Expressions as they are written, in rules and in specifications: one syntax tree, and its walks.
 
 Each language adds nodes of its own (rules/language/syntax.py, catalog/operators/syntax.py), which
-say of what they are made as these do. What an expression means is another matter: a specification's
-becomes terms (catalog/operators/instantiate.py), a rule's is evaluated where it may match.
+say of what they are made as these do. Those of Datalog (catalog/datalog/language/syntax.py) are all
+its own: they are told apart by where they stand, since equal ones may be of different types. What
+an expression means is another matter: a specification's becomes terms
+(catalog/operators/instantiate.py), a rule's is evaluated where it may match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 
 class Place(NamedTuple):
@@ -36,6 +38,9 @@ class Expression:
     def with_parts(self, change: Callable[[Expression], Expression]) -> Expression:
         """The same node made of what a function gives for its parts."""
         return self
+
+
+E = TypeVar("E", bound=Expression)  # all that an expression is made of is of its language
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,9 @@ class Binary(Expression):
         return Binary(self.operator, change(self.left), change(self.right), self.place)
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and all that it is made of, outermost first."""
-    waiting = [expression]
+def walk(expression: E) -> Iterator[E]:
+    """Yield an expression and all that it is made of, outermost first and from left to right."""
+    waiting: list[Any] = [expression]
     while waiting:
         part = waiting.pop()
         yield part

@@ -717,8 +717,8 @@ def _calls(expression: object, function: str) -> bool:
 def _words(block: s.Operator, name: str) -> set[str]:
     """The words that a specification compares an attribute with."""
     words: set[str] = set()
-    said = [*block.lets, *block.values]
-    expressions = [one.expression for one in said]
+    expressions = [let.expression for let in block.lets]
+    expressions += [value.expression for value in block.values]
     expressions += [require.condition for require in block.requires]
     for part in (part for expression in expressions for part in walk(expression)):
         match part:
