@@ -117,7 +117,9 @@ def _grown(model: onnx.ModelProto, rules: Iterable[Rule], budget: Budget) -> tup
     refine_types(graph)
     usable = select_rules(tuple(rules), opset=graph.opset(), target=_TARGET, allow=CLASSES)
     egraph = EGraph(graph)
-    return egraph, saturate(egraph, [rule for rule in usable if _has_one_root(rule)], budget)
+    rules = [rule for rule in usable if _has_one_root(rule)]
+    # A law for any operands is one for equal ones, of which the left side has fewer nodes.
+    return egraph, saturate(egraph, rules, budget, distinct=False)
 
 
 def _has_one_root(rule: Rule) -> bool:

@@ -1,8 +1,9 @@
 """Whether a rule says nothing new: others lead from its left side to its right side.
 
 A rule is drawn at some sizes, several times; both sides go into an e-graph, in which the others are
-applied for some rounds. That the sides become one class at all of these draws says that a search
-finds there what the rule finds; where they don't, nothing is known, since the rounds are few.
+applied for some rounds. That the sides become one class at all of these draws says that the rule
+holds by the others; where they don't, nothing is known, since the rounds are few. A search finds as
+much by the others, but for what has equal operands, where a left side has fewer nodes.
 """
 
 from __future__ import annotations

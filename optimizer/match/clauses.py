@@ -11,9 +11,9 @@ from importlib import resources
 import numpy as np
 
 from ...catalog.datalog import language
-from ...catalog.datalog.language.builders import Definition
+from ...catalog.datalog.language.builders import Definition, Part
 from ...catalog.datalog.language.parser import parse_block
-from ...catalog.datalog.language.syntax import Clause, String
+from ...catalog.datalog.language.syntax import Clause, Comparison, Expression, String, Variable
 from ...catalog.kept import cache_path, kept, text_hash
 from ...rules import Rule, nearly
 from ...rules.compiler.compile import clause_of, default_facts, graph_relations
@@ -70,23 +70,42 @@ def _solved(
     return rows_of_clauses
 
 
-_READ: dict[tuple[Rule, bool], Reading] = {}
+_READ: dict[tuple[Rule, bool, bool], Reading] = {}
 
 
-def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
+def readings(rules: Collection[Rule], *, uses: bool, distinct: bool = True) -> dict[Rule, Reading]:
     """The clauses of rules; with `uses`, interior values must have no other users.
 
     In an e-graph they may: a rewrite takes nothing away there, and whether it pays is for the costs
-    to say.
+    to say. Unless `distinct`, two nodes of a pattern may be one, as its operands may be equal.
     """
     for rule in rules:
-        if (rule, uses) not in _READ:
+        if (rule, uses, distinct) not in _READ:
             clause = clause_of(rule)
             needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
+            if not distinct:
+                needed = [replace(p, atoms=_for_any_nodes(p.atoms)) for p in needed]
             conjunctions = _conjunctions(replace(clause, parts=needed).definitions())
             structure = conjunctions.get(f"pattern_{rule.name}", ())
-            _READ[rule, uses] = Reading(structure, conjunctions[f"match_{rule.name}"])
-    return {rule: _READ[rule, uses] for rule in rules}
+            match = conjunctions[f"match_{rule.name}"]
+            _READ[rule, uses, distinct] = Reading(structure, match)
+    return {rule: _READ[rule, uses, distinct] for rule in rules}
+
+
+def _for_any_nodes(atoms: Sequence[Part]) -> list[Part]:
+    """Atoms of which none tells nodes apart; of mirror images still one comes out."""
+    kept: list[Part] = []
+    for atom in atoms:
+        if isinstance(atom, Comparison) and _is_node(atom.left) and _is_node(atom.right):
+            if atom.operator == "<":
+                kept.append(replace(atom, operator="<="))
+            continue
+        kept.append(atom)
+    return kept
+
+
+def _is_node(expression: Expression) -> bool:
+    return isinstance(expression, Variable) and expression.name.startswith("n_")
 
 
 @cache

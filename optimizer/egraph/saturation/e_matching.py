@@ -28,10 +28,13 @@ MOST_BINDINGS, MOST_CHECKED = 400_000, 20
 
 
 class Patterns:
-    """The left sides of rules, to be found among any e-nodes of one e-graph."""
+    """The left sides of rules, to be found among any e-nodes of one e-graph.
 
-    def __init__(self, egraph: EGraph, rules: Sequence[Rule]) -> None:
-        self.egraph, self.rules = egraph, tuple(rules)
+    Unless `distinct`, two nodes of a pattern may be one e-node.
+    """
+
+    def __init__(self, egraph: EGraph, rules: Sequence[Rule], *, distinct: bool = True) -> None:
+        self.egraph, self.rules, self.distinct = egraph, tuple(rules), distinct
         self.facts = Facts(egraph, as_written=any(map(_counts_from_the_end, self.rules)))
         self._stated = stated(self.rules, self.facts.symbol)
 
@@ -51,7 +54,7 @@ class Patterns:
         stamps = np.zeros(columns.size, np.int64)
         living = columns.living()
         stamps[living] = columns.stamps_of(living)
-        read = readings(asked, uses=False)
+        read = readings(asked, uses=False, distinct=self.distinct)
         for rule, since in asked.items():
             tables.was_cut = False
             yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since, most)
@@ -80,9 +83,11 @@ class EMatcher:
         rules: Sequence[Rule],
         most: int = 1000,
         bindings: int = MOST_BINDINGS,
+        *,
+        distinct: bool = True,
     ) -> None:
         self.egraph, self.rules, self.bindings = egraph, tuple(rules), bindings
-        self._patterns = Patterns(egraph, self.rules)
+        self._patterns = Patterns(egraph, self.rules, distinct=distinct)
         self._rations = {rule.name: _Ration(most) for rule in rules}
         self._seen: set[tuple[str, Row]] = set()
         self._failed: set[tuple[str, Row]] = set()

@@ -63,14 +63,17 @@ def saturate(
     progress: Report | None = None,
     *,
     rounding: bool = True,
+    distinct: bool = True,
 ) -> Growth:
     """Apply rules until nothing is new or the budget is spent.
 
-    With `rounding`, sums and products of floats may be reordered.
+    With `rounding`, sums and products of floats may be reordered. Unless `distinct`, two nodes of a
+    rule's left side may be one e-node: that says more of what is equal, and of plans little.
     """
     budget = budget or Budget()
     growth = Growth()
-    matcher = EMatcher(egraph, reachable(rules, operators_in(egraph)), budget.matches)
+    usable = reachable(rules, operators_in(egraph))
+    matcher = EMatcher(egraph, usable, budget.matches, distinct=distinct)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.process_time() + budget.seconds
     late = time.monotonic() + budget.share * remaining_s()

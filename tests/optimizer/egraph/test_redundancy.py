@@ -54,3 +54,36 @@ def test_what_a_rule_says_of_lists_does_not_follow_from_lists_of_one():
     shipped = {rule.name: rule for rule in load_rules()}
     others = [shipped[name] for name in ("EliminateConcatOfOne", "EliminateSplitOfOne")]
     assert redundancy(shipped["EliminateSplitOfConcat"], others).status == "new"
+
+
+MERGED, ONCE = parse_rules("""
+# MergeRelusOfConcat takes the parts of one Concat.
+rule MergeRelusOfConcat
+  tags explore
+  source [generated]
+  opset >= 13
+  match
+    R = Concat<axis=a>(Relu(X), Relu(Y))
+  rewrite
+    R = Relu(Concat<axis=a>(X, Y))
+  equal exact
+
+# MergeReluOfConcat says it of equal parts.
+rule MergeReluOfConcat
+  tags explore
+  source [generated]
+  opset >= 13
+  match
+    T = Relu(X)
+    R = Concat<axis=a>(T, T)
+  rewrite
+    R = Relu(Concat<axis=a>(X, X))
+  equal exact
+""")
+
+
+def test_a_law_for_any_operands_derives_it_for_equal_ones():
+    """Two nodes of its left side are one e-node then."""
+    found = redundancy(ONCE, [MERGED])
+    assert (found.status, found.derived_by) == ("derived", ("MergeRelusOfConcat",))
+    assert redundancy(MERGED, [ONCE]).status == "new"
