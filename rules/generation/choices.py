@@ -160,6 +160,28 @@ def types_fit(op_type: str, slots: tuple[int, ...], dtypes: Sequence[str]) -> bo
 
 
 @cache
+def axes_of(op_type: str) -> frozenset[str]:
+    """The attributes and lists of an operator that count axes."""
+    return frozenset(parameter.name for parameter in axis_parameters("", op_type, OPSET))
+
+
+@cache
+def orders_of(op_type: str) -> frozenset[str]:
+    """The attributes of an operator that put dimensions in an order: its values invert them."""
+    block = _described(op_type).blocks[0]
+    computed = [part for value in block.values for part in walk(value.expression)]
+    return frozenset(
+        attribute.name
+        for attribute in block.attributes
+        if Call("invert", (Name(attribute.name),)) in computed
+    )
+
+
+def _is_permuted(rank: int) -> bool:
+    return 0 < rank <= _MOST_PERMUTED
+
+
+@cache
 def _least_rank(op_type: str, slot: int) -> int:
     """The least rank of an operand: `[n, c, *d]` stands for images of at least one dimension.
 
@@ -472,7 +494,7 @@ class _Stating:
         self, op_type: str, slots: tuple[int, ...], ranks: tuple[int, ...], block: s.Operator
     ) -> None:
         self.op_type, self.slots, self.ranks = op_type, slots, ranks
-        axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
+        axes, orders = axes_of(op_type), orders_of(op_type)
         rank = max(ranks)
         self.ranges: dict[str | int, list[object]] = {
             attribute.name: list(_attribute_range(block, attribute, rank))
@@ -496,7 +518,10 @@ class _Stating:
         for name in axes & self.ranges.keys():
             # Of an axis that is left out nobody sees that another operator counts the same one.
             self.ranges[name] = [axis for axis in range(max(2, rank)) if rank] or [None]
-        self.free = {names[name] for name in axes if name in names}
+        for name in orders:
+            # An order that is left out is another one at each rank: a law is stated for one order.
+            self.ranges[name] = list(permutations(range(rank))) if _is_permuted(rank) else [None]
+        self.free = {names[name] for name in axes | orders if name in names}
 
     def operations(self) -> Iterator[Operation]:
         """All that say what must be said, then those that say one thing more, then two.
@@ -572,7 +597,7 @@ def _lists_sizes(operation: Operation) -> bool:
 @cache
 def _needed(op_type: str) -> tuple[frozenset[str | int], frozenset[str | int]]:
     """What an operator has to be told, and which of what it may be told are axes."""
-    axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
+    axes = axes_of(op_type) | orders_of(op_type)
     block = _described(op_type).blocks[0]
     keys: list[tuple[str | int, s.Attribute | s.Input]] = [(a.name, a) for a in block.attributes]
     keys += [(at, input_) for at, input_ in enumerate(block.inputs) if input_.kind != "tensor"]

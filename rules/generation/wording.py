@@ -9,15 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import combinations
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import specification
-from ...catalog.operators.axes import axis_parameters
+from ...catalog.operators.syntax import Operator
 from ...catalog.terms import index_notation as index
 from ...catalog.terms.syntax_tree import Literal
 from .candidates import Candidate
+from .choices import axes_of, orders_of
 from .constants import constant_name
 from .terms import (
     OPSET,
@@ -267,6 +268,45 @@ def least_opset(candidate: Candidate) -> int:
     return max(since)
 
 
+def earliest_opset(candidate: Candidate) -> int:
+    """The first operator set from which on the operators take what the candidate states of them.
+
+    What they do with it may have been written in other words then: that is for a proof to say.
+    """
+    every = parts([term for pair in candidate.sides for term in pair])
+    first = (_first_that_takes(part.operation) for part in every if isinstance(part, Apply))
+    return max(first, default=_EARLIEST)
+
+
+@cache
+def _first_that_takes(operation: Operation) -> int:
+    opset = OPSET
+    while opset > _EARLIEST and _takes(operation, opset - 1):
+        opset -= 1
+    return opset
+
+
+def _takes(operation: Operation, opset: int) -> bool:
+    """Whether an operator has the attributes and the inputs that an operation gives it."""
+    known = specification("", operation.op_type, opset)
+    if known is None or known.opaque is not None:
+        return False
+    return all(
+        {name for name, _ in operation.attributes} <= {each.name for each in block.attributes}
+        and all(_is_tensor(block, position) is True for position in operation.slots)
+        and all(_is_tensor(block, position) is False for position, _ in operation.known)
+        for block in known.blocks
+    )
+
+
+def _is_tensor(block: Operator, position: int) -> bool | None:
+    """Whether an input is a tensor, rather than a list of numbers; None where there is none."""
+    inputs = block.inputs
+    if position >= len(inputs) and not (inputs and inputs[-1].variadic):
+        return None
+    return inputs[min(position, len(inputs) - 1)].kind == "tensor"
+
+
 # ------------------------------------------------------------------------- open attributes
 
 
@@ -469,7 +509,7 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
         )
         known = specification("", op_type, OPSET)
         declared = known.blocks[0].attributes if known is not None else ()
-        axes = {parameter.name for parameter in axis_parameters("", op_type, OPSET)}
+        axes = axes_of(op_type) | orders_of(op_type)
         if not on_both or all(attribute.name in axes for attribute in declared):
             continue
         stated: list[tuple[str, object]] = []

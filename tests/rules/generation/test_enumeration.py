@@ -1,11 +1,18 @@
 """Terms and their classes, against NumPy: equal vectors mean equal values, on other numbers too."""
 
+from itertools import permutations
+
 import numpy as np
 import onnxruntime
 import pytest
 from tensolog.rules.generation import UnknownOperatorError
 from tensolog.rules.generation.candidates import candidate_of
-from tensolog.rules.generation.choices import named_operators, operations_on, slots_of
+from tensolog.rules.generation.choices import (
+    named_operators,
+    operations_on,
+    orders_of,
+    slots_of,
+)
 from tensolog.rules.generation.enumeration import Enumeration
 from tensolog.rules.generation.inputs import choose_inputs, sort_of
 from tensolog.rules.generation.terms import Apply, Sort, Variable, model_of, variables
@@ -139,6 +146,21 @@ def test_pads_of_rows_and_of_columns_are_choices_beside_pads_of_both():
     stated = [dict(operation.attributes) for operation, _ in operations_on("Conv", (image, kernel))]
     pads = [said["pads"] for said in stated if set(said) == {"pads"}]
     assert pads == [(1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 1, 0)]
+
+
+def test_an_order_of_dimensions_is_always_stated():
+    """One that is left out is another one at each rank, of which a law speaks at a single one."""
+    assert orders_of("Transpose") == {"perm"}
+    assert not orders_of("Conv") | orders_of("Resize")
+    for rank, count in ((2, 2), (3, 6)):
+        sort = sort_of("float32", tuple(range(rank)))
+        stated = [operation for operation, _ in operations_on("Transpose", (sort,))]
+        assert {dict(operation.attributes)["perm"] for operation in stated} == set(
+            permutations(range(rank))
+        )
+        assert len(stated) == count and not any(operation.options for operation in stated)
+    ((number, _),) = operations_on("Transpose", (sort_of("float32", ()),))
+    assert not number.attributes
 
 
 def test_no_image_is_the_kernel_of_an_image():

@@ -1,4 +1,7 @@
-"""Rules that were proved in a narrow spelling, and wider ones that get more time."""
+"""Rules that were proved in a narrow spelling, and wider ones that get more time.
+
+Wider is a spelling with more left open, and a rule for earlier operator sets.
+"""
 
 from types import SimpleNamespace
 
@@ -44,7 +47,7 @@ def test_the_first_wider_spelling_that_is_proved_takes_the_names_of_the_rules(sa
     wide = said[1][1].text
     asked = provers(lambda rule: "unknown" if rule.text == said[0][1].text else "proved")
     narrow = [said[2][1], said[2][1]]
-    named = [SimpleNamespace(name="PushRelu"), SimpleNamespace(name="PushConcat")]
+    named = [SimpleNamespace(name=name, opset_from=13) for name in ("PushRelu", "PushConcat")]
     proved = widen(LAW, named, said[:2], asked, 4.0, lambda: False)
     assert [rule.name for rule, _ in proved] == ["PushRelu", "PushConcat"]
     assert proved[0][0].text.replace("PushRelu", "ConvertThis") == wide
@@ -62,3 +65,29 @@ def test_no_spelling_is_asked_for_when_the_time_is_over(said):
     asked = provers(lambda _: "proved")
     assert widen(LAW, [said[2][1]], said[:2], asked, 4.0, lambda: True) == ()
     assert not asked.asked
+
+
+POOLED = Apply(
+    Operation("AveragePool", (0,), (("kernel_shape", (3, 3)),)),
+    (Variable("X", sort_of("float32", (0, 1, 2, 3))),),
+)
+POOLS = Candidate(relu(relu(POOLED)), relu(POOLED), False)
+
+
+@pytest.mark.parametrize(("decided", "opset"), [("proved", 13), ("unknown", 19)])
+def test_a_rule_is_for_the_earliest_operator_set_that_it_is_proved_for(decided, opset):
+    asked = provers(lambda rule: decided if rule.opset_from < 19 else "proved")
+    attempt = Attempt(POOLS, "ConvertThis")
+    (first,) = [attempt.next_spelling()]
+    ((rule, verdict),) = widen(POOLS, [first[1]], [first], asked, 4.0, lambda: False)
+    assert (rule.opset_from, verdict.hash) == (opset, rule.hash)
+    assert first[1].opset_from == 19
+    assert [limits["timeout"] for _, limits in asked.asked] == [4.0, 8.0]
+
+
+def test_a_wider_spelling_for_fewer_operator_sets_is_none():
+    attempt = Attempt(POOLS, "ConvertThis")
+    first = attempt.next_spelling()
+    before = SimpleNamespace(name="PushThat", opset_from=13)
+    asked = provers(lambda rule: "unknown" if rule.opset_from < 19 else "proved")
+    assert widen(POOLS, [before], [first], asked, 4.0, lambda: False) == ()

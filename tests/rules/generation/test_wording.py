@@ -7,6 +7,8 @@ from tensolog.rules.generation.enumeration import Enumeration
 from tensolog.rules.generation.inputs import choose_inputs, sort_of
 from tensolog.rules.generation.terms import Apply, Operation, Variable
 from tensolog.rules.generation.wording import (
+    earliest_opset,
+    least_opset,
     rule_name,
     rule_text,
     spellings,
@@ -69,6 +71,28 @@ def test_sizes_are_as_general_as_the_specifications_let_them_be():
     assert symbolic_shapes(Candidate(turned, other, True)) == {"X": ("m", "k"), "W": ("k", "n")}
     joined = of("Concat", X, Variable("Y", X.sort), axis=0)
     assert symbolic_shapes(Candidate(joined, joined, True)) == {"X": ("m", "k"), "Y": ("n", "k")}
+
+
+def with_list(name, operand, *numbers, **attributes):
+    said = tuple(attributes.items())
+    return Apply(Operation(name, (0,), said, known=((1, numbers),)), (operand,))
+
+
+@pytest.mark.parametrize(
+    ("term", "least", "earliest"),
+    [
+        (of("MatMul", X, W), 13, 13),
+        (of("AveragePool", X, kernel_shape=(3, 3)), 19, 13),
+        (of("AveragePool", X, dilations=(2, 2), kernel_shape=(3, 3)), 19, 19),
+        (with_list("Pad", X, 1, 1, 1, 1), 18, 13),
+        (with_list("Split", X, 1, 2, axis=0), 18, 13),
+        (with_list("ReduceMax", X, 0), 18, 18),  # its axes were an attribute
+    ],
+    ids=str,
+)
+def test_a_rule_may_be_for_operator_sets_that_take_what_it_states(term, least, earliest):
+    candidate = Candidate(of("Relu", term), term, False)
+    assert (least_opset(candidate), earliest_opset(candidate)) == (least, earliest)
 
 
 def test_what_is_never_worse_is_always_applied():
