@@ -76,6 +76,11 @@ class Provers:
             process.end()
             process.close()
 
+    @property
+    def processor_s(self) -> float:
+        """The processor time that all answers took, in seconds."""
+        return sum(process.processor_s for process in self._processes)
+
     def prove(
         self,
         rules: Sequence[Rule],
@@ -154,9 +159,15 @@ class _Process:
         self.limit = 0.0
         self.floating: Collection[Rule] = ()
         self.ended = False
+        self._ended_s, self._running_s = 0.0, 0.0
         self._running: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def processor_s(self) -> float:
+        """The processor time that answers took, those of processes that ended among them."""
+        return self._ended_s + self._running_s
 
     def ask(self, rule: Rule) -> Verdict:
         """Return the verdict on a rule; unknown where the process ends without one."""
@@ -176,9 +187,9 @@ class _Process:
             floating = rule in self.floating
             pickle.dump((rule, self.options, floating), process.stdin)
             process.stdin.flush()
-            verdict = pickle.load(process.stdout)
+            verdict = self._answer(process.stdout)
             if floating:
-                verdict = pickle.load(process.stdout)
+                verdict = self._answer(process.stdout)
             return verdict
         except (EOFError, OSError, pickle.UnpicklingError):
             code = process.wait()
@@ -193,6 +204,11 @@ class _Process:
             timer.cancel()
             if late.is_set():  # even where the verdict came at the last moment
                 self.close()
+
+    def _answer(self, answers: IO[bytes]) -> Verdict:
+        verdict: Verdict
+        verdict, self._running_s = pickle.load(answers)
+        return verdict
 
     def _started(self) -> subprocess.Popen[bytes] | None:
         with self._lock:
@@ -235,6 +251,7 @@ class _Process:
         """Give back what an ended process held."""
         with self._lock:
             running, self._running = self._running, None
+            self._ended_s, self._running_s = self.processor_s, 0.0
         if running is not None:
             running.wait()
             for stream in (running.stdin, running.stdout):

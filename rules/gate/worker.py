@@ -2,7 +2,8 @@
 
 Run as `python -m tensolog.rules.gate.worker`: it reads pickled triples from its input, a rule,
 options, and whether to measure what the rule does in floating point. It writes pickled answers to
-its output: "ready", then each verdict, and if asked the verdict again, with what was measured.
+its output: "ready", then each verdict, and if asked the verdict again, with what was measured; each
+with the processor time, in seconds, that it has taken by then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
 
 # Imported within functions: the prover, once its output can't come between answers.
 
@@ -22,7 +24,7 @@ def main() -> None:
     from .gate import prove_rule
 
     def answer(what: object) -> None:
-        pickle.dump(what, answers)
+        pickle.dump((what, time.process_time()), answers)
         answers.flush()
 
     answer("ready")

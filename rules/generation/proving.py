@@ -19,7 +19,7 @@ from ..language.errors import RuleError
 from ..language.parser import parse_rules
 from ..language.syntax import Operand, Rule
 from .candidates import Candidate
-from .wording import Spelling, rule_name, rule_text, spellings
+from .wording import Spelling, earliest_opset, rule_name, rule_text, spellings
 
 SOURCE = "generated"
 PROVED = ("proved", "bounded")
@@ -31,6 +31,8 @@ PATIENT_S = (4.0, 20.0)
 # What the gate may take in processor time for each second of work: what it does besides a proof
 # (cases written out, numbers sought) takes several times as long where nothing is proved.
 PROCESSOR_TIMES = 2.0
+# How many times as long the proof for all operator sets may take as that for the newest meanings.
+_DATED_BACK_TIMES = 2.0
 # The same where conditions are looked for, and the share of that.
 INFERRING_S, INFER_S = 5.0, 2.0
 
@@ -152,6 +154,11 @@ class ProverPool:
         self._close.close()
         self._threads.shutdown()
 
+    @property
+    def processor_s(self) -> float:
+        """The processor time that all answers took, in seconds."""
+        return sum(prover.processor_s for prover in self._provers)
+
     def each(self, work: Callable[[_T, Provers], _R], items: Sequence[_T]) -> list[_R]:
         """What `work` gives for each item, with provers that nobody else asks meanwhile."""
         free: queue.SimpleQueue[Provers] = queue.SimpleQueue()
@@ -208,6 +215,7 @@ def _prove(
         for attempt, _, _ in failed:
             attempt.end()
     _reverse(attempts, provers, timeout)
+    _date_back(attempts, provers, timeout)
 
 
 def widen(
@@ -231,9 +239,13 @@ def widen(
     if not attempt.ended:
         return ()
     _reverse([attempt], provers, timeout)
+    _date_back([attempt], provers, timeout)
+    pairs = list(zip(rules, attempt.proved, strict=False))
+    if any((known.opset_from or 0) < (rule.opset_from or 0) for known, (rule, _) in pairs):
+        return ()  # more operator sets matter more than more attributes: few state any
     return tuple(
         (renamed, verdict)
-        for known, (rule, verdict) in zip(rules, attempt.proved, strict=False)
+        for known, (rule, verdict) in pairs
         if (renamed := _renamed(rule, known.name)) is not None
     )
 
@@ -350,6 +362,31 @@ def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> N
             if said[1].hash != rule.hash:
                 _judge([(turned, *said)], 0.0, provers, timeout)
         attempt.proved = (*attempt.proved, *turned.proved)
+
+
+def _date_back(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> None:
+    """Let rules be for earlier operator sets as well, where they hold there.
+
+    Most models are of an older set than the newest meaning of a pool or a Pad. What operators did
+    then is another statement with a proof of its own, so it is asked of what is proved.
+    """
+    for attempt in attempts:
+        earliest = earliest_opset(attempt.candidate)
+        attempt.proved = tuple(
+            _dated_back(proved, earliest, provers, timeout) for proved in attempt.proved
+        )
+
+
+def _dated_back(proved: Proved, earliest: int, provers: Provers, timeout: float) -> Proved:
+    """A rule from an operator set on, if it is proved there; otherwise as it is."""
+    rule, _ = proved
+    if earliest >= (rule.opset_from or 0):
+        return proved
+    earlier = _changed(replace(rule, opset_from=earliest))
+    if earlier is None:
+        return proved
+    (verdict,) = _ask([earlier], 0.0, provers, _DATED_BACK_TIMES * timeout)
+    return (earlier, verdict) if verdict.status in PROVED else proved
 
 
 # --------------------------------------------------------------------------- floating point

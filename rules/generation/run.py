@@ -145,6 +145,7 @@ class Generation:
     levels: list[Level] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
+    processor_s: float = 0.0
     complete: bool = False
 
     @property
@@ -191,6 +192,7 @@ class Generation:
             "command": self.command,
             "complete": self.complete,
             "seconds": round(self.seconds, 1),
+            "processor_s": round(self.processor_s, 1),
             "levels": [
                 {
                     "nodes": one.nodes,
@@ -229,6 +231,7 @@ def generate(
     constants: bool = False,
     is_measured: bool = True,
     workers: int = 1,
+    processor: bool = False,
     journal: Journal | None = None,
     recall: Callable[[str], Judgements] = lambda _: {},
     progress: Report = lambda *_: None,
@@ -237,15 +240,17 @@ def generate(
     """Find rules over operators: equal programs of up to `nodes` operators, proved and minimal.
 
     `operators` are names, or families such as `reduction`; `inputs` is the number of variables of
-    the main sort, `budget` the time in seconds of the clock. What `known` rules derive, by default
-    the shipped ones, is left out, and what those of `found_before` derive, rules of earlier runs by
-    the names of their files. With `constants` zeros, ones and identities are among the leaves.
-    Unless `is_measured`, floating point is left to `tensolog rules prove`, and its time to proofs.
-    With `journal` all that is seen is stored as it is seen; `recall` gives what an earlier run
-    decided, by the run's hash (rows.judgements). Of a `program` only what matches there is
-    proved. Raises UnknownOperatorError.
+    the main sort, `budget` the time in seconds of the clock, or with `processor` the processor time
+    of this process and its provers, in which what else a machine does isn't counted. What `known`
+    rules derive, by default the shipped ones, is left out, and what those of `found_before` derive,
+    rules of earlier runs by the names of their files. With `constants` zeros, ones and identities
+    are among the leaves. Unless `is_measured`, floating point is left to `tensolog rules prove`,
+    and its time to proofs. With `journal` all that is seen is stored as it is seen; `recall` gives
+    what an earlier run decided, by the run's hash (rows.judgements). Of a `program` only what
+    matches there is proved. Raises UnknownOperatorError.
     """
     began = time.monotonic()
+    processor_began = time.process_time()
     names = named_operators(operators)
     shipped = load_rules() if known is None else known
     before = found_before or {}
@@ -272,7 +277,7 @@ def generate(
             provers,
             workers,
             progress,
-            began,
+            (lambda: time.process_time() + provers.processor_s) if processor else time.monotonic,
             budget,
             journal,
             recall(run_hash),
@@ -284,6 +289,7 @@ def generate(
             run.run()
         finally:
             result.seconds = time.monotonic() - began
+            result.processor_s = time.process_time() - processor_began + provers.processor_s
             if journal is not None:
                 journal.note(result, "complete" if result.complete else "stopped")
     return result
@@ -297,11 +303,12 @@ class _Run:
     provers: ProverPool
     workers: int
     progress: Report
-    began: float
+    clock: Callable[[], float]
     budget: float
     journal: Journal | None
     before: Mapping[tuple[str, str], Judgement]
     program: Program | None
+    began: float = field(init=False)
     generalising: Generalising = field(init=False)
     enumerating_until: float = 0.0
     # Findings that are known to hold, and those that are instances of them, with what they are
@@ -314,12 +321,15 @@ class _Run:
     # The time, in seconds of work, of the last attempt of findings that got another one.
     patience: dict[int, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
     @property
     def shares(self) -> Shares:
         return _MEASURED if self.result.is_measured else _UNMEASURED
 
     def late(self, share: float = 1.0) -> bool:
-        return time.monotonic() > self.began + share * self.budget
+        return self.clock() > self.began + share * self.budget
 
     def proved_enough(self) -> bool:
         return self.late(self.shares.proving)
@@ -328,7 +338,7 @@ class _Run:
         return self.late(self.shares.deriving)
 
     def enumerated_enough(self) -> bool:
-        return time.monotonic() > self.enumerating_until
+        return self.clock() > self.enumerating_until
 
     def run(self) -> None:
         result = self.result
@@ -348,7 +358,7 @@ class _Run:
         )
         for nodes in range(1, result.nodes + 1):
             self.progress("enumerating", nodes, result.nodes, f"{len(enumeration.terms)} classes")
-            now = time.monotonic()
+            now = self.clock()
             left = max(0.0, self.began + self.budget - now)
             self.enumerating_until = now + _ENUMERATING * left
             level = enumeration.grow(nodes, last=nodes == result.nodes)

@@ -70,6 +70,12 @@ _FINDING = 0.6
     help="Time for all of it.",
 )
 @click.option(
+    "--processor",
+    is_flag=True,
+    help="Count the budget in processor time, of this command and its provers, rather than by the "
+    "clock: on a machine that others use a run sees as much as on an idle one.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**63 - 1),
     metavar="N",
@@ -122,6 +128,7 @@ def generate(
     nodes: int,
     inputs: int,
     budget: float,
+    processor: bool,
     seed: int,
     from_nothing: bool,
     known_files: tuple[Path, ...],
@@ -150,6 +157,8 @@ def generate(
     """
     if bool(operators) == (model_path is not None):
         raise click.UsageError("name either --operators or a --model whose operators to take")
+    if processor and model_path is not None:
+        raise click.UsageError("--processor is for --operators: a --model is raced by the clock")
     if optimized is not None:
         if model_path is None:
             raise click.UsageError("--optimized names where to write a --model: name that, too")
@@ -184,7 +193,7 @@ def generate(
             return judgements(known, run_hash)
 
     with (
-        Progress(quiet=as_json, budget_s=budget) as progress,
+        Progress(quiet=as_json, budget_s=None if processor else budget) as progress,
         on_interrupt(
             "what was seen by then is in the catalog: the same command goes on from there"
         ),
@@ -201,6 +210,7 @@ def generate(
             "constants": constants,
             "is_measured": not unmeasured or model_path is not None,
             "workers": jobs or cores(),
+            "processor": processor,
             "journal": Journal(catalog),
             "recall": recall,
             "progress": progress,
@@ -320,5 +330,6 @@ def _print(result: Generation, *, goes_on: str) -> None:
                 echo(f"{rule.name}: {finding.candidate.text}")
     totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
     echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
+    echo(f"{result.seconds:.0f} s, {result.processor_s:.0f} s of processor time")
     if not result.complete:
         echo(f"the budget ended before all was seen: {goes_on}")

@@ -16,7 +16,7 @@ from tensolog.rules.gate.inference import preconditions as inference
 from tensolog.rules.gate.ledger.ledger import Ledger, admitted
 from tensolog.rules.gate.ledger.proof_tables import store_verdicts
 from tensolog.rules.gate.ledger.replay import replay, store_scripts, stored
-from tensolog.rules.gate.prover_pool import prove_rules
+from tensolog.rules.gate.prover_pool import Provers, prove_rules
 from tensolog.rules.gate.vacuity import same_program
 from tensolog.rules.language.canonical_text import rule_text
 from tensolog.rules.language.rank_bounds import Within
@@ -312,7 +312,7 @@ while True:
         os._exit(7)
     if rule.name == "EliminateRelu":
         time.sleep(600)
-    pickle.dump(Verdict(rule.name, rule.hash, "proved"), out); out.flush()
+    pickle.dump((Verdict(rule.name, rule.hash, "proved"), 0.25), out); out.flush()
     if measured:
         os._exit(9)
 """
@@ -338,6 +338,15 @@ def test_a_prover_that_crashes_is_told_and_the_others_go_on(strange):
 def test_a_measurement_that_crashes_takes_no_proof_away(strange):
     verdicts = prove_rules([BLOCKS, ASSOCIATIVE], 1, floating=True)
     assert [(v.status, v.floating) for v in verdicts] == [("proved", None)] * 2
+
+
+def test_processor_time_is_that_of_all_processes(strange):
+    with Provers(1) as provers:
+        provers.prove([BLOCKS])
+        assert provers.processor_s == 0.25
+        provers.prove([FALSE])  # ends the process
+        provers.prove([ASSOCIATIVE])
+        assert provers.processor_s == 0.5
 
 
 def test_what_is_proved_is_measured_in_floating_point():

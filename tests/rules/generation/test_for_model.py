@@ -64,6 +64,7 @@ def test_either_operators_or_a_model_are_named(given):
         (["--operators", ""], "--operators names none"),
         (["--operators", " , "], "--operators names none"),
         (["--operators", "Add", "--seed", str(2**63)], "is not in the range"),
+        (["--model", "m.onnx", "--processor"], "--processor is for --operators"),
     ],
 )
 def test_what_names_no_run_is_refused(given, why):

@@ -137,6 +137,13 @@ def test_what_rules_found_before_derive_is_left_out(found):
     assert again.command.endswith("--from-nothing --unmeasured --known found.rules")
 
 
+def test_a_budget_of_processor_time_ends_a_run():
+    settings = {"saturation": equalities, "nodes": 2, "inputs": 3, "known": (), "workers": 1}
+    result = generate(OPERATORS, budget=1e-6, processor=True, is_measured=False, **settings)
+    assert not result.complete and not result.proved
+    assert result.processor_s > 0
+
+
 def test_without_measurement_rules_are_proved_and_not_kept():
     settings = {"saturation": equalities, "nodes": 2, "inputs": 1, "known": (), "workers": 1}
     result = generate(["Relu"], is_measured=False, **settings)
