@@ -31,14 +31,14 @@ from .language.syntax import (
     FunctorDeclaration,
     Literal,
     Number,
-    Position,
+    Place,
     String,
     Subsumption,
     Variable,
     Wildcard,
     counters,
-    literal_expressions,
     walk,
+    walk_inside,
 )
 from .sql.compiler import Compiler
 from .sql.expressions import (
@@ -49,7 +49,7 @@ from .sql.expressions import (
     literal_value,
 )
 from .sql.functions import FunctorType
-from .sql.liveness import Place, Value, probes
+from .sql.liveness import Column, Value, probes
 from .steps import Dominance, Relation, Row, Rule, Step
 
 
@@ -73,7 +73,7 @@ class Program:
     relations: dict[str, Relation]
     strata: tuple[Stratum, ...]
     steps: tuple[Step, ...]
-    probes: dict[Place, frozenset[Value]]
+    probes: dict[Column, frozenset[Value]]
     notes: list[str]
     structures: Structures
     functors: Mapping[str, FunctorType]
@@ -217,8 +217,8 @@ def _symbols(clauses: Iterable[Clause]) -> tuple[str, ...]:
         node
         for clause in clauses
         for literal in (clause.head, *clause.body)
-        for expression in literal_expressions(literal)
-        for node in walk(expression, inside=True)
+        for expression in literal.parts
+        for node in walk_inside(expression)
         if isinstance(node, String)
     ]
     files = {
@@ -251,13 +251,13 @@ def _functors(
     return out
 
 
-def _calls(literals: Iterable[Literal], kinds: Kinds) -> Iterator[tuple[str, Position]]:
+def _calls(literals: Iterable[Literal], kinds: Kinds) -> Iterator[tuple[str, Place]]:
     """Visit the functions of Python that literals call, with their places."""
     for literal in literals:
         matches = isinstance(literal, Comparison) and literal.operator.endswith("match")
-        if matches and not isinstance(literal_expressions(literal)[0], String):
+        if matches and not isinstance(literal.parts[0], String):
             yield PATTERN_FUNCTION, literal.position
-        for expression in literal_expressions(literal):
+        for expression in literal.parts:
             for node in walk(expression):
                 if isinstance(node, Functor) and node.name[0] == GIVEN:
                     yield node.name[1:], node.position
@@ -327,8 +327,8 @@ def _check_keys(
 def _check_counters(clause: Clause) -> None:
     """Refuse counters but in heads of rules: elsewhere there is no solution to number."""
     allowed = list(counters(clause)) if clause.body else []
-    body = (e for b in clause.body for e in literal_expressions(b))
-    for node in (n for e in (*clause.head.arguments, *body) for n in walk(e, inside=True)):
+    body = (e for b in clause.body for e in b.parts)
+    for node in (n for e in (*clause.head.arguments, *body) for n in walk_inside(e)):
         if isinstance(node, Functor) and node.name == COUNTER and node not in allowed:
             where = "bodies and aggregates" if clause.body else "facts"
             raise DatalogError.at(
@@ -508,7 +508,7 @@ def _equivalences(clauses: list[Clause], relations: Mapping[str, Relation]) -> l
 
 
 def _laws(name: str) -> list[Clause]:
-    here = Position("<eqrel>", 0, 0)
+    here = Place("<eqrel>", 0, 0)
 
     def atom(*names: str) -> Atom:
         return Atom(name, tuple(Variable(n, here) for n in names), here)

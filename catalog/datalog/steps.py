@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from .analysis.type_inference import Kinds
-from .language.syntax import Clause, Position, Subsumption
+from .language.syntax import Clause, Place, Subsumption
 from .sql.expressions import sql_type
 from .sql.liveness import Need
 
@@ -47,7 +47,7 @@ class Relation:
     facts: list[Row] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     dominances: list[Dominance] = field(default_factory=list)
-    calls: dict[str, Position] = field(default_factory=dict)  # functions of Python, and where
+    calls: dict[str, Place] = field(default_factory=dict)  # functions of Python, and where
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Growth:
     """A place where a recursion makes values of a relation, so that it may never end."""
 
     relation: str
-    position: Position
+    position: Place
 
 
 @dataclass(frozen=True)

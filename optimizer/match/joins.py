@@ -30,13 +30,12 @@ from ...catalog.datalog.language.syntax import (
     Literal,
     Negation,
     Number,
-    Position,
+    Place,
     String,
     Truth,
     Variable,
     Wildcard,
     aggregates,
-    literal_expressions,
     variables,
 )
 from .arrays import Flags, Ints, Keys, mixed, segments
@@ -79,7 +78,7 @@ class Test:
     operator: str
     left: Expression
     right: Expression
-    position: Position
+    position: Place
     names: tuple[frozenset[str], frozenset[str]]
 
     @classmethod
@@ -108,7 +107,7 @@ class Group:
     function: str
     outer: tuple[str, ...]
     body: Conjunction
-    position: Position
+    position: Place
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Conjunction:
 
 def conjunction_of(clause: Clause) -> Conjunction:
     """Read a clause; raises DatalogError for what isn't joined here."""
-    expressions = (e for b in (clause.head, *clause.body) for e in literal_expressions(b))
+    expressions = (e for b in (clause.head, *clause.body) for e in b.parts)
     if any(True for e in expressions for _ in aggregates(e)):
         clause = resolve(clause)
     return _Reader().read(clause.head.arguments, clause.body)

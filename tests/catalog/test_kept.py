@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.catalog.datalog.language.syntax import Position, String, Variable
+from tensolog.catalog.datalog.language.syntax import Place, String, Variable
 from tensolog.catalog.kept import kept, load_data
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
@@ -27,7 +27,7 @@ def test_data_comes_back(value):
 
 
 def test_dataclasses_of_the_project_come_back():
-    position = Position("rules.dl", 3, 1)
+    position = Place("rules.dl", 3, 1)
     tree = {"clauses": (Variable("x", position), String("a", position))}
     assert repr(load_data(pickle.dumps(tree))) == repr(tree)  # nodes compare by identity
 

@@ -24,11 +24,10 @@ from ..language.syntax import (
     Variable,
     Wildcard,
     aggregates,
-    literal_expressions,
     literal_variables,
     variables,
 )
-from .scope import grounded, rename_atom, rename_literal, substitution
+from .scope import grounded, rename, rename_literal, substitution
 from .stratify import uses
 
 MAX_CLAUSES = 4096
@@ -126,10 +125,7 @@ def _unfolded(subsumption: Subsumption, unfolder: _Unfolder) -> Iterator[Subsump
 
 def _safe(clause: Clause) -> bool:
     bound = grounded(clause.body)
-    heads = (Negation(clause.head, clause.head.position),)
-    return all(
-        v.name in bound for b in (*clause.body, *heads) for v in literal_variables(b, inside=False)
-    )
+    return all(v.name in bound for b in clause.literals for v in literal_variables(b, inside=False))
 
 
 def _reads(literal: Literal, names: set[str]) -> bool:
@@ -169,8 +165,8 @@ class _Unfolder:
         return done[::-1]
 
     def _check_aggregates(self, clause: Clause) -> None:
-        for literal in (*clause.body, Negation(clause.head, clause.head.position)):
-            for expression in literal_expressions(literal):
+        for literal in clause.literals:
+            for expression in literal.parts:
                 for node in aggregates(expression):
                     self._replace_in(node)
 
@@ -191,7 +187,7 @@ class _Unfolder:
                     )
                 body[index : index + 1] = options[0]
                 continue
-            for expression in literal_expressions(literal):
+            for expression in literal.parts:
                 for inner in aggregates(expression):
                     self._replace_in(inner)
             index += 1
@@ -201,12 +197,12 @@ class _Unfolder:
         number = next(self.numbers)
         names: dict[str, Expression] = {
             v.name: Variable(f"{v.name}@i{number}", v.position)
-            for b in (*clause.body, Negation(clause.head, clause.position))
+            for b in clause.literals
             for v in literal_variables(b)
         }
         change = substitution(names)
         return Clause(
-            rename_atom(clause.head, change),
+            clause.head.with_parts(lambda part: rename(part, change)),
             tuple(rename_literal(b, change) for b in clause.body),
             clause.position,
         )

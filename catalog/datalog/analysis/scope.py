@@ -13,19 +13,15 @@ from ..language.structures import builds, is_pattern
 from ..language.syntax import (
     Aggregate,
     Atom,
-    Cast,
     Clause,
     Comparison,
     DatalogError,
     Expression,
     Functor,
     Literal,
-    Negation,
     Variable,
     Wildcard,
     aggregates,
-    children,
-    literal_expressions,
     literal_variables,
     variables,
     walk,
@@ -88,33 +84,16 @@ def rename(expression: Expression, change: Callable[[Expression], Expression | N
     replaced = change(expression)
     if replaced is not None:
         return replaced
-    if isinstance(expression, Functor):
-        arguments = tuple(rename(a, change) for a in expression.arguments)
-        return Functor(expression.name, arguments, expression.position, expression.depth)
-    if isinstance(expression, Cast):
-        return Cast(rename(expression.value, change), expression.type_name, expression.position)
     if isinstance(expression, Aggregate):
         target = None if expression.target is None else rename(expression.target, change)
         body = tuple(rename_literal(b, change) for b in expression.body)
         return Aggregate(expression.name, target, body, expression.position, expression.local)
-    return expression
+    return expression.with_parts(lambda part: rename(part, change))
 
 
 def rename_literal(literal: Literal, change: Callable[[Expression], Expression | None]) -> Literal:
     """Copy a literal, renaming its expressions."""
-    if isinstance(literal, Atom):
-        return rename_atom(literal, change)
-    if isinstance(literal, Negation):
-        return Negation(rename_atom(literal.atom, change), literal.position)
-    if isinstance(literal, Comparison):
-        left, right = rename(literal.left, change), rename(literal.right, change)
-        return Comparison(literal.operator, left, right, literal.position)
-    return literal
-
-
-def rename_atom(atom: Atom, change: Callable[[Expression], Expression | None]) -> Atom:
-    """Copy an atom, renaming its arguments."""
-    return Atom(atom.name, tuple(rename(a, change) for a in atom.arguments), atom.position)
+    return literal.with_parts(lambda part: rename(part, change))
 
 
 def substitution(names: dict[str, Expression]) -> Callable[[Expression], Expression | None]:
@@ -207,8 +186,8 @@ class _Resolver:
         self, literal: Literal, change: Callable[[Expression], Expression | None]
     ) -> Literal:
         if isinstance(literal, Comparison):
-            for side in literal_expressions(literal):
-                fields = {a for n in walk(side) if builds(n) for a in children(n)}
+            for side in literal.parts:
+                fields = {a for n in walk(side) if builds(n) for a in n.parts}
                 for node in walk(side):
                     if isinstance(node, Wildcard) and node not in fields:
                         raise DatalogError.at(
@@ -272,7 +251,7 @@ class _Resolver:
         while True:
             bound = grounded(literals, outer)
             everything = (
-                *(e for b in literals for e in literal_expressions(b)),
+                *(e for b in literals for e in b.parts),
                 *expressions,
             )
             outside = {v.name for e in everything for v in variables(e, inside=False)}
@@ -329,7 +308,7 @@ def _handed_out(node: Aggregate) -> set[str]:
     """Name the variables that an aggregate's body binds, by its own extremes too."""
     names = grounded(node.body)
     for literal in node.body:
-        for expression in literal_expressions(literal):
+        for expression in literal.parts:
             for inner in aggregates(expression):
                 if inner.name in ("min", "max"):
                     names |= _handed_out(inner)
@@ -352,13 +331,12 @@ def _renamed(node: Aggregate, names: dict[str, Variable]) -> Aggregate:
 def check_grounded(clause: Clause) -> None:
     """Refuse a resolved clause with a variable that nothing binds."""
     bound = grounded(clause.body)
-    head = (Negation(clause.head, clause.head.position),)
-    for literal in (*clause.body, *head):
+    for literal in clause.literals:
         _check_literal(literal, bound, clause.body)
 
 
 def _check_literal(literal: Literal, bound: set[str], body: tuple[Literal, ...]) -> None:
-    for expression in literal_expressions(literal):
+    for expression in literal.parts:
         for variable in variables(expression, inside=False):
             if variable.name not in bound:
                 raise DatalogError.at(
@@ -381,7 +359,7 @@ def _check_aggregate(aggregate: Aggregate, bound: set[str]) -> None:
 
 def needs(aggregate: Aggregate) -> set[str]:
     """Name the variables that a resolved aggregate takes from outside."""
-    expressions = [e for b in aggregate.body for e in literal_expressions(b)]
+    expressions = [e for b in aggregate.body for e in b.parts]
     if aggregate.target is not None:
         expressions.append(aggregate.target)
     names: set[str] = set()
@@ -401,7 +379,7 @@ def required(expression: Expression) -> set[str]:
 def literal_required(literal: Literal) -> set[str]:
     """Name the variables that a literal mentions or needs."""
     names: set[str] = set()
-    for expression in literal_expressions(literal):
+    for expression in literal.parts:
         names |= required(expression)
     return names
 
@@ -425,7 +403,7 @@ def counts_rows(aggregate: Aggregate) -> bool:
     names = [v.name for a in atoms[0].arguments for v in variables(a)]
     if len(names) != len(set(names)):
         return False
-    expressions = [e for b in aggregate.body for e in literal_expressions(b)]
+    expressions = [e for b in aggregate.body for e in b.parts]
     if aggregate.target is not None:
         expressions.append(aggregate.target)
     for expression in expressions:

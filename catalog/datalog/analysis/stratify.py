@@ -14,9 +14,8 @@ from ..language.syntax import (
     Expression,
     Literal,
     Negation,
-    Position,
+    Place,
     Subsumption,
-    literal_expressions,
     walk,
 )
 
@@ -27,7 +26,7 @@ class Use:
 
     relation: str
     how: str
-    position: Position
+    position: Place
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def uses(
             yield Use(literal.name, how, literal.position)
         elif isinstance(literal, Negation):
             yield Use(literal.atom.name, how or "negation", literal.atom.position)
-        for expression in literal_expressions(literal):
+        for expression in literal.parts:
             yield from _nested(expression, how)
     for expression in heads:
         yield from _nested(expression, how)

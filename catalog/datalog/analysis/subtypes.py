@@ -22,7 +22,6 @@ from ..language.syntax import (
     Literal,
     TypeDeclaration,
     Variable,
-    literal_expressions,
     walk,
 )
 from .scope import shown
@@ -106,7 +105,7 @@ def _atoms(literals: Iterable[Literal]) -> Iterator[Atom]:
     for literal in literals:
         if isinstance(literal, Atom):
             yield literal
-        for expression in literal_expressions(literal):
+        for expression in literal.parts:
             for node in walk(expression):
                 if isinstance(node, Aggregate):
                     yield from _atoms(node.body)

@@ -16,14 +16,14 @@ from .syntax import (
     Literal,
     Negation,
     Number,
-    Position,
+    Place,
     String,
     Variable,
     Wildcard,
 )
 from .unparse import body_text, clause_text
 
-MADE = Position("<made>", 1, 1)  # where what code makes stands
+MADE = Place("<made>", 1, 1)  # where what code makes stands
 Argument = Expression | str | int | float  # a name is a variable, or an underscore
 Part = Formula | Literal
 

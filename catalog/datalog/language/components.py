@@ -17,7 +17,6 @@ from .syntax import (
     Branch,
     Cast,
     Clause,
-    Comparison,
     Component,
     ComponentType,
     DatalogError,
@@ -241,31 +240,25 @@ class _Renaming:
         return Subsumption(dominated, dominating, body, item.position)
 
     def atom(self, item: Atom) -> Atom:
-        arguments = tuple(self.expression(a) for a in item.arguments)
-        return Atom(self.relations.get(item.name, item.name), arguments, item.position)
+        name = self.relations.get(item.name, item.name)
+        return Atom(name, item.arguments, item.position).with_parts(self.expression)
 
     def literal(self, item: Literal) -> Literal:
         if isinstance(item, Atom):
             return self.atom(item)
         if isinstance(item, Negation):
             return Negation(self.atom(item.atom), item.position)
-        if isinstance(item, Comparison):
-            left, right = self.expression(item.left), self.expression(item.right)
-            return Comparison(item.operator, left, right, item.position)
-        return item
+        return item.with_parts(self.expression)
 
     def expression(self, item: Expression) -> Expression:
-        if isinstance(item, Functor):
-            arguments = tuple(self.expression(a) for a in item.arguments)
-            name = item.name
-            if name.startswith(BRANCH):
-                name = BRANCH + self.branches.get(name[1:], name[1:])
-            return Functor(name, arguments, item.position, item.depth)
-        if isinstance(item, Cast):
+        if isinstance(item, Functor) and item.name.startswith(BRANCH):
+            branch = self.branches.get(item.name[1:], item.name[1:])
+            item = Functor(BRANCH + branch, item.arguments, item.position, item.depth)
+        elif isinstance(item, Cast):
             type_name = self.types.get(item.type_name, item.type_name)
-            return Cast(self.expression(item.value), type_name, item.position)
-        if isinstance(item, Aggregate):
+            item = Cast(item.value, type_name, item.position)
+        elif isinstance(item, Aggregate):
             target = None if item.target is None else self.expression(item.target)
             body = tuple(self.literal(b) for b in item.body)
             return Aggregate(item.name, target, body, item.position)
-        return item
+        return item.with_parts(self.expression)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .syntax import DatalogError, Position
+from .syntax import DatalogError, Place
 
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|[A-Za-z_][A-Za-z0-9_]*|[0-9][A-Za-z0-9_.]*|##|\s+|.', re.DOTALL
@@ -45,7 +45,7 @@ class Macros:
     def __contains__(self, name: str) -> bool:
         return name in self._table
 
-    def define(self, text: str, position: Position) -> None:
+    def define(self, text: str, position: Place) -> None:
         """Take what follows #define; raises DatalogError."""
         match = _DEFINITION.match(text)
         if not match:
@@ -66,7 +66,7 @@ class Macros:
             return False
         return any(token in self._table for token in tokens_of(line))
 
-    def text(self, text: str, position: Position) -> str:
+    def text(self, text: str, position: Place) -> str:
         """Expand a text without keeping track of columns."""
         return "".join(self._expand(list(tokens_of(text)), frozenset(), position))
 
@@ -81,7 +81,7 @@ class Macros:
                     return False
         return True
 
-    def line(self, line: str, position: Position) -> tuple[str, list[tuple[int, int]]]:
+    def line(self, line: str, position: Place) -> tuple[str, list[tuple[int, int]]]:
         """Expand one line; the pieces give the source column of each stretch of output."""
         tokens = list(tokens_of(line))
         out: list[str] = []
@@ -105,7 +105,7 @@ class Macros:
             index = index_after
         return "".join(out), pieces
 
-    def _expand(self, tokens: list[str], hidden: frozenset[str], position: Position) -> list[str]:
+    def _expand(self, tokens: list[str], hidden: frozenset[str], position: Place) -> list[str]:
         out: list[str] = []
         index = 0
         while index < len(tokens):
@@ -118,7 +118,7 @@ class Macros:
         return out
 
     def _call(
-        self, tokens: list[str], index: int, hidden: frozenset[str], position: Position
+        self, tokens: list[str], index: int, hidden: frozenset[str], position: Place
     ) -> tuple[list[str], int]:
         """Expand the macro at `index`; returns its text and the index after it."""
         macro = self._table[tokens[index]]
@@ -149,7 +149,7 @@ class Macros:
         return self._expand(_paste(body), inner, position), after
 
 
-def _bound(macro: Macro, arguments: list[list[str]], position: Position) -> dict[str, list[str]]:
+def _bound(macro: Macro, arguments: list[list[str]], position: Place) -> dict[str, list[str]]:
     """Match a call's arguments with the parameters; `...` takes what is left."""
     assert macro.parameters is not None
     parameters = macro.parameters

@@ -46,7 +46,7 @@ from .syntax import (
     Literal,
     Number,
     Override,
-    Position,
+    Place,
     Pragma,
     String,
     Subsumption,
@@ -202,7 +202,7 @@ _SPELLING = {
 }
 
 
-def _refuse(position: Position, construct: str, why: str = "") -> DatalogError:
+def _refuse(position: Place, construct: str, why: str = "") -> DatalogError:
     reason = f"{construct} is outside the dialect"
     return DatalogError.at(position, f"{reason}: {why}" if why else reason)
 
@@ -257,7 +257,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
             self.errors.reported.extend(error.orig_exc.errors)
             return _BROKEN
 
-    def at(self, token: Token) -> Position:
+    def at(self, token: Token) -> Place:
         return self.source.position(token.line or 1, token.column or 1)
 
     # -- the program and its items
@@ -265,7 +265,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def program(self, items: Children) -> Block:
         return _block(items)
 
-    def qualified(self, tokens: Children) -> tuple[str, Position]:
+    def qualified(self, tokens: Children) -> tuple[str, Place]:
         return "".join(tokens), self.at(tokens[0])
 
     def names(self, tokens: Children) -> Children:
@@ -455,7 +455,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     # -- expressions
 
-    def _functor(self, name: str, arguments: tuple[Expression, ...], position: Position) -> Functor:
+    def _functor(self, name: str, arguments: tuple[Expression, ...], position: Place) -> Functor:
         depth = 1 + max((getattr(a, "depth", 1) for a in arguments), default=0)
         if depth > MAX_DEPTH:
             raise DatalogError.at(position, f"this expression nests more than {MAX_DEPTH} deep")
@@ -570,7 +570,7 @@ def _lonely(heads: Sequence[Atom], body: Formula | Literal) -> Iterator[str]:
             parts.extend(part.parts)
         else:
             literals.append(part)
-    places: dict[str, list[Position]] = {}
+    places: dict[str, list[Place]] = {}
     for literal in literals:
         for variable in literal_variables(literal):
             places.setdefault(variable.name, []).append(variable.position)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .comments import strip_comments
 from .macros import Macros
-from .syntax import DatalogError, Position
+from .syntax import DatalogError, Place
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]*)[ \t]*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r"[ \t]*\.include[ \t]+(\"(?:\\.|[^\"\\])*\")[ \t]*(.*)", re.DOTALL)
@@ -35,10 +35,10 @@ class Source:
         """The whole text, one output line for each origin."""
         return "\n".join(self.lines) + "\n"
 
-    def position(self, line: int, column: int) -> Position:
+    def position(self, line: int, column: int) -> Place:
         """Map a line and column of the preprocessed text (from 1) to the source."""
         if not self.origins:
-            return Position("<program>", line, column)
+            return Place("<program>", line, column)
         index = min(line, len(self.origins)) - 1
         path, source_line = self.origins[index]
         pieces = self.columns.get(index)
@@ -47,7 +47,7 @@ class Source:
             begin, original = pieces[start]
             # Text between two macros keeps its distance; text of a macro stands at its call.
             column = original + (column - begin) if original > 0 else -original
-        return Position(path, source_line, column)
+        return Place(path, source_line, column)
 
     def add(self, text: str, path: str, line: int, pieces: list[tuple[int, int]] | None) -> None:
         """Append one output line."""
@@ -90,7 +90,7 @@ class _Preprocessor:
                 line = line[:-1] + " " + lines[number]
             number += 1
             active = all(taken for taken, _, _, _ in conditions)
-            position = Position(path, start + 1, len(line) - len(line.lstrip()) + 1)
+            position = Place(path, start + 1, len(line) - len(line.lstrip()) + 1)
             directive = _DIRECTIVE.match(line)
             if directive:
                 word, rest = directive.group(1), directive.group(2).strip()
@@ -146,7 +146,7 @@ class _Preprocessor:
         self.source.once.add(file)
         return False
 
-    def _directive(self, word: str, rest: str, position: Position, depth: int) -> None:
+    def _directive(self, word: str, rest: str, position: Place, depth: int) -> None:
         if word == "include":
             self._include(rest, position, depth)
         elif word == "define":
@@ -160,7 +160,7 @@ class _Preprocessor:
             place = f"{position.path}:{position.line}"
             self.source.notes.append(f"{place}: #{word} is no directive: a comment")
 
-    def _include(self, name: str, position: Position, depth: int) -> None:
+    def _include(self, name: str, position: Place, depth: int) -> None:
         if len(name) < 2 or (name[0], name[-1]) not in (('"', '"'), ("<", ">")):
             raise DatalogError.at(position, f"#include needs a quoted file name, not {name}")
         target = Path(position.path).parent / name[1:-1]
@@ -171,7 +171,7 @@ class _Preprocessor:
             raise DatalogError.at(position, reason) from None
         self.run(text, str(target), depth + 1)
 
-    def _condition(self, word: str, rest: str, position: Position) -> bool:
+    def _condition(self, word: str, rest: str, position: Place) -> bool:
         if word == "ifdef":
             return rest.split()[0] in self.macros if rest.split() else False
         if word == "ifndef":

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .syntax import DatalogError, Expression, Functor, Position, TypeDeclaration, Wildcard, walk
+from .syntax import DatalogError, Expression, Functor, Place, TypeDeclaration, Wildcard, walk
 
 RECORD, NIL, BRANCH = "[]", "nil", "$"  # how functors that build values are called
 Value = None | int | float | str | tuple[object, ...]
@@ -57,7 +57,7 @@ def declared(
 ) -> dict[str, Structure]:
     """Give the structures among declared types; raises DatalogError for fields without type."""
     out: dict[str, Structure] = {}
-    places: dict[str, Position] = {}
+    places: dict[str, Place] = {}
     for declaration in types.values():
         if not declaration.branches:
             continue

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ...errors import TensologError
-
-
-class Position(NamedTuple):
-    """Where a construct starts: file, line and column, both counted from 1."""
-
-    path: str
-    line: int
-    column: int
+from ...terms.syntax_tree import Expression as Node
+from ...terms.syntax_tree import Place, walk
 
 
 class DatalogError(TensologError):
@@ -35,7 +28,7 @@ class DatalogError(TensologError):
         self.reason = reason
 
     @classmethod
-    def at(cls, position: Position, reason: str) -> DatalogError:
+    def at(cls, position: Place, reason: str) -> DatalogError:
         """Build the error for a position."""
         return cls(position.path, position.line, position.column, reason)
 
@@ -70,68 +63,88 @@ COUNTER = "autoinc"  # the functor that gives a number of its own to each soluti
 
 
 @dataclass(eq=False, slots=True)
-class Variable:
+class Variable(Node):
     """A named variable."""
 
     name: str
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
-class Wildcard:
+class Wildcard(Node):
     """The unnamed variable `_`."""
 
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
-class Number:
+class Number(Node):
     """A numeric constant; `kind` is None where the context decides (5 may be a float)."""
 
     value: int | float
     kind: str | None
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
-class String:
+class String(Node):
     """A symbol constant."""
 
     value: str
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
-class Functor:
+class Functor(Node):
     """An operator or a built-in function applied to its arguments."""
 
     name: str
     arguments: tuple[Expression, ...]
-    position: Position
+    position: Place
     depth: int = 1
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, change: Change) -> Functor:
+        """The functor applied to other arguments."""
+        arguments = tuple(map(change, self.arguments))
+        return Functor(self.name, arguments, self.position, self.depth)
 
 
 @dataclass(eq=False, slots=True)
-class Cast:
+class Cast(Node):
     """`as(expression, type)`."""
 
     value: Expression
     type_name: str
-    position: Position
+    position: Place
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The value."""
+        return (self.value,)
+
+    def with_parts(self, change: Change) -> Cast:
+        """Another value as one of the type."""
+        return Cast(change(self.value), self.type_name, self.position)
 
 
 @dataclass(eq=False, slots=True)
-class Aggregate:
-    """`count`, `sum`, `min`, `max` or `mean` over a body."""
+class Aggregate(Node):
+    """`count`, `sum`, `min`, `max` or `mean` over a body, which has parts of its own."""
 
     name: str
     target: Expression | None
     body: tuple[Literal, ...]
-    position: Position
+    position: Place
     local: frozenset[str] = frozenset()  # its own variables, once scopes are resolved
 
 
 Expression = Variable | Wildcard | Number | String | Functor | Cast | Aggregate
+Change = Callable[[Expression], Expression]
 
 
 @dataclass(eq=False, slots=True)
@@ -140,7 +153,16 @@ class Atom:
 
     name: str
     arguments: tuple[Expression, ...]
-    position: Position
+    position: Place
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, change: Change) -> Atom:
+        """The relation applied to other arguments."""
+        return Atom(self.name, tuple(map(change, self.arguments)), self.position)
 
 
 @dataclass(eq=False, slots=True)
@@ -148,7 +170,16 @@ class Negation:
     """A negated atom."""
 
     atom: Atom
-    position: Position
+    position: Place
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The atom's arguments."""
+        return self.atom.arguments
+
+    def with_parts(self, change: Change) -> Negation:
+        """The negated relation applied to other arguments."""
+        return Negation(self.atom.with_parts(change), self.position)
 
 
 @dataclass(eq=False, slots=True)
@@ -158,7 +189,16 @@ class Comparison:
     operator: str
     left: Expression
     right: Expression
-    position: Position
+    position: Place
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_parts(self, change: Change) -> Comparison:
+        """Two other sides compared."""
+        return Comparison(self.operator, change(self.left), change(self.right), self.position)
 
 
 @dataclass(eq=False, slots=True)
@@ -166,7 +206,16 @@ class Truth:
     """The constraint `true` or `false`."""
 
     value: bool
-    position: Position
+    position: Place
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Nothing."""
+        return ()
+
+    def with_parts(self, change: Change) -> Truth:
+        """The same constraint."""
+        return self
 
 
 Literal = Atom | Negation | Comparison | Truth
@@ -178,7 +227,7 @@ class Formula:
 
     connective: str
     parts: tuple[Formula | Literal, ...]
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -187,7 +236,12 @@ class Clause:
 
     head: Atom
     body: tuple[Literal, ...]
-    position: Position
+    position: Place
+
+    @property
+    def literals(self) -> tuple[Literal, ...]:
+        """The body and the head, for whoever asks what is mentioned in either."""
+        return (*self.body, self.head)
 
 
 @dataclass(eq=False, slots=True)
@@ -197,7 +251,7 @@ class Subsumption:
     dominated: Atom
     dominating: Atom
     body: tuple[Literal, ...]
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -206,7 +260,7 @@ class Attribute:
 
     name: str
     type_name: str
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -216,7 +270,7 @@ class Declaration:
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: frozenset[str]
-    position: Position
+    position: Place
     keys: tuple[tuple[str, ...], ...] = ()
 
 
@@ -226,7 +280,7 @@ class Branch:
 
     name: str
     attributes: tuple[Attribute, ...]
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -236,7 +290,7 @@ class TypeDeclaration:
     name: str
     form: str
     parts: tuple[str, ...]
-    position: Position
+    position: Place
     branches: tuple[Branch, ...] = ()
 
 
@@ -247,7 +301,7 @@ class Directive:
     action: str
     relation: str
     parameters: dict[str, str]
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -256,7 +310,7 @@ class ComponentType:
 
     name: str
     arguments: tuple[str, ...]
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -265,7 +319,7 @@ class Instance:
 
     name: str
     component: ComponentType
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -282,7 +336,7 @@ class FunctorDeclaration:
     name: str
     parameters: tuple[str, ...]
     result: str
-    position: Position
+    position: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -316,40 +370,18 @@ class Component:
     type: ComponentType
     bases: tuple[ComponentType, ...]
     block: Block
-    position: Position
+    position: Place
 
 
-def children(expression: Expression) -> tuple[Expression, ...]:
-    """Name the direct subexpressions; an aggregate's body is not among them."""
-    if isinstance(expression, Functor):
-        return expression.arguments
-    if isinstance(expression, Cast):
-        return (expression.value,)
-    return ()
-
-
-def walk(expression: Expression, *, inside: bool = False) -> Iterator[Expression]:
-    """Visit an expression and all below it; `inside` says whether aggregates are entered."""
-    stack = [expression]
-    while stack:
-        node = stack.pop()
+def walk_inside(expression: Expression) -> Iterator[Expression]:
+    """Visit an expression and all below it, the bodies of aggregates too."""
+    for node in walk(expression):
         yield node
-        stack.extend(children(node))
-        if inside and isinstance(node, Aggregate):
-            stack.extend(e for literal in node.body for e in literal_expressions(literal))
-            if node.target is not None:
-                stack.append(node.target)
-
-
-def literal_expressions(literal: Literal) -> tuple[Expression, ...]:
-    """Name the top expressions of a literal."""
-    if isinstance(literal, Atom):
-        return literal.arguments
-    if isinstance(literal, Negation):
-        return literal.atom.arguments
-    if isinstance(literal, Comparison):
-        return (literal.left, literal.right)
-    return ()
+        if isinstance(node, Aggregate):
+            inner = [part for literal in node.body for part in literal.parts]
+            inner += () if node.target is None else (node.target,)
+            for part in inner:
+                yield from walk_inside(part)
 
 
 def variables(expression: Expression, *, inside: bool = True) -> Iterator[Variable]:
@@ -366,7 +398,7 @@ def variables(expression: Expression, *, inside: bool = True) -> Iterator[Variab
 
 def literal_variables(literal: Literal, *, inside: bool = True) -> Iterator[Variable]:
     """Visit every variable of a literal; `inside` says whether aggregates are entered."""
-    for expression in literal_expressions(literal):
+    for expression in literal.parts:
         yield from variables(expression, inside=inside)
 
 

@@ -31,9 +31,8 @@ from ..language.syntax import (
     Variable,
     Wildcard,
     aggregates,
-    literal_expressions,
     literal_variables,
-    walk,
+    walk_inside,
 )
 from ..sql.expressions import literal_value
 from .plan import (
@@ -76,7 +75,7 @@ class ClausePlanner:
         self.bound: dict[str, int] = {}
         self.joins = 0  # atoms, aggregates too, that have been joined
         self.fresh = itertools.count(1)
-        literals: tuple[Literal, ...] = (*clause.body, Negation(clause.head, clause.position))
+        literals: tuple[Literal, ...] = clause.literals
         # Of equal constants of two types each has a slot: 1 is 1.0 to Python.
         constants = ((type(c), c) for c in _constants(literals, kinds))
         self.constants = {key: slot for slot, key in enumerate(dict.fromkeys(constants))}
@@ -124,7 +123,7 @@ class ClausePlanner:
             if isinstance(literal, Atom):
                 atoms.append(literal)
             elif self._ready(literal):
-                if not any(True for e in literal_expressions(literal) for _ in aggregates(e)):
+                if not any(True for e in literal.parts for _ in aggregates(e)):
                     return literal
                 heavy.append(literal)
         if atoms:
@@ -396,8 +395,8 @@ def _constants(literals: Iterable[Literal], kinds: Kinds) -> Iterator[Any]:
     """Visit the constants of literals, and what structures are tested for and taken apart by."""
     yield None  # nil, so that there is a slot in any case
     for literal in literals:
-        for expression in literal_expressions(literal):
-            for node in walk(expression, inside=True):
+        for expression in literal.parts:
+            for node in walk_inside(expression):
                 if isinstance(node, Number | String):
                     yield literal_value(node, kinds.of(node))
                 elif isinstance(node, Functor) and builds(node):

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..language.structures import Structures, decode, encode
-from ..language.syntax import DatalogError, Position
+from ..language.syntax import DatalogError, Place
 from ..limits import NO_LIMITS, Limits
 from ..program import Program
 from ..steps import Row
@@ -58,7 +58,7 @@ def derive(
                 return {name: list(rows) for name, rows in evaluator(inputs).items()}
             except UnicodeDecodeError:
                 reason = "evaluating failed: substr cuts a character in two"
-                raise DatalogError.at(Position(program.path, 1, 1), reason) from None
+                raise DatalogError.at(Place(program.path, 1, 1), reason) from None
     return _queried(program, inputs, functors, limits)
 
 
@@ -76,7 +76,7 @@ def _check(program: Program, name: str, rows: Iterable[Row]) -> None:
     relation = program.relations.get(name)
     if relation is None or not relation.is_input:
         reason = f"there is no relation {name} with .input to give rows to"
-        raise DatalogError.at(Position(program.path, 1, 1), reason)
+        raise DatalogError.at(Place(program.path, 1, 1), reason)
     for row in rows:
         fits = [_fits(v, k, program.structures) for v, k in zip(row, relation.kinds, strict=False)]
         if len(row) != len(relation.kinds) or not all(fits):

@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ... import terms
 from ...kept import cache_path, kept, text_hash
 from .execution import Evaluator
 from .plan import ProgramPlan
@@ -68,4 +69,5 @@ def _version() -> str:
     folder = resources.files(package)
     parts = [folder / name for name in ("language", "analysis", "memory")]
     sources = [text_hash(part, (".py", ".lark")) for part in parts]
-    return "".join([*sources, text_hash(folder, ("program.py", "steps.py"))])
+    nodes = text_hash(resources.files(terms), ("syntax_tree.py", "comparisons.py"))
+    return "".join([*sources, nodes, text_hash(folder, ("program.py", "steps.py"))])

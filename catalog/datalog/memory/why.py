@@ -20,7 +20,7 @@ from ..language.syntax import (
     Literal,
     Negation,
     Number,
-    Position,
+    Place,
     String,
     Variable,
     Wildcard,
@@ -36,7 +36,7 @@ from .plan import Index, RelationPlan
 # How many reasons lie between what doesn't hold and the fact that is missing, and below what does.
 MOST_DEPTH, MOST_GROUNDS = 12, 2
 _GIVEN, _ANSWER = "=given", "=answer"
-_HERE = Position("<question>", 1, 1)
+_HERE = Place("<question>", 1, 1)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,12 @@ from ..language.syntax import (
     Literal,
     Negation,
     Number,
-    Position,
+    Place,
     String,
     Truth,
     Variable,
     Wildcard,
     aggregates,
-    literal_expressions,
     literal_variables,
     variables,
 )
@@ -187,9 +186,7 @@ class Body:
         components = []
         for names, members in groups:
             whole = names & needed or _MAIN in names
-            heavy = any(
-                True for b in members for e in literal_expressions(b) for _ in aggregates(e)
-            )
+            heavy = any(True for b in members for e in b.parts for _ in aggregates(e))
             if whole or heavy or (len(groups) == 1 and not main and _rowlike(members)):
                 main.extend(members)
             else:
@@ -269,7 +266,7 @@ class Body:
                     pending = [c for c in pending if c not in gone]
                     break
             else:
-                sides = literal_expressions(pending[0])
+                sides = pending[0].parts
                 reason = (
                     "these aggregates depend on each other"
                     if len(pending) > 1 and any(True for e in sides for _ in aggregates(e))
@@ -430,7 +427,7 @@ class Body:
             return self._aggregate(node)
         raise DatalogError.at(node.position, "an underscore can't be a value")
 
-    def _fault_at(self, position: Position) -> Fault:
+    def _fault_at(self, position: Place) -> Fault:
         """Note faults of what stands at a position; one condition is told once."""
 
         def note(condition: str, message: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..analysis.stratify import uses
 from ..language.structures import decode
-from ..language.syntax import DatalogError, Position
+from ..language.syntax import DatalogError, Place
 from ..limits import NO_LIMITS, Limits, interrupted_after
 from ..memory.program_plans import database_only
 from ..program import Program
@@ -524,7 +524,7 @@ def _first_line(error: Exception) -> str:
 
 def _error(program: Program, name: str, reason: str) -> DatalogError:
     declaration = program.declarations.get(name)
-    place = declaration.position if declaration else Position(program.path, 1, 1)
+    place = declaration.position if declaration else Place(program.path, 1, 1)
     return DatalogError.at(place, reason)
 
 

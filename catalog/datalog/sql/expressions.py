@@ -14,12 +14,10 @@ from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
 from ..language.structures import BRANCH, NIL
 from ..language.syntax import (
     GIVEN,
-    Cast,
     DatalogError,
-    Expression,
     Functor,
     Number,
-    Position,
+    Place,
     String,
 )
 from .patterns import FOREIGN, translated_or_none
@@ -40,7 +38,7 @@ Share = Callable[[str], str]
 _FAULT = re.compile(r"at (\d+):(\d+) of (.*): ([^:]*)", re.DOTALL)
 
 
-def fault_text(position: Position, message: str) -> str:
+def fault_text(position: Place, message: str) -> str:
     """Spell what a query raises where a fault is met."""
     return f"at {position.line}:{position.column} of {position.path}: {message}"
 
@@ -287,7 +285,7 @@ def _from_symbol(name: str, value: str, kind: str, share: Share, fault: Fault) -
 _FOREIGN_REASON = "a pattern with what RE2 can't do (look-ahead, back-references, the like)"
 
 
-def pattern_text(pattern: str, position: Position) -> str | None:
+def pattern_text(pattern: str, position: Place) -> str | None:
     """Write a constant pattern for RE2; None where it is none, DatalogError where RE2 can't."""
     text = translated_or_none(pattern)
     if text == FOREIGN:
@@ -310,8 +308,3 @@ def match_sql(pattern: str, text: str, negated: bool, share: Share, fault: Fault
 def functor_function(name: str) -> str:
     """Name the SQL function of a functor that users give."""
     return f"dl_functor_{name}"
-
-
-def is_plain(node: Expression) -> bool:
-    """Say whether an expression is a constant."""
-    return isinstance(node, Number | String) or (isinstance(node, Cast) and is_plain(node.value))

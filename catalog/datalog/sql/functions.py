@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from ..language.syntax import DatalogError, Position
+from ..language.syntax import DatalogError, Place
 from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, functor_function, sql_type
 from .patterns import translated_or_none
 
@@ -22,7 +22,7 @@ class FunctorType:
     name: str
     parameters: tuple[str, ...]
     result: str
-    position: Position
+    position: Place
 
 
 def counted_floats(start: float, end: float, step: float) -> list[float]:
@@ -50,7 +50,7 @@ OURS: Mapping[str, Function] = {
 def registered(
     connection: duckdb.DuckDBPyConnection,
     types: Mapping[str, FunctorType],
-    called: Mapping[str, Position],
+    called: Mapping[str, Place],
     functors: Mapping[str, Callable[..., object]],
     ours: Mapping[str, Function] = OURS,
 ) -> Iterator[None]:

@@ -22,8 +22,6 @@ from ..language.syntax import (
     Literal,
     Negation,
     String,
-    children,
-    literal_expressions,
     walk,
 )
 from ..steps import Relation, Rule, create, quoted
@@ -55,16 +53,16 @@ class View:
 def moves_symbols(rule: Rule) -> bool:
     """Say whether a rule does nothing with symbols but moving and equating them."""
     clause, kinds = rule.clause, rule.kinds
-    literals: tuple[Literal, ...] = (*clause.body, Negation(clause.head, clause.position))
+    literals: tuple[Literal, ...] = clause.literals
     for literal in literals:
         compares = isinstance(literal, Comparison) and literal.operator not in ("=", "!=")
-        if compares and kinds.of(literal_expressions(literal)[0]) == SYMBOL:
+        if compares and kinds.of(literal.parts[0]) == SYMBOL:
             return False
-        for expression in literal_expressions(literal):
+        for expression in literal.parts:
             for node in walk(expression):
                 if builds(node):
                     return False
-                parts = (node, *children(node)) if isinstance(node, Functor | Cast) else ()
+                parts = (node, *node.parts) if isinstance(node, Functor | Cast) else ()
                 if isinstance(node, Aggregate) or SYMBOL in map(kinds.of, parts):
                     return False
     return True
@@ -82,7 +80,7 @@ class Numbering:
             node.value: None
             for rule in rules
             for literal in (*rule.clause.body, rule.clause.head)
-            for expression in literal_expressions(literal)
+            for expression in literal.parts
             for node in walk(expression)
             if isinstance(node, String)
         }

@@ -16,7 +16,7 @@ from ..language.syntax import Atom, Clause, Number, String
 from .expressions import constant
 
 Value = int | str
-Place = tuple[str, int]  # a relation and one of its columns
+Column = tuple[str, int]  # a relation and one of its columns
 ENOUGH = 3  # a column is asked for its values when so many rules want to know
 
 
@@ -45,10 +45,10 @@ def needs(clause: Clause, kinds: Mapping[str, tuple[str, ...]]) -> tuple[Need, .
     return tuple(constraints)
 
 
-def probes(demands: Iterable[tuple[Need, ...]]) -> dict[Place, frozenset[Value]]:
+def probes(demands: Iterable[tuple[Need, ...]]) -> dict[Column, frozenset[Value]]:
     """Choose the columns worth asking, and the constants to ask for."""
-    wanted: dict[Place, set[Value]] = {}
-    users: dict[Place, int] = {}
+    wanted: dict[Column, set[Value]] = {}
+    users: dict[Column, int] = {}
     for demand in demands:
         for place in {(n.relation, column) for n in demand for column, _ in n.constants}:
             users[place] = users.get(place, 0) + 1
@@ -65,12 +65,12 @@ class Liveness:
         self,
         connection: duckdb.DuckDBPyConnection,
         tables: Mapping[str, str],
-        asked: Mapping[Place, frozenset[Value]],
+        asked: Mapping[Column, frozenset[Value]],
     ) -> None:
         self._connection = connection
         self._tables = tables
         self._asked = asked
-        self._needed: dict[Place, frozenset[Value]] = {}
+        self._needed: dict[Column, frozenset[Value]] = {}
         self.rows: dict[str, int] = {}
 
     def alive(self, demand: Iterable[Need]) -> bool:
@@ -85,7 +85,7 @@ class Liveness:
             if (need.relation, column) in self._asked
         )
 
-    def _holds(self, place: Place) -> frozenset[Value]:
+    def _holds(self, place: Column) -> frozenset[Value]:
         if place not in self._needed:
             relation, column = place
             values = self._asked[place]

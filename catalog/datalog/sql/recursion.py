@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..language.syntax import Atom, Clause, Expression, Variable, literal_expressions
+from ..language.syntax import Atom, Clause, Expression, Variable
 from ..steps import Relation
 from .conjunction import Table
 from .interning import View
@@ -107,7 +107,7 @@ def extreme(relation: Relation) -> tuple[int, str] | None:
     if len(different) != 1 or len(set(every)) != len(every) or len(subsumption.body) != 1:
         return None
     test = subsumption.body[0]
-    sides: list[Expression] = list(literal_expressions(test))
+    sides: list[Expression] = list(test.parts)
     operator = getattr(test, "operator", "")
     if operator not in ("<", "<=", ">", ">=") or not all(isinstance(s, Variable) for s in sides):
         return None
