@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from .analysis.checks import (
+    check_atom,
+    check_counters,
+    check_divisors,
+    check_keys,
+    check_qualifiers,
+    check_subsumption,
+    declared,
+    directives_of,
+    keys_of,
+)
+from .analysis.constants import fact_row
 from .analysis.inline import inline
 from .analysis.scope import check_grounded, resolve
-from .analysis.stratify import Stratum, Use, stratify, uses
+from .analysis.stratify import Stratum, Use, reachable, stratify, uses
 from .analysis.subtypes import Subtypes
 from .analysis.type_inference import Kinds, Types, column_kinds, resolve_types
 from .language.components import expand
 from .language.parser import parse_block
-from .language.structures import BRANCH, NIL, Structures, builds, encode
+from .language.structures import Structures
 from .language.syntax import (
-    COUNTER,
     GIVEN,
     Aggregate,
     Atom,
@@ -26,11 +36,9 @@ from .language.syntax import (
     Declaration,
     Directive,
     Errors,
-    Expression,
     Functor,
     FunctorDeclaration,
     Literal,
-    Number,
     Place,
     String,
     Subsumption,
@@ -46,11 +54,10 @@ from .sql.expressions import (
     PATTERN_FUNCTION,
     RANGE_FUNCTION,
     SQL_TYPE,
-    literal_value,
 )
 from .sql.functions import FunctorType
 from .sql.liveness import Column, Value, probes
-from .steps import Dominance, Relation, Row, Rule, Step
+from .steps import Dominance, Relation, Rule, Step
 
 
 @dataclass(eq=False)
@@ -91,124 +98,159 @@ def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None =
 
 def build(block: Block, path: str) -> Program:
     """Check and compile a syntax tree."""
-    errors = Errors()
-    with errors.collected():
-        expand(block)
-    declarations = _declared(block.declarations, errors)
-    with errors.collected():
-        types = resolve_types(block.types)
-    errors.check()
-    functors = _functors(block.functors, types, errors)
-    types = Types(
-        types.kinds,
-        types.structures,
-        {name: (functor.parameters, functor.result) for name, functor in functors.items()},
-    )
-    columns = column_kinds(declarations, types, errors)
-    # What reads a relation of which nothing is known can't be checked.
-    unknown = declarations.keys() - columns.keys()
-    _check_qualifiers(declarations, columns, errors)
-    _check_keys(declarations, block.subsumptions, errors)
-    inputs, outputs, printsizes, limits = _directives(block.directives, declarations, errors)
-    relations = {
-        name: Relation(
+    return _Builder(block).build(path)
+
+
+class _Builder:
+    """A program under construction: each phase takes up what is wrong and goes on with the rest."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.errors = errors = Errors()
+        with errors.collected():
+            expand(block)
+        self.declarations = declared(block.declarations, errors)
+        with errors.collected():
+            types = resolve_types(block.types)
+        errors.check()
+        self.functors = _functors(block.functors, types, errors)
+        calls = {name: (f.parameters, f.result) for name, f in self.functors.items()}
+        self.types = Types(types.kinds, types.structures, calls)
+        self.columns = column_kinds(self.declarations, self.types, errors)
+        # What reads a relation of which nothing is known can't be checked.
+        self.unknown = self.declarations.keys() - self.columns.keys()
+        check_qualifiers(self.declarations, self.columns, errors)
+        check_keys(self.declarations, block.subsumptions, errors)
+        self.directives = directives_of(block.directives, self.declarations, errors)
+        self.relations = {
+            name: self._relation(index, name)
+            for index, name in enumerate(self.declarations)
+            if name not in self.unknown
+        }
+
+    def _relation(self, index: int, name: str) -> Relation:
+        declaration, columns = self.declarations[name], self.columns[name]
+        return Relation(
             name,
             # The kinds are part of the name: tables of one name have one shape.
-            f"dl:{index}:{name}:{''.join(map(_letter, columns[name]))}",
-            columns[name],
-            is_input=name in inputs,
-            is_equivalence="eqrel" in declarations[name].qualifiers,
-            limit=limits.get(name),
-            keys=_keys(declarations[name]),
+            f"dl:{index}:{name}:{''.join(map(_letter, columns))}",
+            columns,
+            is_input=name in self.directives.inputs,
+            is_equivalence="eqrel" in declaration.qualifiers,
+            limit=self.directives.limits.get(name),
+            keys=keys_of(declaration),
         )
-        for index, name in enumerate(declarations)
-        if name not in unknown
-    }
-    clauses: list[Clause] = []
-    unfoldable = {n for n, d in declarations.items() if "inline" in d.qualifiers}
-    for clause in block.clauses:
-        if unknown & _mentioned(clause):
-            continue
-        fact = None
-        if not clause.body and clause.head.name not in unfoldable:
-            fact = _fact(clause.head, columns, types.structures)
-        if fact is None:
-            clauses.append(clause)
-        else:
-            relations[clause.head.name].facts.append(fact)
-    headed = []
-    for clause in clauses:
-        with errors.collected():
-            _check_atoms((clause.head,), columns)
-            headed.append(clause)
-    clauses = headed
-    try:
-        used = {d.relation for d in block.directives}
-        clauses, unfolded = inline(clauses, block.subsumptions, declarations, used)
-    except DatalogError as error:
-        # Nothing below speaks of a program that can't be unfolded.
-        errors.reported.append(error)
-        errors.check()
-    clauses.extend(_equivalences(clauses, relations))
-    resolved = []
-    subtypes = Subtypes(block.types)
-    for clause in clauses:
-        with errors.collected():
-            scoped = resolve(clause)
-            resolved.append(scoped)
-            with errors.collected():
-                check_grounded(scoped)
-            kinds = Kinds(columns, types).infer((*scoped.body, scoped.head))
-            if "legacy" not in block.pragmas:
-                subtypes.check(scoped, declarations)
-            _check_divisors(scoped, kinds)
-            _check_counters(scoped)
-            relations[clause.head.name].rules.append(Rule(scoped, kinds))
-            calls = _calls((*scoped.body, scoped.head), kinds)
-            relations[clause.head.name].calls.update(calls)
-    subsumptions = []
-    for subsumption in unfolded:
-        heads = (subsumption.dominated, subsumption.dominating)
-        if unknown & {atom.name for atom in heads}:
-            continue
-        with errors.collected():
-            _check_subsumption(subsumption, columns)
-            dominance = _dominance(subsumption, columns, types)
-            relations[subsumption.dominated.name].dominances.append(dominance)
-            calls = _calls(dominance.subsumption.body, dominance.kinds)
-            relations[subsumption.dominated.name].calls.update(calls)
-            subsumptions.append(dominance.subsumption)
-    strata: tuple[Stratum, ...] = ()
-    known = [c for c in resolved if {u.relation for u in _reads(c)} <= relations.keys()]
-    with errors.collected():
-        strata = stratify(list(relations), known, subsumptions)
-    _check_recursive_counters(strata, relations, errors)
-    errors.check()
-    compiler = Compiler(relations)
-    compiled = []
-    for stratum in strata:
-        with errors.collected():
-            compiled.append(compiler.step(stratum))
-    errors.check()
-    steps = tuple(step for step in compiled if step is not None)
-    return Program(
-        path,
-        declarations,
-        columns,
-        inputs,
-        outputs,
-        printsizes,
-        relations,
-        strata,
-        steps,
-        probes(part.needs for step in steps for part in step.parts),
-        block.notes,
-        types.structures,
-        functors,
-        _symbols(block.clauses)
-        if any(ORDINAL_FUNCTION in r.calls for r in relations.values())
-        else (),
-    )
+
+    def build(self, path: str) -> Program:
+        """Check and compile what the program says of its relations."""
+        clauses, subsumptions = self._unfolded(self._without_facts())
+        clauses.extend(_equivalences(clauses, self.relations))
+        resolved = self._add_rules(clauses)
+        dominances = self._add_dominances(subsumptions)
+        strata = self._strata(resolved, dominances)
+        steps = self._steps(strata)
+        numbers_symbols = any(ORDINAL_FUNCTION in r.calls for r in self.relations.values())
+        return Program(
+            path,
+            self.declarations,
+            self.columns,
+            self.directives.inputs,
+            self.directives.outputs,
+            self.directives.printsizes,
+            self.relations,
+            strata,
+            steps,
+            probes(part.needs for step in steps for part in step.parts),
+            self.block.notes,
+            self.types.structures,
+            self.functors,
+            _symbols(self.block.clauses) if numbers_symbols else (),
+        )
+
+    def _without_facts(self) -> list[Clause]:
+        """Give facts to their relations; the other clauses have heads that are declared."""
+        unfoldable = {n for n, d in self.declarations.items() if "inline" in d.qualifiers}
+        clauses: list[Clause] = []
+        for clause in self.block.clauses:
+            if self.unknown & _mentioned(clause):
+                continue
+            fact = None
+            if not clause.body and clause.head.name not in unfoldable:
+                fact = fact_row(clause.head, self.columns, self.types.structures)
+            if fact is not None:
+                self.relations[clause.head.name].facts.append(fact)
+                continue
+            with self.errors.collected():
+                check_atom(clause.head, self.columns)
+                clauses.append(clause)
+        return clauses
+
+    def _unfolded(self, clauses: list[Clause]) -> tuple[list[Clause], list[Subsumption]]:
+        """Unfold inline relations; nothing more is said of a program where that can't be done."""
+        used = {directive.relation for directive in self.block.directives}
+        try:
+            return inline(clauses, self.block.subsumptions, self.declarations, used)
+        except DatalogError as error:
+            self.errors.reported.append(error)
+            self.errors.check()
+            raise
+
+    def _add_rules(self, clauses: Iterable[Clause]) -> list[Clause]:
+        """Give clauses to their relations as rules; returns them with their scopes resolved."""
+        resolved = []
+        subtypes = Subtypes(self.block.types)
+        for clause in clauses:
+            with self.errors.collected():
+                scoped = resolve(clause)
+                resolved.append(scoped)
+                with self.errors.collected():
+                    check_grounded(scoped)
+                kinds = Kinds(self.columns, self.types).infer(scoped.literals)
+                if "legacy" not in self.block.pragmas:
+                    subtypes.check(scoped, self.declarations)
+                check_divisors(scoped, kinds)
+                check_counters(scoped)
+                relation = self.relations[clause.head.name]
+                relation.rules.append(Rule(scoped, kinds))
+                relation.calls.update(_calls(scoped.literals, kinds))
+        return resolved
+
+    def _add_dominances(self, subsumptions: Iterable[Subsumption]) -> list[Subsumption]:
+        """Give subsumptions to their relations; returns them with their scopes resolved."""
+        resolved = []
+        for subsumption in subsumptions:
+            heads = (subsumption.dominated, subsumption.dominating)
+            if self.unknown & {atom.name for atom in heads}:
+                continue
+            with self.errors.collected():
+                check_subsumption(subsumption, self.columns)
+                dominance = _dominance(subsumption, self.columns, self.types)
+                relation = self.relations[subsumption.dominated.name]
+                relation.dominances.append(dominance)
+                relation.calls.update(_calls(dominance.subsumption.body, dominance.kinds))
+                resolved.append(dominance.subsumption)
+        return resolved
+
+    def _strata(
+        self, clauses: Iterable[Clause], subsumptions: Iterable[Subsumption]
+    ) -> tuple[Stratum, ...]:
+        """Order the relations, and check what depends on the order."""
+        strata: tuple[Stratum, ...] = ()
+        known = [c for c in clauses if {u.relation for u in _reads(c)} <= self.relations.keys()]
+        with self.errors.collected():
+            strata = stratify(list(self.relations), known, subsumptions)
+        _check_recursive_counters(strata, self.relations, self.errors)
+        self.errors.check()
+        return strata
+
+    def _steps(self, strata: Iterable[Stratum]) -> tuple[Step, ...]:
+        compiler = Compiler(self.relations)
+        steps = []
+        for stratum in strata:
+            with self.errors.collected():
+                steps.append(compiler.step(stratum))
+        self.errors.check()
+        return tuple(step for step in steps if step is not None)
 
 
 def _symbols(clauses: Iterable[Clause]) -> tuple[str, ...]:
@@ -282,60 +324,6 @@ def _mentioned(clause: Clause) -> set[str]:
     return {clause.head.name, *(use.relation for use in _reads(clause))}
 
 
-def _check_divisors(clause: Clause, kinds: Kinds) -> None:
-    """Refuse a fact that divides by zero: no solution is needed to meet it."""
-    for node in () if clause.body else (n for a in clause.head.arguments for n in walk(a)):
-        if isinstance(node, Functor) and node.name in ("/", "%") and kinds.of(node) != "float":
-            divisor = node.arguments[1]
-            if isinstance(divisor, Number) and divisor.value == 0:
-                raise DatalogError.at(node.position, "division by zero")
-
-
-def _keys(declaration: Declaration) -> tuple[tuple[int, ...], ...]:
-    """Give the columns of each key, each key once; of columns that there are."""
-    places = {attribute.name: place for place, attribute in enumerate(declaration.attributes)}
-    keys = (sorted({places[name] for name in key if name in places}) for key in declaration.keys)
-    return tuple(dict.fromkeys(tuple(key) for key in keys if key))
-
-
-def _check_keys(
-    declarations: Mapping[str, Declaration], subsumptions: Iterable[Subsumption], errors: Errors
-) -> None:
-    """Refuse a choice-domain of columns that aren't there, or of rows that enter in other ways."""
-    losing = {subsumption.dominated.name for subsumption in subsumptions}
-    for name, declaration in declarations.items():
-        known = {attribute.name for attribute in declaration.attributes}
-        reasons = [
-            f"the choice-domain of {name} names {column}, which is no column of it"
-            for column in dict.fromkeys(itertools.chain.from_iterable(declaration.keys))
-            if column not in known
-        ]
-        if declaration.keys and "eqrel" in declaration.qualifiers:
-            reasons.append(
-                f"choice-domain of the eqrel relation {name} is outside the dialect: choose in a "
-                "relation that it reads"
-            )
-        if declaration.keys and name in losing:
-            reasons.append(
-                f"choice-domain and subsumption of {name} are outside the dialect together: "
-                "choose in a relation that reads it"
-            )
-        for reason in reasons:
-            errors.reported.append(DatalogError.at(declaration.position, reason))
-
-
-def _check_counters(clause: Clause) -> None:
-    """Refuse counters but in heads of rules: elsewhere there is no solution to number."""
-    allowed = list(counters(clause)) if clause.body else []
-    body = (e for b in clause.body for e in b.parts)
-    for node in (n for e in (*clause.head.arguments, *body) for n in walk_inside(e)):
-        if isinstance(node, Functor) and node.name == COUNTER and node not in allowed:
-            where = "bodies and aggregates" if clause.body else "facts"
-            raise DatalogError.at(
-                node.position, f"autoinc() ($) can't stand in {where}, but in heads of rules"
-            )
-
-
 def _check_recursive_counters(
     strata: Iterable[Stratum], relations: Mapping[str, Relation], errors: Errors
 ) -> None:
@@ -353,139 +341,6 @@ def _letter(kind: str) -> str:
     return kind[0] if kind in SQL_TYPE else "j"
 
 
-def _declared(declarations: Iterable[Declaration], errors: Errors) -> dict[str, Declaration]:
-    out: dict[str, Declaration] = {}
-    for declaration in declarations:
-        first = out.setdefault(declaration.name, declaration)
-        if first is not declaration:
-            reason = f"relation {declaration.name} is declared twice"
-            line = first.position.line
-            errors.reported.append(
-                DatalogError.at(declaration.position, f"{reason} (first in line {line})")
-            )
-    return out
-
-
-def _check_qualifiers(
-    declarations: Mapping[str, Declaration],
-    columns: Mapping[str, tuple[str, ...]],
-    errors: Errors,
-) -> None:
-    for name, kinds in columns.items():
-        declaration = declarations[name]
-        if "eqrel" in declaration.qualifiers and (len(kinds) != 2 or kinds[0] != kinds[1]):
-            reason = f"eqrel relation {name} needs two columns of one type"
-            errors.reported.append(DatalogError.at(declaration.position, reason))
-
-
-def _check_subsumption(subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]]) -> None:
-    dominated, dominating = subsumption.dominated, subsumption.dominating
-    _check_atoms((dominated, dominating), columns)
-    if dominated.name != dominating.name:
-        raise DatalogError.at(
-            dominating.position,
-            f"subsumption compares tuples of one relation, not of {dominated.name} "
-            f"and {dominating.name}",
-        )
-    if not columns[dominated.name]:
-        raise DatalogError.at(
-            dominated.position, f"subsumption needs columns, {dominated.name} has none"
-        )
-
-
-def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) -> None:
-    for atom in atoms:
-        if atom.name not in columns:
-            raise DatalogError.at(atom.position, f"relation {atom.name} is not declared")
-        have, want = len(atom.arguments), len(columns[atom.name])
-        if have != want:
-            raise DatalogError.at(
-                atom.position,
-                f"relation {atom.name} has {want} {'column' if want == 1 else 'columns'}, "
-                f"not {have}",
-            )
-
-
-def _directives(
-    directives: Iterable[Directive], declarations: Mapping[str, Declaration], errors: Errors
-) -> tuple[dict[str, list[Directive]], list[Directive], list[Directive], dict[str, int]]:
-    inputs: dict[str, list[Directive]] = {}
-    outputs: list[Directive] = []
-    printsizes: list[Directive] = []
-    limits: dict[str, int] = {}
-    for directive in directives:
-        if directive.relation not in declarations:
-            reason = f"relation {directive.relation} is not declared"
-            errors.reported.append(DatalogError.at(directive.position, reason))
-            continue
-        if directive.action == "input":
-            inputs.setdefault(directive.relation, []).append(directive)
-        elif directive.action == "output":
-            outputs.append(directive)
-        elif directive.action == "limitsize":
-            limits[directive.relation] = int(directive.parameters["n"])
-        else:
-            printsizes.append(directive)
-    return inputs, outputs, printsizes, limits
-
-
-def _fact(head: Atom, columns: Mapping[str, tuple[str, ...]], structures: Structures) -> Row | None:
-    """Read a fact of constants; None where it has to be computed, or is wrong."""
-    kinds = columns.get(head.name)
-    if kinds is None or len(kinds) != len(head.arguments):
-        return None
-    row: list[int | float | str] = []
-    for argument, kind in zip(head.arguments, kinds, strict=True):
-        value = _constant(argument, kind, structures)
-        if value is None:
-            return None
-        row.append(value)
-    return tuple(row)
-
-
-def _constant(node: Expression, kind: str, structures: Structures) -> int | float | str | None:
-    """Read a constant of a kind, a structure as its JSON; None where it is none."""
-    if isinstance(node, String) and kind == "symbol":
-        return node.value
-    if isinstance(node, Number) and _fits(node, kind):
-        return literal_value(node, kind)
-    if kind in structures and isinstance(node, Functor) and builds(node):
-        try:
-            return encode(_contents(node, kind, structures), kind, structures)
-        except ValueError:
-            return None
-    return None
-
-
-def _contents(node: Expression, kind: str, structures: Structures) -> object:
-    """Give the value of a constant; raises ValueError where it is none of the kind."""
-    structure = structures.get(kind)
-    if structure is None or not isinstance(node, Functor) or not builds(node):
-        value = _constant(node, kind, structures)
-        if value is None:
-            raise ValueError("no constant")
-        return value
-    if node.name == NIL:
-        return None
-    name = node.name[1:] if node.name[0] == BRANCH else ""
-    kinds = structure.branches.get(name, ())
-    if len(kinds) != len(node.arguments):
-        raise ValueError("another number of fields")
-    parts = zip(node.arguments, kinds, strict=True)
-    values = tuple(_contents(argument, field, structures) for argument, field in parts)
-    return (name, *values) if name else values
-
-
-def _fits(node: Number, kind: str) -> bool:
-    if node.kind is not None:
-        return node.kind == kind
-    if kind == "number":
-        return -(1 << 63) <= node.value < 1 << 63
-    if kind == "unsigned":
-        return 0 <= node.value < 1 << 64
-    return kind == "float"
-
-
 def _equivalences(clauses: list[Clause], relations: Mapping[str, Relation]) -> list[Clause]:
     """Write an eqrel's laws as rules where it takes part in a recursion of its own."""
     reads: dict[str, set[str]] = {name: set() for name in relations}
@@ -495,13 +350,7 @@ def _equivalences(clauses: list[Clause], relations: Mapping[str, Relation]) -> l
     for name, relation in relations.items():
         if not relation.is_equivalence:
             continue
-        reached, queue = set(reads[name]), list(reads[name])
-        while queue:
-            for other in reads.get(queue.pop(), ()):
-                if other not in reached:
-                    reached.add(other)
-                    queue.append(other)
-        if name in reached:
+        if name in reachable(reads[name], lambda other: reads.get(other, ())):
             relation.is_equivalence = False
             out.extend(_laws(name))
     return out
@@ -535,7 +384,7 @@ def _dominance(
     )
     nothing = Atom("", (), place)
     clause = Clause(nothing, (dominated, subsumption.dominating, *subsumption.body), place)
-    _check_counters(clause)
+    check_counters(clause)
     scoped = resolve(clause)
     kinds = Kinds(columns, types).infer(scoped.body)
     check_grounded(scoped)

@@ -50,6 +50,13 @@ class Relation:
     calls: dict[str, Place] = field(default_factory=dict)  # functions of Python, and where
 
     @property
+    def is_as_read(self) -> bool:
+        """Whether it is an input to which nothing is added, and of which nothing is removed."""
+        return self.is_input and not (
+            self.rules or self.facts or self.dominances or self.is_equivalence
+        )
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Column names of its table; a relation without columns keeps one, always true."""
         return tuple(f"c{i}" for i in range(len(self.kinds))) or ("present",)

@@ -28,7 +28,7 @@ from ..language.syntax import (
     variables,
 )
 from .scope import grounded, rename, rename_literal, substitution
-from .stratify import uses
+from .stratify import reachable, uses
 
 MAX_CLAUSES = 4096
 
@@ -103,14 +103,7 @@ def _check_cycles(bodies: Mapping[str, Sequence[Clause]]) -> None:
         for name, clauses in bodies.items()
     }
     for name, clauses in bodies.items():
-        reached: set[str] = set()
-        queue = list(reads[name])
-        while queue:
-            other = queue.pop()
-            if other not in reached:
-                reached.add(other)
-                queue.extend(reads[other])
-        if name in reached:
+        if name in reachable(reads[name], reads.__getitem__):
             reason = f"inline relations call each other in a cycle, {name} among them"
             raise DatalogError.at(clauses[0].position, reason)
 

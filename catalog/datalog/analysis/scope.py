@@ -391,6 +391,19 @@ def aggregate_atoms(aggregate: Aggregate) -> Iterator[Atom]:
             yield literal
 
 
+def named_wildcards(literal: Literal, numbers: Iterator[int]) -> Literal:
+    """Give the underscores of a positive atom names of their own, so that they count."""
+    if not isinstance(literal, Atom):
+        return literal
+
+    def named(argument: Expression) -> Expression:
+        if isinstance(argument, Wildcard):
+            return Variable(f"_{next(numbers)}{LOCAL}", argument.position)
+        return argument
+
+    return literal.with_parts(named)
+
+
 def counts_rows(aggregate: Aggregate) -> bool:
     """Say whether an aggregate ranges over the rows of one atom, not over distinct bindings.
 

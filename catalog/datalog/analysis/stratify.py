@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language.syntax import (
@@ -57,6 +57,18 @@ def _nested(expression: Expression, how: str) -> Iterator[Use]:
         if isinstance(node, Aggregate):
             heads = () if node.target is None else (node.target,)
             yield from uses(node.body, heads, how or "aggregation")
+
+
+def reachable(starts: Iterable[str], edges: Callable[[str], Iterable[str]]) -> set[str]:
+    """Name all that `edges` lead to from the starts, these included."""
+    reached: set[str] = set()
+    queue = list(starts)
+    while queue:
+        name = queue.pop()
+        if name not in reached:
+            reached.add(name)
+            queue.extend(edges(name))
+    return reached
 
 
 def stratify(

@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..analysis.scope import WHOLE, counts_rows, literal_required, required
+from ..analysis.constants import literal_value
+from ..analysis.scope import WHOLE, counts_rows, literal_required, named_wildcards, required
 from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
 from ..language.structures import BRANCH, NIL, builds, fields, is_pattern
 from ..language.syntax import (
@@ -34,7 +35,6 @@ from ..language.syntax import (
     literal_variables,
     walk_inside,
 )
-from ..sql.expressions import literal_value
 from .plan import (
     AggregateStep,
     Call,
@@ -352,7 +352,7 @@ class ClausePlanner:
         every = counts_rows(node)
         literals: Sequence[Literal] = node.body
         if node.name == "count" and not every:
-            literals = [self._counted(literal) for literal in literals]
+            literals = [named_wildcards(literal, self.fresh) for literal in literals]
         outer, steps, width, joins = dict(self.bound), self.steps, self.width, self.joins
         self.steps = []
         # Its atoms are joined for each solution around it: by indexes.
@@ -377,18 +377,6 @@ class ClausePlanner:
         self.bound, self.steps, self.width, self.joins = outer, steps, width, joins
         self.steps.append(aggregate)
         return Slot(self._added())
-
-    def _counted(self, literal: Literal) -> Literal:
-        """Give the wildcards of a positive atom names, so that they count."""
-        if not isinstance(literal, Atom):
-            return literal
-        arguments = tuple(
-            Variable(f"_{next(self.fresh)}@", argument.position)
-            if isinstance(argument, Wildcard)
-            else argument
-            for argument in literal.arguments
-        )
-        return Atom(literal.name, arguments, literal.position)
 
 
 def _constants(literals: Iterable[Literal], kinds: Kinds) -> Iterator[Any]:

@@ -149,9 +149,7 @@ class Compiler:
     # -- statements
 
     def _plain(self, relation: Relation) -> Step | None:
-        if relation.is_input and not (
-            relation.rules or relation.facts or relation.dominances or relation.is_equivalence
-        ):
+        if relation.is_as_read:
             return None
         parts = tuple(self._parts(relation, relation.rules))
         empty = create(relation.sql, self._empty(relation))

@@ -6,7 +6,15 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis.scope import WHOLE, counts_rows, grounded, literal_required, required
+from ..analysis.constants import literal_value
+from ..analysis.scope import (
+    WHOLE,
+    counts_rows,
+    grounded,
+    literal_required,
+    named_wildcards,
+    required,
+)
 from ..analysis.type_inference import FLOAT, NUMBER, UNSIGNED, Kinds
 from ..language.structures import builds, fields, is_pattern
 from ..language.syntax import (
@@ -39,7 +47,6 @@ from .expressions import (
     fault_text,
     field_sql,
     functor_sql,
-    literal_value,
     match_sql,
     pattern_text,
     quote,
@@ -441,7 +448,7 @@ class Body:
         rows = counts_rows(node)
         literals = node.body
         if node.name == "count" and not rows:
-            literals = tuple(_named(b, f"_{next(self.names)}x") for b in literals)
+            literals = tuple(named_wildcards(b, self.names) for b in literals)
         every = {v.name for b in literals for v in literal_variables(b, inside=False)}
         inner.add(literals, every, rows=rows or node.name in ("min", "max"))
         kind = self.kinds.of(node)
@@ -490,9 +497,7 @@ def _combine(node: Aggregate, target: str, kind: str, inner: Body, rows: bool) -
         return f"sum(({target})::DOUBLE{order}) / count(*)"
     if kind == FLOAT:
         return f"coalesce(sum({target}{order}), 0::DOUBLE)"
-    if kind == NUMBER:
-        return cut(f"coalesce(sum({target}), 0)::HUGEINT", kind)
-    assert kind == UNSIGNED
+    assert kind in (NUMBER, UNSIGNED)
     return cut(f"coalesce(sum({target}), 0)::HUGEINT", kind)
 
 
@@ -506,19 +511,6 @@ def _range_rows(start: str, end: str, step: str | None, kind: str) -> str:
     by = f"({step})::BIGINT"
     once = f"CASE WHEN {start} = {end} THEN []::BIGINT[] ELSE [{first}] END"
     return f"CASE WHEN {step} = 0 THEN {once} ELSE range({first}, {last}, nullif({by}, 0)) END"
-
-
-def _named(literal: Literal, prefix: str) -> Literal:
-    """Give the wildcards of a positive atom names, so that they count."""
-    if not isinstance(literal, Atom):
-        return literal
-    arguments = tuple(
-        Variable(f"{prefix}{i}{literal.position.line}_{literal.position.column}@", a.position)
-        if isinstance(a, Wildcard)
-        else a
-        for i, a in enumerate(literal.arguments)
-    )
-    return Atom(literal.name, arguments, literal.position)
 
 
 def is_open(node: Functor, values: Collection[str]) -> bool:

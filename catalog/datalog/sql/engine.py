@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..analysis.stratify import uses
+from ..analysis.stratify import reachable, uses
 from ..language.structures import decode
 from ..language.syntax import DatalogError, Place
 from ..limits import NO_LIMITS, Limits, interrupted_after
@@ -147,19 +147,15 @@ def evaluate(
 
 def needed(program: Program, names: Collection[str]) -> set[str]:
     """Name the relations that some relations depend on, themselves included."""
-    closure: set[str] = set()
-    queue = list(names)
-    while queue:
-        name = queue.pop()
-        if name in closure:
-            continue
-        closure.add(name)
+
+    def read(name: str) -> Iterator[str]:
         relation = program.relations[name]
         for rule in relation.rules:
-            queue.extend(u.relation for u in uses(rule.clause.body, rule.clause.head.arguments))
+            yield from (u.relation for u in uses(rule.clause.body, rule.clause.head.arguments))
         for dominance in relation.dominances:
-            queue.extend(u.relation for u in uses(dominance.subsumption.body))
-    return closure
+            yield from (u.relation for u in uses(dominance.subsumption.body))
+
+    return reachable(names, read)
 
 
 def _in(name: str, wanted: Collection[str] | None) -> bool:
@@ -225,11 +221,8 @@ class _Run:
             query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
         self._check(relation, source)
         self._number(relation, source)
-        alone = relation.is_input and not (
-            relation.rules or relation.facts or relation.dominances or relation.is_equivalence
-        )
         try:
-            table = relation.sql if alone else relation.input_sql
+            table = relation.sql if relation.is_as_read else relation.input_sql
             self.given[relation.name] = self._execute(create(table, query))
         except duckdb.Error as error:
             text = _first_line(error)

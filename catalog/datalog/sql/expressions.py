@@ -18,7 +18,6 @@ from ..language.syntax import (
     Functor,
     Number,
     Place,
-    String,
 )
 from .patterns import FOREIGN, translated_or_none
 
@@ -81,13 +80,6 @@ def constant(value: int | float | str, kind: str) -> str:
     if kind == FLOAT:
         return f"'{float(value)!r}'::DOUBLE"
     return f"({value})::{SQL_TYPE[kind]}" if value < 0 else f"{value}::{SQL_TYPE[kind]}"  # type: ignore[operator]
-
-
-def literal_value(node: Number | String, kind: str) -> int | float | str:
-    """Give the Python value of a constant of a kind."""
-    if isinstance(node, String):
-        return node.value
-    return float(node.value) if kind == FLOAT else int(node.value)
 
 
 def cut(huge: str, kind: str) -> str:
