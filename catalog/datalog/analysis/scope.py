@@ -13,6 +13,7 @@ from ..language.structures import builds, is_pattern
 from ..language.syntax import (
     Aggregate,
     Atom,
+    Cast,
     Clause,
     Comparison,
     DatalogError,
@@ -88,7 +89,9 @@ def rename(expression: Expression, change: Callable[[Expression], Expression | N
         target = None if expression.target is None else rename(expression.target, change)
         body = tuple(rename_literal(b, change) for b in expression.body)
         return Aggregate(expression.name, target, body, expression.position, expression.local)
-    return expression.with_parts(lambda part: rename(part, change))
+    if isinstance(expression, Functor | Cast):
+        return expression.with_parts(lambda part: rename(part, change))
+    return expression
 
 
 def rename_literal(literal: Literal, change: Callable[[Expression], Expression | None]) -> Literal:

@@ -251,14 +251,17 @@ class _Renaming:
         return item.with_parts(self.expression)
 
     def expression(self, item: Expression) -> Expression:
-        if isinstance(item, Functor) and item.name.startswith(BRANCH):
-            branch = self.branches.get(item.name[1:], item.name[1:])
-            item = Functor(BRANCH + branch, item.arguments, item.position, item.depth)
-        elif isinstance(item, Cast):
-            type_name = self.types.get(item.type_name, item.type_name)
-            item = Cast(item.value, type_name, item.position)
-        elif isinstance(item, Aggregate):
+        if isinstance(item, Aggregate):
             target = None if item.target is None else self.expression(item.target)
             body = tuple(self.literal(b) for b in item.body)
             return Aggregate(item.name, target, body, item.position)
-        return item.with_parts(self.expression)
+        if isinstance(item, Functor):
+            name = item.name
+            if name.startswith(BRANCH):
+                name = BRANCH + self.branches.get(name[1:], name[1:])
+            functor = Functor(name, item.arguments, item.position, item.depth)
+            return functor.with_parts(self.expression)
+        if isinstance(item, Cast):
+            type_name = self.types.get(item.type_name, item.type_name)
+            return Cast(self.expression(item.value), type_name, item.position)
+        return item

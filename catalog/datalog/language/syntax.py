@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...errors import TensologError
 from ...terms.syntax_tree import Expression as Node
@@ -144,7 +145,7 @@ class Aggregate(Node):
 
 
 Expression = Variable | Wildcard | Number | String | Functor | Cast | Aggregate
-Change = Callable[[Expression], Expression]
+Change = Callable[[Any], Any]  # of an expression another one
 
 
 @dataclass(eq=False, slots=True)
