@@ -80,6 +80,42 @@ class TermEvaluator(Generic[Value]):
         raise self.refusal(reduction)
 
 
+class PrefixText(TermEvaluator[str]):
+    """Spells terms as `(+ a b)`, `(if c a b)`, `X[i j]` and `(sum i n c a)`, to compare them by.
+
+    A subclass names symbols and indices, and the tensors that are read.
+    """
+
+    def constant(self, value: bool | int | float) -> str:
+        """Spell a known number."""
+        return repr(value)
+
+    def symbol(self, symbol: Symbol) -> str:
+        """Spell a symbol."""
+        return symbol.name
+
+    def apply(self, function: str, arguments: Sequence[str]) -> str:
+        """Spell a primitive applied to what is spelled."""
+        return f"({function} {' '.join(arguments)})"
+
+    def select(self, condition: Term, then: Term, otherwise: Term) -> str:
+        """Spell a choice."""
+        return f"(if {self.values((condition, then, otherwise))})"
+
+    def read(self, element: Read) -> str:
+        """Spell an element."""
+        return f"{element.tensor}[{self.values(element.indices)}]"
+
+    def reduce(self, reduction: Reduce) -> str:
+        """Spell a reduction: its indices, how far they run, its condition and its body."""
+        parts = (*reduction.variables, *reduction.extents, reduction.condition, reduction.body)
+        return f"({reduction.kind} {self.values(parts)})"
+
+    def values(self, terms: Sequence[Term]) -> str:
+        """Spell terms one after the other."""
+        return " ".join(map(self.value, terms))
+
+
 class GridEvaluator(TermEvaluator[Value]):
     """Evaluates terms at all indices at once: the v-th one bound runs along axis -(v + 1)."""
 

@@ -43,6 +43,7 @@ from ....catalog.terms.index_notation import (
     is_integer,
     map_children,
 )
+from ....catalog.terms.term_evaluator import PrefixText
 from ...language.schemas import EARLIEST_OPSET
 from ...language.syntax import PatternNode, Rule
 from ...prover.cases.composition import UndescribedError, described
@@ -145,7 +146,7 @@ class _Sides:
         names: dict[str, str] = {}
         first: dict[str, str] = {}
         for definition in self.statement.definitions:
-            key = _canonical(definition, names) + (
+            key = _meaning(definition, names) + (
                 " converted" if self._converts(definition.name) else ""
             )
             names[definition.name] = first.setdefault(key, definition.name)
@@ -653,26 +654,25 @@ def _is_short(term: Term) -> bool:
     return shift <= _DIGITS["bfloat16"] and abs(fraction.numerator) <= 2 ** _DIGITS["bfloat16"]
 
 
-def _canonical(definition: Definition, names: Mapping[str, str]) -> str:
+class _ByFirstNames(PrefixText):
+    """Spells terms with indices numbered and tensors by their first names."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.variables: dict[Variable, str] = {}
+
+    def symbol(self, symbol: Symbol) -> str:
+        return f"{symbol.kind} {symbol.name}"
+
+    def variable(self, variable: Variable) -> str:
+        return self.variables.setdefault(variable, f"#{len(self.variables)}")
+
+    def read(self, element: Read) -> str:
+        return f"{self.names.get(element.tensor, element.tensor)}[{self.values(element.indices)}]"
+
+
+def _meaning(definition: Definition, names: Mapping[str, str]) -> str:
     """Spell a definition with its indices numbered and tensors by their first names."""
-    places: dict[Variable, str] = {}
-
-    def spell(term: Term) -> str:
-        match term:
-            case Variable():
-                return places.setdefault(term, f"#{len(places)}")
-            case Read(tensor, indices):
-                return f"{names.get(tensor, tensor)}[{', '.join(map(spell, indices))}]"
-            case Apply(function, arguments):
-                return f"{function}({', '.join(map(spell, arguments))})"
-            case Select(condition, then, otherwise):
-                return f"if({', '.join(map(spell, (condition, then, otherwise)))})"
-            case Reduce(kind, variables, extents, condition, body):
-                bound = ", ".join(map(spell, (*variables, *extents, condition, body)))
-                return f"{kind}({bound})"
-            case _:
-                return repr(term)
-
-    indices = ", ".join(map(spell, definition.indices))
-    shape = ", ".join(map(spell, definition.shape))
-    return f"[{indices}] < [{shape}] : {definition.type} = {spell(definition.value)}"
+    text = _ByFirstNames(names)
+    indices, shape = text.values(definition.indices), text.values(definition.shape)
+    return f"[{indices}] < [{shape}] : {definition.type} = {text.value(definition.value)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -12,7 +12,16 @@ import numpy as np
 import z3
 from numpy.typing import NDArray
 
-from ....catalog.terms.index_notation import Apply, Read, Select, Term, map_children, symbols
+from ....catalog.terms.index_notation import (
+    Apply,
+    Read,
+    Select,
+    Term,
+    map_children,
+    subterms,
+    symbols,
+)
+from ....catalog.terms.term_evaluator import PrefixText
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from .ieee754 import CHOICES, Formulas, NotFloatingError, Numbers
@@ -45,6 +54,17 @@ class Bits:
     seconds: float = 0.0
 
 
+class _ByPlaces(PrefixText):
+    def __init__(self, places: Mapping[Read, str]) -> None:
+        self.places = places
+
+    def apply(self, function: str, arguments: Sequence[str]) -> str:
+        return super().apply(function, sorted(arguments) if function in _COMMUTING else arguments)
+
+    def read(self, element: Read) -> str:
+        return self.places[element]
+
+
 @dataclass(frozen=True)
 class Problem:
     """Two terms to be equal, of numbers or, with `boolean`, of truth values.
@@ -71,17 +91,7 @@ class Problem:
 
     def canonical(self, term: Term) -> str:
         """Write a term with the names of its places; a + b is written like b + a."""
-        match term:
-            case Read():
-                return self.places[term]
-            case Apply(function, arguments):
-                parts = [self.canonical(argument) for argument in arguments]
-                parts = sorted(parts) if function in _COMMUTING else parts
-                return f"{function}({', '.join(parts)})"
-            case Select(condition, then, otherwise):
-                return f"select({', '.join(map(self.canonical, (condition, then, otherwise)))})"
-            case _:
-                return str(term)
+        return _ByPlaces(self.places).value(term)
 
     def unknowns(self) -> dict[str, Kind]:
         """Name what may be any number or truth value, and say which of them it is."""
@@ -279,8 +289,10 @@ def _same(array: Array, other: Array) -> Array:
 
 
 def _chooses(problem: Problem) -> bool:
-    spelled = f"{problem.canonical(problem.source)} {problem.canonical(problem.target)}"
-    return "max:" in spelled or "min:" in spelled
+    parts = (*subterms(problem.source), *subterms(problem.target))
+    return any(
+        isinstance(part, Apply) and part.function.startswith(("max:", "min:")) for part in parts
+    )
 
 
 def _operands(problem: Problem, dtype: str, finite: bool) -> dict[str, Array]:

@@ -23,6 +23,7 @@ from ....catalog.terms.index_notation import (
     symbol_names,
     tensors_read,
 )
+from ....catalog.terms.term_evaluator import PrefixText
 from ..statement import Operand, Statement
 
 T = TypeVar("T")
@@ -251,47 +252,52 @@ def _single(program: Program) -> set[tuple[str, int]]:
     return {(tensor, at) for tensor, at in found if tensor not in outputs}
 
 
+class _Numbered(PrefixText):
+    """Spells terms in which symbols and indices have numbers by order of use."""
+
+    def __init__(self, single: set[tuple[str, int]]) -> None:
+        """`single` are the axes, by tensor and place, along which only one index is read."""
+        self.single = single
+        self.symbols: dict[Symbol, str] = {}
+        self.variables: dict[Variable, str] = {}
+
+    def symbol(self, symbol: Symbol) -> str:
+        """Spell a symbol by its kind and its number."""
+        return self.symbols.setdefault(symbol, f"{symbol.kind[0]}{self._count}")
+
+    def variable(self, variable: Variable) -> str:
+        """Spell an index by its number."""
+        return self.variables.setdefault(variable, f"v{self._count}")
+
+    @property
+    def _count(self) -> int:
+        return len(self.symbols) + len(self.variables)
+
+    def read(self, element: Read) -> str:
+        """Spell an element, without the index of an axis that has one alone."""
+        tensor = element.tensor
+        told = [i for at, i in enumerate(element.indices) if (tensor, at) not in self.single]
+        return f"{tensor}[{self.values(told)}]"
+
+
 def canonical(program: Program) -> str:
     """A spelling of a program in which symbols and indices have numbers by order of use.
 
     Axes of size 1 that operands are only read at 0 along say nothing, and are left out.
     """
-    names: dict[object, str] = {}
-    single = _single(program)
-
-    def spell(term: Term) -> str:
-        match term:
-            case Symbol(_, kind):
-                return names.setdefault(term, f"{kind[0]}{len(names)}")
-            case Variable():
-                return names.setdefault(term, f"v{len(names)}")
-            case Apply(function, arguments):
-                return f"({function} {' '.join(map(spell, arguments))})"
-            case Select(condition, then, otherwise):
-                return f"(if {spell(condition)} {spell(then)} {spell(otherwise)})"
-            case Read(tensor, indices):
-                left = [one for at, one in enumerate(indices) if (tensor, at) not in single]
-                return f"{tensor}[{' '.join(map(spell, left))}]"
-            case Reduce(kind, variables, extents, condition, body):
-                parts = [*variables, *extents, condition, body]
-                return f"({kind} {' '.join(map(spell, parts))})"
-            case _:
-                return repr(term)
-
+    text = _Numbered(_single(program))
     lines = []
-    for one in program.operands:
-        sizes = [size for at, size in enumerate(one.shape) if (one.name, at) not in single]
-        lines.append(f"{one.name} {one.algebra} {' '.join(map(spell, sizes))}")
-    for two in program.definitions:
-        indices = {index: f"i{at}" for at, index in enumerate(two.indices)}
-        for variable in [v for v in names if isinstance(v, Variable)]:
-            del names[variable]
-        for index, text in indices.items():
-            names[index] = text
-        lines.append(f"{two.name} {' '.join(map(spell, two.shape))} = {spell(two.value)}")
+    for operand in program.operands:
+        axes = enumerate(operand.shape)
+        sizes = [size for axis, size in axes if (operand.name, axis) not in text.single]
+        lines.append(f"{operand.name} {operand.algebra} {text.values(sizes)}")
+    for definition in program.definitions:
+        text.variables = {index: f"i{axis}" for axis, index in enumerate(definition.indices)}
+        shape, value = text.values(definition.shape), text.value(definition.value)
+        lines.append(f"{definition.name} {shape} = {value}")
     lines += [f"{source} = {target}" for source, target in program.equations]
-    known = {symbol for symbol in names if isinstance(symbol, Symbol)}
+    known = set(text.symbols)
     for condition in program.assumptions:
         if {part for part in subterms(condition) if isinstance(part, Symbol)} <= known:
-            lines.append(spell(condition))
+            lines.append(text.value(condition))
     return "\n".join(lines)
