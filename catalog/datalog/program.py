@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..terms.syntax_tree import Place, walk
 from .analysis.checks import (
     check_atom,
     check_counters,
@@ -39,13 +40,11 @@ from .language.syntax import (
     Functor,
     FunctorDeclaration,
     Literal,
-    Place,
     String,
     Subsumption,
     Variable,
     Wildcard,
     counters,
-    walk,
     walk_inside,
 )
 from .sql.compiler import Compiler

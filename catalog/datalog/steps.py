@@ -7,8 +7,9 @@ from typing import Any
 
 import duckdb
 
+from ..terms.syntax_tree import Place
 from .analysis.type_inference import Kinds
-from .language.syntax import Clause, Place, Subsumption
+from .language.syntax import Clause, Subsumption
 from .sql.expressions import sql_type
 from .sql.liveness import Need
 

@@ -269,13 +269,13 @@ class _Builder(Transformer[Token, Any]):
         return s.Choice(*children)
 
     def or_(self, meta: Any, children: list[Any]) -> Binary:
-        return Binary("or", *children, self._place(meta))
+        return Binary("or", children[0], children[1], self._place(meta))
 
     def and_(self, meta: Any, children: list[Any]) -> Binary:
-        return Binary("and", *children, self._place(meta))
+        return Binary("and", children[0], children[1], self._place(meta))
 
     def not_(self, meta: Any, children: list[Any]) -> Unary:
-        return Unary("not", *children, self._place(meta))
+        return Unary("not", children[0], self._place(meta))
 
     def chain(self, meta: Any, children: list[Any]) -> Expression:
         place = self._place(meta)
@@ -296,7 +296,7 @@ class _Builder(Transformer[Token, Any]):
         return Binary(str(symbol), left, right, self._place(symbol))
 
     def times(self, meta: Any, children: list[Any]) -> Binary:
-        return Binary("*", *children, self._place(meta))
+        return Binary("*", children[0], children[1], self._place(meta))
 
     def negative(self, meta: Any, children: list[Any]) -> Expression:
         if isinstance(children[1], Literal) and not isinstance(children[1].value, str):

@@ -30,7 +30,6 @@ from ...catalog.datalog.language.syntax import (
     Literal,
     Negation,
     Number,
-    Place,
     String,
     Truth,
     Variable,
@@ -38,6 +37,7 @@ from ...catalog.datalog.language.syntax import (
     aggregates,
     variables,
 )
+from ...catalog.terms.syntax_tree import Place
 from .arrays import Flags, Ints, Keys, mixed, segments
 
 Values = NDArray[Any]  # int64, or float64 for the numbers that constants are

@@ -7,7 +7,7 @@ The matcher (rules/compiler/bindings.py) and the sampler compute with Python's n
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ...catalog.terms.comparisons import COMPARISONS
 from ...catalog.terms.syntax_tree import (
@@ -240,7 +240,7 @@ class KnownNumbers(ExpressionEvaluator):
         unknown = False
         for side in (left, right):
             try:
-                if self.condition(side) is decisive:
+                if bool(self.evaluate(side)) is decisive:
                     return decisive
             except UnknownError:
                 unknown = True
@@ -292,22 +292,20 @@ def operand_name(expression: Expression) -> str:
 
 def names_in(expression: Expression) -> set[str]:
     """The variables of an expression, operands inside functions excluded."""
-    operands = {
-        operand_name(call.arguments[i])
-        for call in walk(expression)
-        if isinstance(call, Call)
-        for i in FUNCTIONS[call.function].operands
-        if i < len(call.arguments) and isinstance(call.arguments[i], Name)
-    }
+    operands = {operand.text for operand in _operands(expression) if isinstance(operand, Name)}
     return {part.text for part in walk(expression) if isinstance(part, Name | Star)} - operands
 
 
 def operands_in(expression: Expression) -> set[str]:
     """The operands that an expression asks about."""
-    return {
-        call.arguments[i].text  # type: ignore[union-attr]
-        for call in walk(expression)
-        if isinstance(call, Call)
-        for i in FUNCTIONS[call.function].operands
-        if i < len(call.arguments) and isinstance(call.arguments[i], Name | Star)
-    }
+    return {operand.text for operand in _operands(expression)}
+
+
+def _operands(expression: Expression) -> Iterator[Name | Star]:
+    """Yield what stands where functions take operands."""
+    for call in walk(expression):
+        if isinstance(call, Call):
+            for place in FUNCTIONS[call.function].operands:
+                argument = call.arguments[place] if place < len(call.arguments) else None
+                if isinstance(argument, Name | Star):
+                    yield argument

@@ -222,10 +222,8 @@ class Builder(KnownNumbers):
             return self.rng.choice(stated)
         for condition in self.rule.given:
             match condition:
-                case _ if getattr(condition, "function", "") == "fits":
-                    c, target = (a.text for a in condition.arguments)  # type: ignore[union-attr]
-                    if c == name and target in self.tensors:
-                        return self.sampler.fitting(self.tensors[target].shape)
+                case Call("fits", (Name(c), Name(target))) if c == name and target in self.tensors:
+                    return self.sampler.fitting(self.tensors[target].shape)
         if self.rule.operand(name).scalar:
             return (1,) * self.rng.randint(0, 1)
         return None
@@ -470,9 +468,7 @@ class Builder(KnownNumbers):
         """The value that a condition `ints(name) = expression` leaves no choice about."""
         for condition in self.rule.given:
             match condition:
-                case Binary("=", left, right) if (
-                    getattr(left, "function", "") == "ints" and left.arguments[0] == Name(name)  # type: ignore[union-attr]
-                ):
+                case Binary("=", Call("ints", (Name(text),)), right) if text == name:
                     try:
                         return self.evaluate(right)
                     except UnknownError:

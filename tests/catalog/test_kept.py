@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.catalog.datalog.language.syntax import Place, String, Variable
+from tensolog.catalog.datalog.language.syntax import String, Variable
 from tensolog.catalog.kept import kept, load_data
+from tensolog.catalog.terms.syntax_tree import Place
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 

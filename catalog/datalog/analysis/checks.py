@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ...terms.syntax_tree import walk
 from ..language.syntax import (
     COUNTER,
     Atom,
@@ -18,7 +19,6 @@ from ..language.syntax import (
     Number,
     Subsumption,
     counters,
-    walk,
     walk_inside,
 )
 from .type_inference import FLOAT, Kinds

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
+from ...terms.syntax_tree import walk
 from ..language.structures import builds, is_pattern
 from ..language.syntax import (
     Aggregate,
@@ -25,7 +26,6 @@ from ..language.syntax import (
     aggregates,
     literal_variables,
     variables,
-    walk,
 )
 
 LOCAL = "@"  # joins a variable's name to its scope's number; no source name contains it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...terms.syntax_tree import Place, walk
 from ..language.syntax import (
     Aggregate,
     Atom,
@@ -14,9 +15,7 @@ from ..language.syntax import (
     Expression,
     Literal,
     Negation,
-    Place,
     Subsumption,
-    walk,
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...terms.syntax_tree import walk
 from ..language.syntax import (
     Aggregate,
     Atom,
@@ -22,7 +23,6 @@ from ..language.syntax import (
     Literal,
     TypeDeclaration,
     Variable,
-    walk,
 )
 from .scope import shown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...terms.syntax_tree import Place
 from .formulas import conjunctions
 from .syntax import (
     Atom,
@@ -16,7 +17,6 @@ from .syntax import (
     Literal,
     Negation,
     Number,
-    Place,
     String,
     Variable,
     Wildcard,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .syntax import DatalogError, Place
+from ...terms.syntax_tree import Place
+from .syntax import DatalogError
 
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|[A-Za-z_][A-Za-z0-9_]*|[0-9][A-Za-z0-9_.]*|##|\s+|.', re.DOTALL

@@ -17,6 +17,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from ...kept import cache_path, kept, load_data
+from ...terms.syntax_tree import Place
 from .fact_runs import take_facts
 from .formulas import conjunctions
 from .preprocess import Source, preprocess
@@ -46,7 +47,6 @@ from .syntax import (
     Literal,
     Number,
     Override,
-    Place,
     Pragma,
     String,
     Subsumption,

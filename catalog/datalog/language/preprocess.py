@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...terms.syntax_tree import Place
 from .comments import strip_comments
 from .macros import Macros
-from .syntax import DatalogError, Place
+from .syntax import DatalogError
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]*)[ \t]*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r"[ \t]*\.include[ \t]+(\"(?:\\.|[^\"\\])*\")[ \t]*(.*)", re.DOTALL)

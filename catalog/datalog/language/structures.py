@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .syntax import DatalogError, Expression, Functor, Place, TypeDeclaration, Wildcard, walk
+from ...terms.syntax_tree import Place, walk
+from .syntax import DatalogError, Expression, Functor, TypeDeclaration, Wildcard
 
 RECORD, NIL, BRANCH = "[]", "nil", "$"  # how functors that build values are called
 Value = None | int | float | str | tuple[object, ...]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...terms.syntax_tree import Place
 from ..language.structures import Structures, decode, encode
-from ..language.syntax import DatalogError, Place
+from ..language.syntax import DatalogError
 from ..limits import NO_LIMITS, Limits
 from ..program import Program
 from ..steps import Row

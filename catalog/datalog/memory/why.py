@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...terms.syntax_tree import Place
 from ..analysis.scope import literal_required, required
 from ..language.syntax import (
     Atom,
@@ -20,7 +21,6 @@ from ..language.syntax import (
     Literal,
     Negation,
     Number,
-    Place,
     String,
     Variable,
     Wildcard,

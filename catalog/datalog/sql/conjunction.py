@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...terms.syntax_tree import Place
 from ..analysis.constants import literal_value
 from ..analysis.scope import (
     WHOLE,
@@ -29,7 +30,6 @@ from ..language.syntax import (
     Literal,
     Negation,
     Number,
-    Place,
     String,
     Truth,
     Variable,

@@ -13,9 +13,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ...terms.syntax_tree import Place
 from ..analysis.stratify import reachable, uses
 from ..language.structures import decode
-from ..language.syntax import DatalogError, Place
+from ..language.syntax import DatalogError
 from ..limits import NO_LIMITS, Limits, interrupted_after
 from ..memory.program_plans import database_only
 from ..program import Program

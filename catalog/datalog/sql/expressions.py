@@ -10,15 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from ...terms.syntax_tree import Place
 from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
 from ..language.structures import BRANCH, NIL
-from ..language.syntax import (
-    GIVEN,
-    DatalogError,
-    Functor,
-    Number,
-    Place,
-)
+from ..language.syntax import GIVEN, DatalogError, Functor, Number
 from .patterns import FOREIGN, translated_or_none
 
 SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}

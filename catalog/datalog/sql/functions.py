@@ -10,7 +10,8 @@ from typing import Any
 
 import duckdb
 
-from ..language.syntax import DatalogError, Place
+from ...terms.syntax_tree import Place
+from ..language.syntax import DatalogError
 from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, functor_function, sql_type
 from .patterns import translated_or_none
 

@@ -11,19 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...terms.syntax_tree import walk
 from ..analysis.type_inference import SYMBOL
 from ..language.structures import builds
-from ..language.syntax import (
-    Aggregate,
-    Atom,
-    Cast,
-    Comparison,
-    Functor,
-    Literal,
-    Negation,
-    String,
-    walk,
-)
+from ..language.syntax import Aggregate, Atom, Cast, Comparison, Functor, Literal, Negation, String
 from ..steps import Relation, Rule, create, quoted
 from .conjunction import Table
 from .expressions import quote

@@ -79,7 +79,8 @@ class Environment(TermExpressions):
     def holds(self, expression: Expression) -> Term:
         """The value of a condition as a truth value."""
         self.see(expression)
-        return self.condition(expression)
+        term: Term = self.condition(expression)
+        return term
 
     def compute(self, expression: Expression) -> None:
         """See whether there is a value, whichever it is; UnknownError where there is none."""

@@ -368,12 +368,12 @@ class SourceSide(SourceOperands):
 
     def _bind_shape(self, name: str) -> None:
         """Bind a list of dimensions that the declared shape of an interior value has."""
-        declared, star = self.rule.operand(name).shape or (), self.rule.operand(name).star
+        declared = self.rule.operand(name).shape or ()
         shape = self.composition.tensors[name].shape
-        if star is not None and len(shape) >= len(declared) - 1:
-            text = declared[star].text  # type: ignore[union-attr]
-            part = shape[star : len(shape) - (len(declared) - star - 1)]
-            self.names.setdefault(text, tuple(part))
+        for at, size in enumerate(declared if len(shape) >= len(declared) - 1 else ()):
+            if isinstance(size, Star):
+                part = shape[at : len(shape) - (len(declared) - at - 1)]
+                self.names.setdefault(size.text, tuple(part))
 
     def _assume(self, one: Condition) -> None:
         """Assume a condition, or what can be said of it: nothing where that is undecided."""

@@ -27,7 +27,7 @@ def by_fields(part):
     """The names in the fields of a tree, as often as they stand there."""
     if isinstance(part, Name):
         return Counter([part.text])
-    if isinstance(part, tuple) and not isinstance(part, Place):
+    if isinstance(part, tuple | list) and not isinstance(part, Place):
         return sum(map(by_fields, part), Counter())
     if is_dataclass(part):
         return sum((by_fields(getattr(part, field.name)) for field in fields(part)), Counter())
