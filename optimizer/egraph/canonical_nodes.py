@@ -20,7 +20,8 @@ from onnx import helper
 
 from ...catalog.operators import OperatorSpec, ShapeError, Specification, schema_for, specification
 from ...catalog.operators.axes import AxisParameter, axis_parameters, counted
-from ...rules.language.schemas import implicit_default, plain
+from ...rules.compiler.implied_attributes import implied_attribute
+from ...rules.language.schemas import plain
 from ..graph.graph import attribute_value, constant_of
 from .congruence import NONE, Row
 from .interning import Attributes, Operator
@@ -157,8 +158,8 @@ class Spelling:
         operator, attributes, operands = row
         ranks = tuple(self._rank(value) for value in operands[:2])
         lists = tuple(self._number(operands, position) for position in form.known)
-        window = self._window(form, operands) if form.has_window else None
-        return operator, attributes, len(operands), ranks, lists, window
+        filters = self._shape(operands[1]) if form.has_window and len(operands) > 1 else None
+        return operator, attributes, len(operands), ranks, lists, filters
 
     def _number(self, operands: tuple[int, ...], position: int) -> int | None:
         if position >= len(operands) or operands[position] == NONE:
@@ -166,15 +167,12 @@ class Spelling:
         return self.egraph.constants.get(self.egraph.find(operands[position]), NONE)
 
     def _rank(self, value: int) -> int | None:
-        type_ = None if value == NONE else self.egraph.type(value)
-        return None if type_ is None or type_.shape is None else len(type_.shape)
+        shape = self._shape(value)
+        return None if shape is None else len(shape)
 
-    def _window(self, form: _Form, operands: tuple[int, ...]) -> tuple[int | str, ...] | None:
-        """The sizes of a convolution's window, as its weight has them."""
-        if "Conv" not in form.operator.op_type or len(operands) < 2:
-            return None
-        type_ = self.egraph.type(operands[1])
-        return None if type_ is None or type_.shape is None else tuple(type_.shape[2:])
+    def _shape(self, value: int) -> tuple[int | str, ...] | None:
+        type_ = None if value == NONE else self.egraph.type(value)
+        return None if type_ is None else type_.shape
 
     # -------------------------------------------------------------------------- spelling
 
@@ -189,7 +187,7 @@ class Spelling:
                 protos[name] = proto
                 continue
             value = plain(attribute_value(proto))
-            default = self._default(form, name, operands, ranks)
+            default = self._default(form, name, operands)
             parameter = form.attributes.get(name)
             spelled = value
             if parameter is not None:
@@ -211,15 +209,12 @@ class Spelling:
                     lists[parameter.position] = counted
         return number, lists
 
-    def _default(
-        self, form: _Form, name: str, operands: tuple[int, ...], ranks: list[int | None]
-    ) -> object:
+    def _default(self, form: _Form, name: str, operands: tuple[int, ...]) -> object:
         """What rules read where an attribute is left out."""
         if name in form.schema.defaults:
             return plain(form.schema.defaults[name])
-        if name == "kernel_shape":
-            return self._window(form, operands)
-        return implicit_default(form.operator.name, name, ranks[0] if ranks else None)
+        shapes = [self._shape(value) for value in operands[:2]]
+        return implied_attribute(form.operator.name, name, shapes)
 
     def _list(self, operands: tuple[int, ...], parameter: AxisParameter) -> np.ndarray | None:
         position = parameter.position

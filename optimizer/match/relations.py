@@ -10,6 +10,8 @@ import numpy as np
 
 from ...catalog.operators import schema_for
 from ...rules import ABSENT, attribute_text
+from ...rules.compiler.implied_attributes import implied_attribute
+from ...rules.language.schemas import plain
 from ..graph.graph import Constant, Graph
 from .joins import Table, Values
 
@@ -20,6 +22,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "gives": (NUMBER, NUMBER, NUMBER),
     "attribute": (NUMBER, SYMBOL, SYMBOL),
     "attribute_int": (NUMBER, SYMBOL, NUMBER),
+    "implied": (NUMBER, SYMBOL),
     "constant": (NUMBER,),
     "scalar": (NUMBER, FLOAT),
     "dtype": (NUMBER, SYMBOL),
@@ -49,7 +52,13 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
             if value != ABSENT:
                 facts["gives"].append((number, position, value))
         facts["captured"] += [(value,) for value in node.captures]
-        for name, given in {**graph.defaults(number), **graph.attributes(number)}.items():
+        attributes = graph.attributes(number)
+        shapes = [graph.shape(value) for value in node.inputs[:2]]
+        for name, given in attributes.items():
+            implied = implied_attribute(node.operator, name, shapes)
+            if implied is not None and implied == plain(given):
+                facts["implied"].append((number, name))
+        for name, given in {**graph.defaults(number), **attributes}.items():
             if is_plain(given):
                 # Bytes that are no text are no attribute that a rule could name.
                 text = attribute_text(given).encode("utf-8", "backslashreplace").decode()

@@ -36,6 +36,7 @@ from ..language.expressions import KnownNumbers, names_in, operands_in
 from ..language.functions import Symbol, UnknownError, Value
 from ..language.rank_bounds import Within, measure_of
 from ..language.syntax import Input, Output
+from .implied_attributes import implied_attribute
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:
@@ -137,20 +138,12 @@ class Bindings(KnownNumbers):
         ).get(name, frozenset())
         if len(defaults) == 1:
             return next(iter(defaults))
-        return schemas.implicit_default(operator, name, self._first_rank(node))
+        return implied_attribute(operator, name, self._input_shapes(node))
 
-    def _first_rank(self, node: str) -> int | None:
-        inputs = self.view.inputs(self.match.nodes[node])
-        shape = self.view.shape(inputs[0]) if inputs and inputs[0] != ABSENT else None
-        return None if shape is None else len(shape)
-
-    def _kernel(self, node: str) -> tuple[int | str, ...] | None:
-        """The kernel's sizes as the weight of a convolution has them."""
-        inputs = self.view.inputs(self.match.nodes[node])
-        if "Conv" not in self.operator(node) or len(inputs) < 2:
-            return None
-        shape = self.view.shape(inputs[1])
-        return None if shape is None else shape[2:]
+    def _input_shapes(self, node: str) -> list[tuple[int | str, ...] | None]:
+        """The shapes of a node's first inputs, which attributes may follow from."""
+        inputs = self.view.inputs(self.match.nodes[node])[:2]
+        return [None if value == ABSENT else self.view.shape(value) for value in inputs]
 
     def operator(self, node: str) -> str:
         """The operator of a pattern node, that of the graph where the pattern has a variable."""
@@ -160,7 +153,7 @@ class Bindings(KnownNumbers):
     def remaining(self, node: str, mentioned: tuple[str, ...]) -> dict[str, object]:
         """The attributes of a node beside the mentioned ones, those at their default left out."""
         operator = self.operator(node)
-        rank = self._first_rank(node)
+        shapes = self._input_shapes(node)
         defaults = schemas.attribute_defaults(operator, self.rule.opset_from, self.rule.opset_to)
         kept: dict[str, object] = {}
         for name, raw in self.view.attributes(self.match.nodes[node]).items():
@@ -169,9 +162,7 @@ class Bindings(KnownNumbers):
             usual = len(default) == 1 and value in default
             if name in mentioned or usual:
                 continue
-            if value != schemas.implicit_default(operator, name, rank) and not (
-                name == "kernel_shape" and value == self._kernel(node)
-            ):
+            if value != implied_attribute(operator, name, shapes):
                 kept[name] = value
         return kept
 

@@ -10,8 +10,9 @@ from tensolog.catalog.datalog import evaluate, parse
 from tensolog.catalog.operators.contributed import schema
 from tensolog.rules import attribute_text, compile_program, matches
 from tensolog.rules.compiler.bindings import Bindings
+from tensolog.rules.compiler.implied_attributes import implied_attribute
 from tensolog.rules.language.conditions import conditions
-from tensolog.rules.language.schemas import commutative
+from tensolog.rules.language.schemas import commutative, plain
 
 STRIDE = 1000
 COLUMNS = {
@@ -20,6 +21,7 @@ COLUMNS = {
     "gives": (pa.int64(), pa.int64(), pa.int64()),
     "attribute": (pa.int64(), pa.string(), pa.string()),
     "attribute_int": (pa.int64(), pa.string(), pa.int64()),
+    "implied": (pa.int64(), pa.string()),
     "constant": (pa.int64(),),
     "scalar": (pa.int64(), pa.float64()),
     "dtype": (pa.int64(), pa.string()),
@@ -55,6 +57,11 @@ def facts(views):
             rows["node"].append((base + n, view.op_type(n)))
             for name, values in (("reads", view.inputs(n)), ("gives", view.outputs(n))):
                 rows[name] += [(base + n, p, base + v) for p, v in enumerate(values) if v >= 0]
+            shapes = [view.shape(v) if v >= 0 else None for v in view.inputs(n)]
+            for name, value in view.attributes(n).items():
+                implied = implied_attribute(view.op_type(n), name, shapes)
+                if implied is not None and plain(value) == implied:
+                    rows["implied"].append((base + n, name))
             for name in {*view.attributes(n), *known_attributes(view, n)}:
                 value = view.attribute(n, name)
                 if value is not None:

@@ -151,6 +151,8 @@ class Facts:
         return {
             "attribute": [owners[plain], names[plain], texts[plain]],
             "attribute_int": [owners[whole], names[whole], integers[whole]],
+            # What attributes of e-nodes say that their operands say too is left out of them.
+            "implied": [np.empty(0, np.int64), np.empty(0, np.int64)],
         }
 
     def _spell(self, operator: int, attribute: int) -> tuple[Ints, Ints, Ints]:

@@ -30,7 +30,14 @@ from tests.models.random_graphs import graphs
 
 from .pricing import graph_of, shipped_rules
 
-TEXTS = {"node": [1], "attribute": [1, 2], "attribute_int": [1], "dtype": [1], "commutative": [0]}
+TEXTS = {
+    "node": [1],
+    "attribute": [1, 2],
+    "attribute_int": [1],
+    "implied": [1],
+    "dtype": [1],
+    "commutative": [0],
+}
 
 
 def test_the_graphs_relations_are_kept_on_disk_as_they_were_read(tmp_path, monkeypatch):

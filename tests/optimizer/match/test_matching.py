@@ -1,9 +1,11 @@
 """Matches and near misses in graphs, against the catalog's engine on the same clauses as SQL."""
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from onnx import helper
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.optimizer.explain.near_misses import near_misses
 from tensolog.optimizer.match.matcher import Matcher, with_present_operators
@@ -14,6 +16,7 @@ from tensolog.rules.language.repetition import pattern
 
 from benchmarks.zoo import build
 from tests.models.random_graphs import graphs
+from tests.optimizer.builders import model, value
 from tests.optimizer.egraph.pricing import graph_of
 
 # of rules that gather nodes those of one: any engine finds them node by node
@@ -65,6 +68,25 @@ def test_the_same_places_in_an_architecture(name):
 @given(graphs(least_steps=10, most_steps=30))
 def test_the_same_places_in_random_graphs(graph):
     compare_matches(graph_of(graph[0]))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "matches"),
+    [
+        ({}, True),
+        ({"kernel_shape": [3]}, True),
+        ({"kernel_shape": [3], "strides": [1], "dilations": [1], "pads": [0, 0]}, True),
+        ({"kernel_shape": [1]}, False),
+    ],
+)
+def test_attributes_that_say_what_operands_say_are_no_alteration(attributes, matches):
+    """The last case is no valid model: a pattern that leaves a window out doesn't mean it."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    constants = {"w": np.ones((2, 4, 3), np.float32)}
+    graph = graph_of(model([node], [value("x", [1, 4, 8])], [value("y", [1, 2, 6])], constants))
+    (rule,) = (rule for rule in RULES if rule.name == "ConvertSignalsToImages")
+    assert bool(Matcher([rule]).find(graph)) == matches
+    assert compare_matches(graph) >= matches
 
 
 @pytest.mark.parametrize("name", ["mobilenetv3"])
