@@ -11,7 +11,6 @@ for a model.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +19,13 @@ import numpy as np
 import onnxruntime
 
 from ..profiles.sessions.deployed import open_deployed
-from .devices import Cluster, Link
+from .devices import Cluster, links_of_each_pair
 from .measure import measure_weights
 from .partitioner import Parted, part
 from .runnable_plan import CALLER
 from .search.goals import PlanError
 from .search.pipelines import staged
-from .serving.instance import Array, Instance, Start
+from .serving.instance import Array, Instance, Start, time_together
 from .serving.pinning import here_each
 from .simulation.placement import whole_on
 from .simulation.tasks import Problem
@@ -114,7 +113,7 @@ def _parted(problem: Problem, pieces: Sequence[object]) -> Parted | None:
     """Write the pieces as models; None where what is between them can't be passed on."""
     first = problem.cluster.devices[0]
     devices = tuple(replace(first, name=str(number)) for number in range(_PIECES))
-    links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
+    links = links_of_each_pair(devices, 0.0, 1e9)
     try:
         return part(
             Problem(problem.workload, Cluster("pieces", devices, links), problem.times),
@@ -152,11 +151,8 @@ def _times(
     """Return the least of the median seconds of the model alone, on all devices, and of pieces."""
 
     def run(instances: Sequence[Instance]) -> float:
-        for instance in instances:
-            instance.start_timing("", _SECONDS, _RUNS)
-        return (
-            float(np.mean([np.median(instance.timed(_LIMIT_S)) for instance in instances])) * 1e-9
-        )
+        times = time_together(instances, "", _SECONDS, _RUNS, _LIMIT_S)
+        return 1e-9 * float(np.mean([np.median(runs) for runs in times]))
 
     rounds = [
         [run(whole[:1]), run(whole), *(run([piece]) for piece in pieces)] for _ in range(_ROUNDS)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from dataclasses import fields
 
 from ..catalog import Catalog
 from .devices import Cluster, ClusterError, Device, Link
 
-_DEVICES = """
-    SELECT name, kind, cores, memory_bytes, flops_per_s, memory_bytes_per_s,
-        coalesce(instruction_set, ''), node, launch_s, coalesce(machine, ''),
-        coalesce(stage_s, 0), coalesce(contention_s_per_byte, 0), coalesce(address, '')
+# By field of a device, the column that it is in; NULL stands for what the field is by default.
+_DEVICE_COLUMNS = {
+    **{field.name: field.name for field in fields(Device)},
+    "processor": "instruction_set",
+    "fingerprint": "machine",
+}
+_NULLABLE = ("processor", "fingerprint", "address")
+_LINK_COLUMNS = [field.name for field in fields(Link)]
+_DEVICES = f"""
+    SELECT {', '.join(_DEVICE_COLUMNS.values())}
     FROM device WHERE cluster_hash = ? ORDER BY device_id"""
-_LINKS = """
-    SELECT source, target, latency_s, bytes_per_s, wire
-    FROM link WHERE cluster_hash = ? ORDER BY rowid"""
+_LINKS = f"SELECT {', '.join(_LINK_COLUMNS)} FROM link WHERE cluster_hash = ? ORDER BY rowid"
 
 
 def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
@@ -40,20 +45,14 @@ def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
             "device",
             {
                 "fingerprint": [_fingerprint(cluster, device) for device in devices],
-                "name": [device.name for device in devices],
-                "cores": [device.cores for device in devices],
-                "memory_bytes": [device.memory_bytes for device in devices],
-                "instruction_set": [device.processor or None for device in devices],
                 "cluster_hash": [cluster.hash] * len(devices),
-                "kind": [device.kind for device in devices],
-                "node": [device.node for device in devices],
-                "flops_per_s": [device.flops_per_s for device in devices],
-                "memory_bytes_per_s": [device.memory_bytes_per_s for device in devices],
-                "launch_s": [device.launch_s for device in devices],
-                "machine": [device.fingerprint or None for device in devices],
-                "stage_s": [device.stage_s for device in devices],
-                "contention_s_per_byte": [device.contention_s_per_byte for device in devices],
-                "address": [device.address or None for device in devices],
+                **{
+                    column: [
+                        None if field in _NULLABLE and not value else value
+                        for value in (getattr(device, field) for device in devices)
+                    ]
+                    for field, column in _DEVICE_COLUMNS.items()
+                },
             },
         )
         if links:
@@ -61,11 +60,7 @@ def store_cluster(catalog: Catalog, cluster: Cluster) -> str:
                 "link",
                 {
                     "cluster_hash": [cluster.hash] * len(links),
-                    "source": [link.source for link in links],
-                    "target": [link.target for link in links],
-                    "latency_s": [link.latency_s for link in links],
-                    "bytes_per_s": [link.bytes_per_s for link in links],
-                    "wire": [link.wire for link in links],
+                    **{name: [getattr(link, name) for link in links] for name in _LINK_COLUMNS},
                 },
             )
     return cluster.hash
@@ -92,7 +87,10 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
     links = catalog.connection.execute(_LINKS, [key]).fetchall()
     return Cluster(
         cluster_name,
-        tuple(Device(*row) for row in devices),
+        tuple(
+            Device(**{f: value for f, value in zip(_DEVICE_COLUMNS, row, strict=True) if value is not None})
+            for row in devices
+        ),
         tuple(Link(*row) for row in links),
         scheduler,
     )

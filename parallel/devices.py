@@ -31,8 +31,8 @@ import hashlib
 import itertools
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -44,13 +44,6 @@ _GIB = 2**30
 _MOST_DEVICES = 512
 _MOST_COUNTED = 2**31
 _MOST_BYTES = 2**62  # what the catalog can hold
-_DEVICE_KEYS = frozenset(
-    {"name", "nodes", "count", "kind", "cores", "processor", "memory_gib", "gflops_per_s",
-     "memory_gb_per_s", "launch_us", "fingerprint", "stage_us", "contention_ps_per_byte"}
-)  # fmt: skip
-_LINK_KEYS = frozenset({"between", "same_node", "latency_us", "gb_per_s", "shared"})
-
-
 class ClusterError(TensologError):
     """A description of devices can't be read, or lacks what a plan needs."""
 
@@ -201,6 +194,16 @@ class Cluster:
         )
 
 
+def links_of_each_pair(
+    devices: Sequence[Device], latency_s: float, bytes_per_s: float
+) -> tuple[Link, ...]:
+    """Return a link from each device to each other one, all alike, each on its source's wire."""
+    return tuple(
+        Link(source.name, target.name, latency_s, bytes_per_s)
+        for source, target in itertools.permutations(devices, 2)
+    )
+
+
 def read_cluster(path: str | Path) -> Cluster:
     """Read a description of devices from a TOML file.
 
@@ -259,11 +262,48 @@ def to_toml(cluster: Cluster) -> str:
 
 # ------------------------------------------------------------------------------------ what is read
 
-_EXACT_DEVICE = frozenset(
-    {"memory_bytes", "flops_per_s", "memory_bytes_per_s", "launch_s", "node", "stage_s",
-     "contention_s_per_byte", "address"}
-)  # fmt: skip
-_EXACT_LINK = frozenset({"source", "target", "latency_s", "bytes_per_s", "wire"})
+
+@dataclass(frozen=True)
+class _Quantity:
+    """The usual key of a number in a file, and the factor from there to the SI unit of the field.
+
+    `otherwise` is what it is where it is left out; None: it has to be there, and above 0.
+    """
+
+    key: str
+    factor: float
+    otherwise: float | None = None
+
+
+# By the field of Device or Link, whose name is the key of the quantity in SI units.
+_DEVICE_QUANTITIES = {
+    "memory_bytes": _Quantity("memory_gib", _GIB),
+    "flops_per_s": _Quantity("gflops_per_s", 1e9),
+    "memory_bytes_per_s": _Quantity("memory_gb_per_s", 1e9),
+    "launch_s": _Quantity("launch_us", 1e-6, 0.0),
+    "stage_s": _Quantity("stage_us", 1e-6, 0.0),
+    "contention_s_per_byte": _Quantity("contention_ps_per_byte", 1e-12, 0.0),
+}
+_LINK_QUANTITIES = {
+    "latency_s": _Quantity("latency_us", 1e-6),
+    "bytes_per_s": _Quantity("gb_per_s", 1e9),
+}
+# Texts of a device, and what they are where they are left out.
+_DEVICE_TEXTS = {"kind": "cpu", "processor": "", "node": "", "fingerprint": "", "address": ""}
+_DEVICE_KEYS = frozenset(
+    {
+        *("nodes", "count"),
+        *(field.name for field in fields(Device)),
+        *(quantity.key for quantity in _DEVICE_QUANTITIES.values()),
+    }
+)
+_LINK_KEYS = frozenset(
+    {
+        *("between", "same_node", "shared"),
+        *(field.name for field in fields(Link)),
+        *(quantity.key for quantity in _LINK_QUANTITIES.values()),
+    }
+)
 
 
 def _cluster(data: Mapping[str, Any], stem: str) -> Cluster:
@@ -294,32 +334,19 @@ def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _devices(entry: Mapping[str, Any], where: str) -> Iterable[Device]:
-    _check_keys(entry, _DEVICE_KEYS | _EXACT_DEVICE, where)
+    _check_keys(entry, _DEVICE_KEYS, where)
     if "name" not in entry:
         raise ClusterError(f"{where} has no name")
     name = _text(entry, "name", "", where)
     where = f"the device {name}"
-    device = Device(
-        name,
-        _text(entry, "kind", "cpu", where),
-        _whole(entry, "cores", 1, where),
-        round(_number(entry, ("memory_bytes", 1), ("memory_gib", _GIB), where)),
-        _number(entry, ("flops_per_s", 1), ("gflops_per_s", 1e9), where),
-        _number(entry, ("memory_bytes_per_s", 1), ("memory_gb_per_s", 1e9), where),
-        _text(entry, "processor", "", where),
-        _text(entry, "node", "", where),
-        _number(entry, ("launch_s", 1), ("launch_us", 1e-6), where, otherwise=0.0),
-        _text(entry, "fingerprint", "", where),
-        _number(entry, ("stage_s", 1), ("stage_us", 1e-6), where, otherwise=0.0),
-        _number(
-            entry,
-            ("contention_s_per_byte", 1),
-            ("contention_ps_per_byte", 1e-12),
-            where,
-            otherwise=0.0,
-        ),
-        _text(entry, "address", "", where),
-    )
+    values: dict[str, Any] = {
+        key: _text(entry, key, otherwise, where) for key, otherwise in _DEVICE_TEXTS.items()
+    }
+    values["cores"] = _whole(entry, "cores", 1, where)
+    for key, quantity in _DEVICE_QUANTITIES.items():
+        values[key] = _number(entry, key, quantity, where)
+    values["memory_bytes"] = round(values["memory_bytes"])
+    device = Device(name, **values)
     nodes = _whole(entry, "nodes", 1, where) if "nodes" in entry else 0
     count = _whole(entry, "count", 1, where) if "count" in entry else 0
     if device.address and (nodes or count):
@@ -329,14 +356,14 @@ def _devices(entry: Mapping[str, Any], where: str) -> Iterable[Device]:
     for node, number in itertools.product(range(nodes or 1), range(count or 1)):
         place = f"node{node}" if nodes else device.node
         full = f"{place}/" * bool(nodes) + name + str(number) * bool(count)
-        values = {field.name: getattr(device, field.name) for field in fields(device)}
-        yield Device(**{**values, "name": full, "node": place})
+        yield replace(device, name=full, node=place)
 
 
 def _links(entry: Mapping[str, Any], devices: list[Device], where: str) -> Iterable[Link]:
-    _check_keys(entry, _LINK_KEYS | _EXACT_LINK, where)
-    latency = _number(entry, ("latency_s", 1), ("latency_us", 1e-6), where)
-    bandwidth = _number(entry, ("bytes_per_s", 1), ("gb_per_s", 1e9), where)
+    _check_keys(entry, _LINK_KEYS, where)
+    latency, bandwidth = (
+        _number(entry, key, quantity, where) for key, quantity in _LINK_QUANTITIES.items()
+    )
     shared, same = (_flag(entry, key, where) for key in ("shared", "same_node"))
     if "source" in entry or "target" in entry:
         ends = _text(entry, "source", "", where), _text(entry, "target", "", where)
@@ -392,21 +419,16 @@ def _whole(entry: Mapping[str, Any], key: str, least: int, where: str) -> int:
     return value
 
 
-def _number(
-    entry: Mapping[str, Any],
-    exact: tuple[str, float],
-    usual: tuple[str, float],
-    where: str,
-    otherwise: float | None = None,
-) -> float:
-    """Read a quantity under the one or the other key, each with its factor to SI units."""
-    given = [(key, factor) for key, factor in (exact, usual) if key in entry]
+def _number(entry: Mapping[str, Any], field: str, quantity: _Quantity, where: str) -> float:
+    """Read a quantity under its field's key or its usual one, in SI units."""
+    keys = ((field, 1.0), (quantity.key, quantity.factor))
+    given = [(key, factor) for key, factor in keys if key in entry]
     if len(given) == 2:
-        raise ClusterError(f"{where} says both {exact[0]} and {usual[0]}: keep one of them")
+        raise ClusterError(f"{where} says both {field} and {quantity.key}: keep one of them")
     if not given:
-        if otherwise is None:
-            raise ClusterError(f"{where} lacks {usual[0]}")
-        return otherwise
+        if quantity.otherwise is None:
+            raise ClusterError(f"{where} lacks {quantity.key}")
+        return quantity.otherwise
     ((key, factor),) = given
     value = entry[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -427,17 +449,11 @@ def _check_number(value: float, what: str, least: float | None) -> None:
 
 def _check_device(device: Device) -> None:
     where = f"the device {device.name}"
-    for value, key in (
-        (device.memory_bytes, "memory_gib"),
-        (device.flops_per_s, "gflops_per_s"),
-        (device.memory_bytes_per_s, "memory_gb_per_s"),
-    ):
-        _check_number(value, f"{where}: {key}", least=None)
+    for field, quantity in _DEVICE_QUANTITIES.items():
+        least = None if quantity.otherwise is None else 0
+        _check_number(getattr(device, field), f"{where}: {quantity.key}", least)
     if device.memory_bytes > _MOST_BYTES:
         raise ClusterError(f"{where} has {device.memory_bytes:g} bytes of memory: too many")
-    _check_number(device.launch_s, f"{where}: launch_us", least=0)
-    _check_number(device.stage_s, f"{where}: stage_us", least=0)
-    _check_number(device.contention_s_per_byte, f"{where}: contention_ps_per_byte", least=0)
 
 
 def _quoted(text: str) -> str:

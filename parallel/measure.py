@@ -32,10 +32,10 @@ from ..profiles.machine import identity, memory_bytes, processors
 from ..profiles.sessions.session import BoundRun
 from .choosing.contest import timed
 from .device_rows import load_measured, store_cluster
-from .devices import Cluster, ClusterError, Device, Link
+from .devices import Cluster, ClusterError, Device, links_of_each_pair
 from .partitioner import part
 from .runnable_plan import Partition
-from .serving.instance import Array, Instance, Start
+from .serving.instance import Array, Instance, Start, time_together
 from .serving.pinning import here, topology
 from .serving.worker_group import Group, WorkerGroup, starts_of
 from .simulation.placement import whole_on
@@ -110,10 +110,7 @@ def measure_machine(
         )
         for number, place in enumerate(places)
     )
-    links = tuple(
-        Link(source.name, target.name, max(LEAST_LATENCY_S, hop_s - stage_s), bytes_per_s)
-        for source, target in itertools.permutations(devices, 2)
-    )
+    links = links_of_each_pair(devices, max(LEAST_LATENCY_S, hop_s - stage_s), bytes_per_s)
     return Cluster("this machine", devices, links)
 
 
@@ -176,9 +173,7 @@ def _busy(model: Path, feeds: dict[str, Array], threads: int, places: Places) ->
             instance.ready()
         for instance in instances:
             instance.load("", feeds, _LIMIT_S)
-        for instance in instances:
-            instance.start_timing("", _SECONDS, _RUNS)
-        times = [instance.timed(_LIMIT_S) for instance in instances]
+        times = time_together(instances, "", _SECONDS, _RUNS, _LIMIT_S)
     finally:
         for instance in instances:
             instance.close()
@@ -306,8 +301,7 @@ def _alone_and_apart(
     devices = tuple(
         Device(f"p{n}", memory_bytes=1, flops_per_s=1e9, memory_bytes_per_s=1e9) for n in range(2)
     )
-    links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
-    cluster = Cluster("two", devices, links)
+    cluster = Cluster("two", devices, links_of_each_pair(devices, 0.0, 1e9))
     problem = Problem(read_workload(model), cluster, Times(cluster))
     groups: list[Group] = []
     try:

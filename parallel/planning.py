@@ -14,7 +14,7 @@ from ..catalog.store.staging import Scratch
 from ..profiles.kernel import Kernel
 from .cuts.cut_rules import admit, rule_of
 from .cuts.derivation import Cut, cuts_of
-from .devices import Cluster, Link, read_cluster
+from .devices import Cluster, Link, links_of_each_pair, read_cluster
 from .rewriting.joint import Rewriting, family, rules_for
 from .search.anneal import anneal, descend
 from .search.beam import beam
@@ -434,8 +434,5 @@ def alike(cluster: Cluster, count: int) -> Cluster:
     first = cluster.devices[0]
     link = cluster.links[0] if cluster.links else Link("", "", 0.0, 1e9)
     devices = tuple(replace(first, name=f"{first.name}, copy {n}") for n in range(count))
-    links = tuple(
-        Link(a.name, b.name, link.latency_s, link.bytes_per_s)
-        for a, b in itertools.permutations(devices, 2)
-    )
+    links = links_of_each_pair(devices, link.latency_s, link.bytes_per_s)
     return replace(cluster, devices=devices, links=links)

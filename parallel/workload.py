@@ -58,6 +58,13 @@ class Operator:
     outputs: tuple[int | None, ...]
     captures: tuple[int, ...] = ()
 
+    @cached_property
+    def reads(self) -> tuple[tuple[int, int], ...]:
+        """Give the values that it reads, each with the input that it is (-1: in a subgraph)."""
+        inputs = ((position, value) for position, value in enumerate(self.inputs))
+        captures = ((-1, value) for value in self.captures)
+        return (*((p, v) for p, v in inputs if v is not None), *captures)
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -85,12 +92,7 @@ class Workload:
     @property
     def constant_bytes(self) -> int:
         """Bytes of all constants that operators read, each once."""
-        read = {
-            v
-            for operator in self.operators
-            for v in (*operator.inputs, *operator.captures)
-            if v is not None
-        }
+        read = {value for operator in self.operators for _, value in operator.reads}
         return sum(self.values[v].size_bytes for v in read if self.values[v].constant)
 
 

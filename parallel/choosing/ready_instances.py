@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from ...profiles.machine import available_memory_bytes
-from ..serving.instance import Array, Instance, Start
+from ..serving.instance import Array, Instance, Start, time_together
 from ..serving.pinning import here
 from .settings import Setting
 
@@ -75,9 +75,7 @@ class Crews:
         for instance in crew:
             # Anew each time: where buffers lie makes runs faster or slower as long as they live.
             instance.load(key, self.feeds_of(setting.batch), _LIMIT_S)
-        for instance in crew:
-            instance.start_timing(key, seconds, least_runs)
-        return [instance.timed(_LIMIT_S) for instance in crew]
+        return time_together(crew, key, seconds, least_runs, _LIMIT_S)
 
     def memory_bytes(self, setting: Setting) -> int:
         """Return what the instances of a setting have in memory now."""

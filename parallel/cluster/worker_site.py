@@ -31,6 +31,7 @@ from ..serving.part_messages import step_message
 from ..serving.process import WorkerProcess
 from ..serving.processor_claims import ProcessorClaim, claim_processors
 from ..serving.shared_memory import SharedMemory
+from ..serving.worker_group import start_workers
 from .connections import (
     Address,
     ConnectionLostError,
@@ -244,37 +245,30 @@ class WorkerSite:
 
     def _start(self) -> dict[str, Any]:
         """Start the processes and wait until all have opened their models."""
-        partition = self._layout.partition
         inboxes = []
         for device, site in enumerate(self._layout.sites):
             if device not in self._inboxes and site in self._relays:
                 inboxes.append(self._relays[site].inbox)
             else:
                 inboxes.append(self._inboxes.get(device, -1))
-        memories = [memory.descriptor for memory in self._memories]
-        shared = {
-            "partition": partition.to_json(),
-            "inboxes": inboxes,
-            "callers": self._callers,
-            "memories": memories,
-        }
-        writes = {inbox for inbox in (*inboxes, *self._callers, *memories) if inbox >= 0}
         threads = [self._threads[device] for device in self._devices]
         with contextlib.suppress(ValueError):  # of fewer processors they take turns
             self._claim = claim_processors(threads)
         places = ((),) * len(threads) if self._claim is None else self._claim.places
         is_alone = self._claim is not None and self._claim.others == "none"
-        for device, place in zip(self._devices, places, strict=True):
-            start = Start(
+        starts = {
+            device: Start(
                 self._folder / "model.onnx",
                 self._threads[device],
                 place,
                 spins=is_alone,
                 memory_limit_bytes=self._limits[device],
             )
-            read = self._reads[device]
-            arguments = {**start.arguments(), **shared, "device": device, "inbox": read}
-            self._processes[device] = WorkerProcess("part_worker", arguments, [read, *writes])
+            for device, place in zip(self._devices, places, strict=True)
+        }
+        self._processes = start_workers(
+            self._layout.partition, starts, self._reads, inboxes, self._callers, self._memories
+        )
         details: dict[str, Any] = {"open_s": 0.0, "resident_bytes": 0, "pids": []}
         for process in self._processes.values():
             ready = process.receive(START_S)

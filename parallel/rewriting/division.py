@@ -136,12 +136,12 @@ class _Extraction:
         return [((variable, need), table) for need, table in tables.items()]
 
     def _sent(self, class_: int, source: tuple[int, int], number: int) -> Costs:
-        operator = self.programs.workload.operators[number]
-        positions = [p for p, value in enumerate(operator.inputs) if value == class_]
-        positions += [-1] * (class_ in operator.captures)
+        reads = self.programs.workload.operators[number].reads
         own_configs, others = self.configs[source[0]], self.configs[number]
         tables = [
-            self.costs.edges(class_, source, own_configs, (number, p), others) for p in positions
+            self.costs.edges(class_, source, own_configs, (number, position), others)
+            for position, value in reads
+            if value == class_
         ]
         return functools.reduce(np.add, tables)
 

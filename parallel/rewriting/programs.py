@@ -72,9 +72,8 @@ class Programs:
 
     def needs(self, number: int) -> tuple[int, ...]:
         """Return the classes that an operator reads and that some operator gives."""
-        operator = self.workload.operators[number]
-        read = (*operator.inputs, *operator.captures)
-        return tuple(dict.fromkeys(v for v in read if v is not None and v in self.givers))
+        reads = self.workload.operators[number].reads
+        return tuple(dict.fromkeys(value for _, value in reads if value in self.givers))
 
     def completed(self, selected: Selected) -> dict[int, int]:
         """Return what a selection computes, and nothing else."""

@@ -70,9 +70,8 @@ def _following(
 ) -> _State:
     """Divide one more operator."""
     number, plan = len(state.plan), (*state.plan, config)
-    operator = problem.workload.operators[number]
-    values = (*operator.inputs, *operator.captures)
-    makers = [problem.producer[v][0] for v in values if v in problem.producer]
+    reads = problem.workload.operators[number].reads
+    makers = [problem.producer[value][0] for _, value in reads if value in problem.producer]
     key = (number, config, *(plan[maker] for maker in makers))
     if key not in known:
         known[key] = [*input_tasks(problem, plan, number), *operator_tasks(problem, plan, number)]

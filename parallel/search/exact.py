@@ -113,13 +113,10 @@ class _Search:
         end: dict[tuple[int, ...], float] = {}
         busy: dict[int, float] = {}
         last = [0.0] * len(chosen)
-        values = problem.workload.operators
         decided = len(chosen)
         for number in range(decided):
-            incoming = [
-                v for v in (*values[number].inputs, *values[number].captures) if v is not None
-            ]
-            for value in dict.fromkeys(incoming):
+            reads = problem.workload.operators[number].reads
+            for value in dict.fromkeys(value for _, value in reads):
                 if value in problem.sent and self._first_reader(value) == number:
                     for task in value_tasks(problem, plan, value, decided):
                         end[task.key] = (

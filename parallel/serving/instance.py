@@ -146,6 +146,18 @@ class Instance:
         return self._process.receive(limit_s)
 
 
+def time_together(
+    instances: Sequence[Instance], key: str, seconds: float, least_runs: int, limit_s: float
+) -> list[list[float]]:
+    """Have instances run what was loaded into each at the same time, for so many seconds.
+
+    Returns the nanoseconds of each run of each instance. Raises RunError, InstanceError.
+    """
+    for instance in instances:
+        instance.start_timing(key, seconds, least_runs)
+    return [instance.timed(limit_s) for instance in instances]
+
+
 _DTYPES = {
     "float": "float32", "double": "float64", "float16": "float16", "bool": "bool",
     "string": "object",

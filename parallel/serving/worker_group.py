@@ -140,26 +140,16 @@ class WorkerGroup(Group):
         self._inboxes = {device: write for device, (_, write) in inboxes.items()}
         first = [stage.device for stage in partition.stages if CALLER in stage.after]
         self._first = [self._inboxes[device] for device in dict.fromkeys(first)]
-        callers = [write for _, write in self._callers]
-        memories = [memory.descriptor for memory in self._memories]
-        shared = {
-            "partition": partition.to_json(),
-            "inboxes": [self._inboxes.get(n, -1) for n in range(len(partition.devices))],
-            "callers": callers,
-            "memories": memories,
-        }
-        writes = [*self._inboxes.values(), *callers, *memories]
         self._processes: dict[int, WorkerProcess] = {}
         try:
-            for device, (read, _) in inboxes.items():
-                arguments = {
-                    **replace(starts[device], threads=partition.threads[device]).arguments(),
-                    **shared,
-                    "device": device,
-                    "inbox": read,
-                }
-                process = WorkerProcess("part_worker", arguments, [read, *writes])
-                self._processes[device] = process
+            self._processes = start_workers(
+                partition,
+                {n: replace(starts[n], threads=partition.threads[n]) for n in self._used},
+                {device: read for device, (read, _) in inboxes.items()},
+                [self._inboxes.get(n, -1) for n in range(len(partition.devices))],
+                [write for _, write in self._callers],
+                self._memories,
+            )
         except BaseException:
             self.close()
             raise
@@ -302,6 +292,40 @@ class Lane:
     def close(self) -> None:
         """Leave the group, which ends with its last lane."""
         self._group.leave()
+
+
+def start_workers(
+    partition: Partition,
+    starts: Mapping[int, Start],
+    reads: Mapping[int, int],
+    inboxes: Sequence[int],
+    callers: Sequence[int],
+    memories: Sequence[SharedMemory],
+) -> dict[int, WorkerProcess]:
+    """Start the processes of some devices, without waiting for them; all by device.
+
+    `reads` are descriptors by which each hears that a stage is done, `inboxes` those by which each
+    device of the partition is told (-1: by none), and `callers`, by slot, who asks. `memories` are
+    those of the caller, then by device.
+    """
+    descriptors = [memory.descriptor for memory in memories]
+    shared = {
+        "partition": partition.to_json(),
+        "inboxes": list(inboxes),
+        "callers": list(callers),
+        "memories": descriptors,
+    }
+    passed = {*inboxes, *callers, *descriptors} - {-1}
+    processes: dict[int, WorkerProcess] = {}
+    try:
+        for device, start in starts.items():
+            arguments = {**start.arguments(), **shared, "device": device, "inbox": reads[device]}
+            processes[device] = WorkerProcess("part_worker", arguments, [reads[device], *passed])
+    except BaseException:
+        for process in processes.values():
+            process.close()
+        raise
+    return processes
 
 
 def starts_of(partition: Partition, start: Start, places: Sequence[tuple[int, ...]]) -> list[Start]:

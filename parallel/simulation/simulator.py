@@ -167,9 +167,8 @@ class Simulation:
         operators = problem.workload.operators
         numbers, values = set(touched), set()
         for number in touched:
-            operator = operators[number]
-            values |= {v for v in (*operator.inputs, *operator.captures) if v is not None}
-            values |= {v for v in operator.outputs if v is not None}
+            values |= {value for _, value in operators[number].reads}
+            values |= {value for value in operators[number].outputs if value is not None}
         for value in values:
             # Who reads a value waits for tasks that are named by how it is divided.
             numbers |= {number for number, _ in problem.consumers.get(value, ())}

@@ -7,7 +7,7 @@ few operators: where one is divided otherwise, the other groups stay (simulator.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -194,11 +194,8 @@ class Problem:
         """Give, by value, the operators that read it and at which input (-1: in a subgraph)."""
         consumers: dict[int, list[tuple[int, int]]] = {}
         for number, operator in enumerate(self.workload.operators):
-            for position, value in enumerate(operator.inputs):
-                if value is not None:
-                    consumers.setdefault(value, []).append((number, position))
-            for value in operator.captures:
-                consumers.setdefault(value, []).append((number, -1))
+            for position, value in operator.reads:
+                consumers.setdefault(value, []).append((number, position))
         return {value: tuple(users) for value, users in consumers.items()}
 
     @cached_property
@@ -289,14 +286,14 @@ def operator_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Ite
     """Yield the parts of an operator, and what adds up the parts of a sum."""
     operator, config = problem.workload.operators[number], plan[number]
     parts = problem.parts(number, config)
-    reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
-    reads += [(-1, v) for v in operator.captures]
     summed = problem.has_stages and config.reduction is not None
-    constants = [(p, v) for p, v in reads if problem.counts_copies and v not in problem.sent]
+    constants = [
+        (p, v) for p, v in operator.reads if problem.counts_copies and v not in problem.sent
+    ]
     for place, part in enumerate(parts):
         for device in config.holders(place):
             after: list[Key] = []
-            for position, value in reads:
+            for position, value in operator.reads:
                 box = problem.need(part, position, value)
                 if box is not None:
                     giver = problem.producer.get(value)
@@ -391,25 +388,13 @@ def value_tasks(
 
     With `decided`, to those of the first so many operators, if a plan says no more.
     """
-    seen: set[Key] = set()
     wanted: list[tuple[Box, int]] = []
     for number, position in problem.consumers.get(value, ()):
-        if decided is not None and number >= decided:
-            continue
-        config = plan[number]
-        for place, part in enumerate(problem.parts(number, config)):
-            box = problem.need(part, position, value)
-            if box is not None:
-                wanted += [(box, device) for device in config.holders(place)]
+        if decided is None or number < decided:
+            wanted += _wanted(problem, plan[number], number, position, value)
     if problem.entry is not None and decided is None and value in problem.workload.outputs:
         wanted.append((full_box(problem.workload.values[value].shape), problem.entry))
-    producer = problem.producer.get(value)
-    divided = None if producer is None else plan[producer[0]]
-    for box, device in dict.fromkeys(wanted):
-        for key, task in sources(problem, divided, value, box, device):
-            if task is not None and key not in seen:
-                seen.add(key)
-                yield task
+    yield from _brought(problem, plan, value, wanted, set())
 
 
 def input_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Iterator[Task]:
@@ -418,21 +403,38 @@ def input_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Iterat
     Others may read the same: these tasks then are theirs as well. `plan` has to have the division
     of the operator, and of those that give what it reads.
     """
-    operator, config = problem.workload.operators[number], plan[number]
-    reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
     seen: set[Key] = set()
-    for position, value in [*reads, *((-1, v) for v in operator.captures)]:
-        made = problem.producer.get(value)
-        divided = None if made is None else plan[made[0]]
-        for place, part in enumerate(problem.parts(number, config)):
-            box = problem.need(part, position, value)
-            if box is None:
-                continue
+    for position, value in problem.workload.operators[number].reads:
+        wanted = _wanted(problem, plan[number], number, position, value)
+        yield from _brought(problem, plan, value, wanted, seen)
+
+
+def _wanted(
+    problem: Problem, config: Config, number: int, position: int, value: int
+) -> Iterator[tuple[Box, int]]:
+    """Yield the boxes of a value that the parts of an operator read, and the devices that do."""
+    for place, part in enumerate(problem.parts(number, config)):
+        box = problem.need(part, position, value)
+        if box is not None:
             for device in config.holders(place):
-                for key, task in sources(problem, divided, value, box, device):
-                    if task is not None and key not in seen:
-                        seen.add(key)
-                        yield task
+                yield box, device
+
+
+def _brought(
+    problem: Problem,
+    plan: Sequence[Config],
+    value: int,
+    wanted: Iterable[tuple[Box, int]],
+    seen: set[Key],
+) -> Iterator[Task]:
+    """Yield the tasks that bring boxes of a value to devices, but for those that were seen."""
+    producer = problem.producer.get(value)
+    divided = None if producer is None else plan[producer[0]]
+    for box, device in dict.fromkeys(wanted):
+        for key, task in sources(problem, divided, value, box, device):
+            if task is not None and key not in seen:
+                seen.add(key)
+                yield task
 
 
 def plan_tasks(problem: Problem, plan: Plan) -> dict[Key, Task]:

@@ -64,14 +64,10 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class StepTime:
-    """What a step takes, in seconds, and bytes on each stage's fullest device."""
+    """What a step takes, and a microbatch in each stage, in seconds; bytes on its fullest device."""
 
     seconds: float
     stages_s: tuple[float, ...]
-    transfers_s: float
-    turn_s: float
-    update_s: float
-    gradients_s: float
     memory_bytes: tuple[float, ...]
 
 
@@ -279,10 +275,6 @@ def step_time(profile: LayerProfile, cluster: Cluster, batch: int, pipeline: Pip
         + gradients
         + pipeline.microbatches * profile.batch_s,
         slowest,
-        transfers,
-        turn,
-        update,
-        gradients,
         tuple(
             max(share.memory_bytes(stage.first, stage.end) for share in shares)
             for stage, shares in zip(stages, every, strict=True)
