@@ -31,9 +31,9 @@ import onnx
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.deployment import Deployment
 from tensolog.parallel.choosing.ready_instances import Crews
-from tensolog.parallel.choosing.settings import Measured, Setting, batch_ladder, grid, summarize
+from tensolog.parallel.deployment.deployment import Deployment
+from tensolog.parallel.deployment.settings import Measured, Setting, batch_ladder, grid, summarize
 
 from .environment import results
 from .frame import Row, Steps, collect, options

@@ -28,8 +28,8 @@ import onnx
 import onnxruntime
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.deployment import Deployment
-from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.deployment.deployment import Deployment
+from tensolog.parallel.deployment.settings import Setting
 from tensolog.profiles.machine import cores
 
 from tensolog import open_parallel, open_session

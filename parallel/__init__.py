@@ -6,9 +6,9 @@ rewriting/ chooses the program that is divided. materialization.py writes a plan
 partitioner.py as a model for each device and stage, which runnable_plan.py holds together and
 serving/worker_group.py runs.
 
-On one machine a plan says how many instances, threads and rows: choosing/ measures that, and
-serving/ runs it. measure.py describes this machine as devices. training/ plans the training of a
-stack of layers.
+On one machine a plan says how many instances, threads and rows: choosing/ measures that,
+deployment/ writes it down, and serving/ runs it. measure.py describes this machine as devices.
+training/ plans the training of a stack of layers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from ..catalog import Catalog
 from .devices import Cluster, ClusterError, Device, Link
@@ -18,7 +20,7 @@ _DEVICE_COLUMNS = {
 _NULLABLE = ("processor", "fingerprint", "address")
 _LINK_COLUMNS = [field.name for field in fields(Link)]
 _DEVICES = f"""
-    SELECT {', '.join(_DEVICE_COLUMNS.values())}
+    SELECT {", ".join(_DEVICE_COLUMNS.values())}
     FROM device WHERE cluster_hash = ? ORDER BY device_id"""
 _LINKS = f"SELECT {', '.join(_LINK_COLUMNS)} FROM link WHERE cluster_hash = ? ORDER BY rowid"
 
@@ -87,13 +89,15 @@ def load_cluster(catalog: Catalog, name: str) -> Cluster:
     links = catalog.connection.execute(_LINKS, [key]).fetchall()
     return Cluster(
         cluster_name,
-        tuple(
-            Device(**{f: value for f, value in zip(_DEVICE_COLUMNS, row, strict=True) if value is not None})
-            for row in devices
-        ),
+        tuple(_device(row) for row in devices),
         tuple(Link(*row) for row in links),
         scheduler,
     )
+
+
+def _device(row: Sequence[Any]) -> Device:
+    values = zip(_DEVICE_COLUMNS, row, strict=True)
+    return Device(**{field: value for field, value in values if value is not None})
 
 
 def load_measured(catalog: Catalog, fingerprint: str, cores: int) -> Cluster | None:

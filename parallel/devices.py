@@ -44,6 +44,8 @@ _GIB = 2**30
 _MOST_DEVICES = 512
 _MOST_COUNTED = 2**31
 _MOST_BYTES = 2**62  # what the catalog can hold
+
+
 class ClusterError(TensologError):
     """A description of devices can't be read, or lacks what a plan needs."""
 

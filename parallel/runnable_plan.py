@@ -16,6 +16,36 @@ CALLER = -1  # owns what the model is given
 
 
 @dataclass(frozen=True)
+class Slot:
+    """An input or output of a model: name, dtype as numpy names it, and sizes, free ones by name.
+
+    `dtype` is "" for what is no tensor of a type that numpy has.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a type that no tensor has here."""
+        if self.dtype and self.dtype not in _DTYPES.values():
+            raise ValueError(f"{self.name!r} has the type {self.dtype!r}")
+
+
+_DTYPES = {
+    "float": "float32", "double": "float64", "float16": "float16", "bool": "bool",
+    "string": "object",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def dtype_of(type_: str) -> str:
+    """Translate the runtime's name of a tensor type to numpy's; "" where numpy has none."""
+    inside = type_.removeprefix("tensor(").removesuffix(")")
+    return _DTYPES.get(inside, "") if type_.startswith("tensor(") else ""
+
+
+@dataclass(frozen=True)
 class Tensor:
     """What one stage gives, or the caller: its place in the memory of the device that owns it."""
 

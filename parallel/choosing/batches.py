@@ -7,13 +7,14 @@ has a free axis as well. So rows are run together and alone, and must come out a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...catalog.errors import ModelError
 from ...profiles.sessions.feeds import random_feeds
-from ..serving.instance import Array, Instance, Slot
+from ..deployment.deployment import BatchAxis
+from ..runnable_plan import Slot
+from ..serving.instance import Array, Instance
 from ..serving.process import RunError
 
 # Free sizes that nobody gave: enough to be no special case, little enough to be quick.
@@ -22,18 +23,6 @@ _ROWS = 3
 # Kernels for other sizes sum in another order; a mean over the batch differs by far more.
 _TOLERANCE = 1e-3
 _LIMIT_S = 600.0
-
-
-@dataclass(frozen=True)
-class BatchAxis:
-    """Whether the first axis of all inputs may be of any size, and why not.
-
-    `rows` is its size in one request that was made for measuring: 1 where it is free.
-    """
-
-    is_free: bool
-    reason: str
-    rows: int = 1
 
 
 def drawn_feeds(

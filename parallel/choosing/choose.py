@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from ..deployment.settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, best
 from .contest import Contender, Terms, Times, race
-from .settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, best
 
 Tell = Callable[[str, int, int, str], None]
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..deployment.settings import INDIFFERENCE, Goal, Limit, Measured, Setting, summarize
 from ..serving.instance import Array
 from ..serving.source import Runner
-from .settings import INDIFFERENCE, Goal, Limit, Measured, Setting, summarize
 
 Feeds = Mapping[str, Array]
 Times = list[list[float]]

@@ -22,19 +22,15 @@ from ...profiles.machine import cores as usable_cores
 from ...profiles.machine import identity
 from ...profiles.sessions.deployed import MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.session import runtime_version
-from ..devices import Cluster
-from ..serving.instance import Array, Slot
-from .batches import BatchAxis, drawn_feeds, find_batch_axis
-from .choose import Choice, choose, thread_counts
-from .deployment import (
+from ..deployment.deployment import (
+    BatchAxis,
     Deployment,
     check_target,
     files_beside,
     read_deployment,
 )
-from .deployment_rows import store_deployment
-from .ready_instances import Crews
-from .settings import (
+from ..deployment.deployment_rows import store_deployment
+from ..deployment.settings import (
     GOALS,
     MOST_ROWS,
     Goal,
@@ -45,6 +41,12 @@ from .settings import (
     read_limit,
     summarize,
 )
+from ..devices import Cluster
+from ..runnable_plan import Slot
+from ..serving.instance import Array
+from .batches import drawn_feeds, find_batch_axis
+from .choose import Choice, choose, thread_counts
+from .ready_instances import Crews
 
 if TYPE_CHECKING:
     from .over_devices import Divided

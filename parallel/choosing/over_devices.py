@@ -31,15 +31,17 @@ from ...profiles.machine import cores as usable_cores
 from ...profiles.sessions.deployed import model_file
 from ...rules import Rule
 from ..calibration import calibrate
+from ..deployment.deployment import files_beside
+from ..deployment.settings import Goal, Limit, LimitError, Measured, Setting, best
 from ..devices import Cluster, ClusterError
 from ..partitioner import Parted, part
 from ..planning import ParallelPlan
 from ..planning import plan as find_plan
 from ..rewriting.joint import rules_for
-from ..runnable_plan import Partition, RemoteWorkers
+from ..runnable_plan import Partition, RemoteWorkers, Slot
 from ..search.goals import PlanError
 from ..search.pipelines import staged
-from ..serving.instance import Instance, Slot, Start
+from ..serving.instance import Instance, Start
 from ..serving.pinning import here_each
 from ..serving.source import Runner
 from ..serving.worker_group import Group, WorkerGroup, starts_of
@@ -53,9 +55,7 @@ from ..timeline import Timeline
 from ..workload import Workload, read_workload
 from .batches import drawn_feeds
 from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
-from .deployment import files_beside
 from .rewritten import difference, why_as_it_is
-from .settings import Goal, Limit, LimitError, Measured, Setting, best
 
 if TYPE_CHECKING:
     from ..cluster.crew import ClusterCrew

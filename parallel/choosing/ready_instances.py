@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from ...profiles.machine import available_memory_bytes
+from ..deployment.settings import Setting
 from ..serving.instance import Array, Instance, Start, time_together
 from ..serving.pinning import here
-from .settings import Setting
 
 FeedsOf = Callable[[int], Mapping[str, Array]]
 """Gives a request of so many rows."""

@@ -19,7 +19,7 @@ from ...profiles.kernel import numpy_dtype
 from ...profiles.sessions.feeds import DISTRIBUTIONS, NONFINITE, random_feeds
 from ..materialization import materialize
 from ..planning import ParallelPlan
-from ..serving.instance import Slot
+from ..runnable_plan import Slot
 from ..workload import Workload
 
 # A model is written as one file in which all weights are that rules changed; the format has no room

@@ -20,14 +20,14 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ...catalog.errors import ModelError
-from ..choosing.deployment import files_beside
-from ..choosing.typed_values import read_as
+from ..deployment.deployment import files_beside
 from ..runnable_plan import CALLER, Partition, RemoteWorkers
 from ..serving.instance import START_S
 from ..serving.part_messages import done_message
 from ..serving.shared_memory import SharedMemory
 from ..serving.source import GroupSource
 from ..serving.worker_group import Group
+from ..typed_values import read_as
 from .connections import (
     Address,
     ConnectionLostError,

@@ -24,7 +24,6 @@ from typing import Any
 
 from ...catalog.errors import TensologError
 from ...profiles.machine import cores, identity
-from ..choosing.typed_values import read_as
 from ..runnable_plan import CALLER, Partition
 from ..serving.instance import START_S, Start
 from ..serving.part_messages import step_message
@@ -32,6 +31,7 @@ from ..serving.process import WorkerProcess
 from ..serving.processor_claims import ProcessorClaim, claim_processors
 from ..serving.shared_memory import SharedMemory
 from ..serving.worker_group import start_workers
+from ..typed_values import read_as
 from .connections import (
     Address,
     ConnectionLostError,

@@ -14,8 +14,8 @@ from typing import Any
 
 from ...catalog.errors import TensologError
 from ...optimizer.result.summary import version_of
-from ..choosing.deployment import Deployment
-from ..choosing.settings import Setting
+from ..deployment.deployment import Deployment
+from ..deployment.settings import Setting
 from .open_inference import HEADER, ProtocolError, metadata, read_request, write_answer
 from .pool import ClosedError, FeedError, FullError, ParallelSession
 from .process import RunError

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...catalog.errors import TensologError
-from .instance import Array, Slot
+from ..runnable_plan import Slot
+from .instance import Array
 
 HEADER = "Inference-Header-Content-Length"
 

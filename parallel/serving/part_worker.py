@@ -20,8 +20,8 @@ from typing import Any
 import onnxruntime
 
 from ...profiles.sessions.session import ort_value, resident_bytes
-from ..choosing.typed_values import read_as
 from ..runnable_plan import Partition
+from ..typed_values import read_as
 from .part_messages import FAILED, done_message, read_steps, step_message
 from .shared_memory import SharedMemory
 from .worker import confine, line_of, open_model

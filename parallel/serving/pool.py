@@ -24,9 +24,10 @@ import numpy as np
 from ...catalog.errors import TensologError, TensologWarning
 from ...profiles.machine import cores
 from ...profiles.sessions.core_sharing import Demand
-from ..choosing.deployment import Deployment, DeploymentError, read_deployment
-from ..choosing.settings import Setting
-from .instance import Array, Instance, Slot, Start
+from ..deployment.deployment import Deployment, DeploymentError, read_deployment
+from ..deployment.settings import Setting
+from ..runnable_plan import Slot
+from .instance import Array, Instance, Start
 from .process import InstanceError, RunError
 from .processor_claims import ProcessorClaim, claim_processors
 from .requests import MOST_LOSSES, Part, Queue, Request

@@ -64,7 +64,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class StepTime:
-    """What a step takes, and a microbatch in each stage, in seconds; bytes on its fullest device."""
+    """What a step takes, and a microbatch in each stage, in seconds; bytes on a stage's devices."""
 
     seconds: float
     stages_s: tuple[float, ...]

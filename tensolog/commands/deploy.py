@@ -147,6 +147,6 @@ def deploy(
 
         click.echo(json_text({**plan.to_json(), "output": str(plan.folder)}))
     elif not quiet:
-        from ..parallel.choosing.deployment_text import deployment_text
+        from ..parallel.deployment.deployment_text import deployment_text
 
         echo(deployment_text(plan))

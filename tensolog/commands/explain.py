@@ -133,7 +133,7 @@ def explain(
 
 def _draw_timeline(folder: Path, output: Path) -> None:
     from ..catalog.files import replacing
-    from ..parallel.choosing.deployment import DeploymentError, read_deployment
+    from ..parallel.deployment.deployment import DeploymentError, read_deployment
     from ..parallel.timeline import timeline_svg
 
     output = shared.output_file(output, what="the timeline")
@@ -153,7 +153,7 @@ def _draw_timeline(folder: Path, output: Path) -> None:
 
 
 def _explain_deployment(folder: Path, as_json: bool) -> None:
-    from ..parallel.choosing.deployment import read_deployment
+    from ..parallel.deployment.deployment import read_deployment
 
     plan = read_deployment(folder)
     if as_json:
@@ -161,7 +161,7 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
 
         click.echo(json_text(plan.to_json()))
     else:
-        from ..parallel.choosing.deployment_text import deployment_text
+        from ..parallel.deployment.deployment_text import deployment_text
 
         echo(deployment_text(plan))
 

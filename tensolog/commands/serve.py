@@ -12,7 +12,7 @@ from ..interrupts import on_interrupt
 from ..printing import echo
 
 if TYPE_CHECKING:
-    from ..parallel.choosing.settings import Setting
+    from ..parallel.deployment.settings import Setting
 
 
 @click.command(no_args_is_help=True)
@@ -48,7 +48,7 @@ def serve(plan: Path, host: str, port: int, name: str | None, quiet: bool) -> No
         progress("opening", 0, 0, str(plan))
         from urllib.parse import quote
 
-        from ..parallel.choosing.deployment import read_deployment
+        from ..parallel.deployment.deployment import read_deployment
         from ..parallel.serving.http_server import listen, name_to_serve
         from ..parallel.serving.http_server import serve as run
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.parallel.choosing.batches import BatchAxis
-from tensolog.parallel.choosing.deployment import Deployment, read_deployment
-from tensolog.parallel.choosing.settings import Measured, Setting
-from tensolog.parallel.serving.instance import Slot
+from tensolog.parallel.deployment.deployment import BatchAxis, Deployment, read_deployment
+from tensolog.parallel.deployment.settings import Measured, Setting
+from tensolog.parallel.runnable_plan import Slot
 from tensolog.parallel.serving.processor_claims import ProcessorClaim
 
 FEATURES = 8

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.choosing.choose import choose
 from tensolog.parallel.choosing.contest import Contender, Terms, race
-from tensolog.parallel.choosing.settings import (
+from tensolog.parallel.deployment.settings import (
     LimitError,
     Setting,
     batch_ladder,

@@ -21,9 +21,7 @@ import pytest
 from tensolog.catalog import Catalog
 from tensolog.parallel import planning
 from tensolog.parallel.choosing import over_devices
-from tensolog.parallel.choosing.deployment import DeploymentError, read_deployment
 from tensolog.parallel.choosing.over_devices import runtime_bytes
-from tensolog.parallel.choosing.settings import Setting
 from tensolog.parallel.cluster import engine as engine_module
 from tensolog.parallel.cluster import measured_cluster
 from tensolog.parallel.cluster.connections import Listener, connect, new_token, send_message
@@ -32,6 +30,8 @@ from tensolog.parallel.cluster.measured_cluster import tournament
 from tensolog.parallel.cluster.places import Places
 from tensolog.parallel.cluster.worker_site import WorkerSite
 from tensolog.parallel.cuts.cut_rules import Admitted
+from tensolog.parallel.deployment.deployment import DeploymentError, read_deployment
+from tensolog.parallel.deployment.settings import Setting
 from tensolog.parallel.device_rows import load_cluster
 from tensolog.parallel.devices import ClusterError, parse_cluster, read_cluster, to_toml
 from tensolog.parallel.partitioner import part

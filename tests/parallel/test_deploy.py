@@ -18,10 +18,10 @@ from tensolog.catalog.errors import ModelError
 from tensolog.parallel.choosing import deploy as deploy_module
 from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.deployment import DeploymentError, copy_model, read_deployment
-from tensolog.parallel.choosing.deployment_rows import store_deployment, why_not
-from tensolog.parallel.choosing.deployment_text import deployment_text
-from tensolog.parallel.choosing.settings import LimitError, Measured, Setting
+from tensolog.parallel.deployment.deployment import DeploymentError, copy_model, read_deployment
+from tensolog.parallel.deployment.deployment_rows import store_deployment, why_not
+from tensolog.parallel.deployment.deployment_text import deployment_text
+from tensolog.parallel.deployment.settings import LimitError, Measured, Setting
 from tensolog.parallel.serving.instance import Instance, Start
 
 import tensolog

@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.parallel.choosing.deployment import DeploymentError, read_deployment
-from tensolog.parallel.choosing.settings import Setting
-from tensolog.parallel.choosing.typed_values import read_as
+from tensolog.parallel.deployment.deployment import DeploymentError, read_deployment
+from tensolog.parallel.deployment.settings import Setting
 from tensolog.parallel.partitioner import part
 from tensolog.parallel.runnable_plan import CALLER, Partition
 from tensolog.parallel.search.goals import PlanError
@@ -23,6 +22,7 @@ from tensolog.parallel.serving.pool import ClosedError, FeedError
 from tensolog.parallel.serving.process import InstanceError, RunError
 from tensolog.parallel.serving.worker_group import WorkerGroup, starts_of
 from tensolog.parallel.simulation.placement import whole_on
+from tensolog.parallel.typed_values import read_as
 
 from tensolog import open_parallel
 

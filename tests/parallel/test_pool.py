@@ -17,9 +17,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog.errors import ModelError
-from tensolog.parallel.choosing.batches import BatchAxis
-from tensolog.parallel.choosing.deployment import DeploymentError
-from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.deployment.deployment import BatchAxis, DeploymentError
+from tensolog.parallel.deployment.settings import Setting
 from tensolog.parallel.serving import pool as pool_module
 from tensolog.parallel.serving.instance import Instance, Start
 from tensolog.parallel.serving.pool import ClosedError, FeedError, FullError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.deployment.settings import Setting
 from tensolog.parallel.serving import pinning, processor_claims
 from tensolog.parallel.serving.pinning import Processor, assign_each
 from tensolog.parallel.serving.processor_claims import claim_processors

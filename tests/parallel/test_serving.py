@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn")
 testclient = pytest.importorskip("starlette.testclient")
 
 from onnx import TensorProto, helper  # noqa: E402
-from tensolog.parallel.choosing.settings import Setting  # noqa: E402
+from tensolog.parallel.deployment.settings import Setting  # noqa: E402
 from tensolog.parallel.serving import http_server  # noqa: E402
 from tensolog.parallel.serving import pool as pool_module  # noqa: E402
 from tensolog.parallel.serving.http_server import (  # noqa: E402

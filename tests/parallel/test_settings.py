@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.parallel.choosing.settings import (
+from tensolog.parallel.deployment.settings import (
     LimitError,
     Measured,
     Setting,

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.parallel.choosing.typed_values import read_as
 from tensolog.parallel.simulation.simulator import Simulation
 from tensolog.parallel.simulation.spans import timeline_of
 from tensolog.parallel.timeline import Span, Timeline, timeline_svg
+from tensolog.parallel.typed_values import read_as
 
 from ..campaigns import examples
 from .models import random_graph, random_plan, space

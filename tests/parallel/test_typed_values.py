@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.parallel.choosing.typed_values import ValueTypeError, read_as
+from tensolog.parallel.typed_values import ValueTypeError, read_as
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,10 @@ from ...catalog.onnx.source import open_source
 from ...catalog.tensors import model_tensors
 from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.execution import embedded
-from ..runnable_plan import Partition, RemoteWorkers
-from ..serving.instance import Slot
+from ..runnable_plan import Partition, RemoteWorkers, Slot
 from ..timeline import Timeline
-from .batches import BatchAxis
+from ..typed_values import read_as
 from .settings import Goal, Measured, Setting, measured_from_json, read_limit
-from .typed_values import read_as
 
 if TYPE_CHECKING:
     from ..partitioner import Parted
@@ -47,6 +45,18 @@ _HEAD_BYTES = 200  # of plan.json, which says in its first lines what it is
 
 class DeploymentError(TensologError):
     """A folder is no deployment, or can't be written."""
+
+
+@dataclass(frozen=True)
+class BatchAxis:
+    """Whether the first axis of all inputs may be of any size, and why not.
+
+    `rows` is its size in one request that was made for measuring: 1 where it is free.
+    """
+
+    is_free: bool
+    reason: str
+    rows: int = 1
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...catalog.errors import TensologError
-from .typed_values import read_as
+from ..typed_values import read_as
 
 Goal = Literal["throughput", "latency"]
 GOALS: tuple[Goal, ...] = ("throughput", "latency")
