@@ -36,7 +36,7 @@ import onnxruntime
 from tensolog.catalog import Catalog
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.over_devices import runtime_bytes
+from tensolog.parallel.choosing.device_crews import runtime_bytes
 from tensolog.parallel.cluster.engine import Engine
 from tensolog.parallel.cluster.measured_cluster import measure_cluster
 from tensolog.parallel.timeline import Timeline

@@ -27,7 +27,6 @@ from tensolog.catalog import Catalog
 from tensolog.parallel.calibration import calibrate
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.contest import timed
-from tensolog.parallel.choosing.over_devices import slots_of
 from tensolog.parallel.cuts.derivation import cuts_of
 from tensolog.parallel.measure import measure_machine
 from tensolog.parallel.partitioner import part
@@ -40,7 +39,7 @@ from tensolog.parallel.simulation.placement import Config, whole_on
 from tensolog.parallel.simulation.simulator import Simulation
 from tensolog.parallel.simulation.tasks import Plan, Problem
 from tensolog.parallel.simulation.times import Times
-from tensolog.parallel.workload import read_workload
+from tensolog.parallel.workload import read_workload, slots_of
 from tensolog.profiles.kernels.costs import CostModel
 
 from .frame import Row, Steps, collect, options

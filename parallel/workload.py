@@ -22,6 +22,7 @@ from ..optimizer.graph.simplify import remove_dead
 from ..optimizer.price import kernel_of
 from ..profiles.kernel import Kernel, numpy_dtype
 from ..rules import ABSENT
+from .runnable_plan import Slot
 
 # What is computed of constants alone is computed now, if it stays as small as this.
 _FOLD_BYTES = 64 << 10
@@ -153,6 +154,21 @@ def workload_of(graph: Graph) -> Workload:
             )
         )
     return Workload(graph, tuple(operators), values)
+
+
+def slots_of(workload: Workload) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    """Return what the model takes and gives, at the sizes that are planned for."""
+    graph = workload.graph
+    defaults = {tensor.name for tensor in graph.base.graph.initializer}
+    sides = []
+    for values in (graph.graph_inputs, graph.graph_outputs):
+        slots = []
+        for value in values:
+            if graph.names[value] not in defaults or values is graph.graph_outputs:
+                type_ = graph.types[value]
+                slots.append(Slot(graph.names[value], type_.dtype, type_.shape or ()))
+        sides.append(tuple(slots))
+    return sides[0], sides[1]
 
 
 def _shape(graph: Graph, value: int) -> tuple[int, ...] | None:

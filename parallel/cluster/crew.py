@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -39,8 +40,13 @@ class ClusterCrew:
             worker_by_device[device.name] = worker
         return worker_by_device
 
-    def start(self, partition: Partition, folder: Path) -> ClusterGroup:
-        """Start a group for a partition whose models lie in a folder, each part on its worker."""
+    def groups(
+        self, partitions: Sequence[Partition], folder: Path
+    ) -> Sequence[Callable[[], ClusterGroup]]:
+        """Return what starts the group of each partition, whose models lie in a folder."""
+        return [partial(self._group, partition, folder) for partition in partitions]
+
+    def _group(self, partition: Partition, folder: Path) -> ClusterGroup:
         places = [
             Place(self._workers[name], threads, memory)
             for name, threads, memory in zip(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import os
 import secrets
 import shutil
 import tempfile
@@ -310,6 +311,21 @@ def files_beside(file: Path) -> list[str]:
     ]
     libraries = [path.as_posix() for path in embedded(model).libraries]
     return list(dict.fromkeys([*names, *libraries]))
+
+
+def link_files_beside(file: Path, folder: Path) -> None:
+    """Put what a model needs beside it into a folder too: by links where the file system has them.
+
+    Models of its parts, written there, name weights as it does.
+    """
+    folder.mkdir()
+    for name in files_beside(file):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file.parent / name, target)
+        except OSError:  # on another file system
+            shutil.copyfile(file.parent / name, target)
 
 
 def _slot_json(slot: Slot) -> dict[str, Any]:

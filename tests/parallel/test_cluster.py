@@ -20,8 +20,8 @@ import onnx
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.parallel import planning
-from tensolog.parallel.choosing import over_devices
-from tensolog.parallel.choosing.over_devices import runtime_bytes
+from tensolog.parallel.choosing import division_plans
+from tensolog.parallel.choosing.device_crews import runtime_bytes
 from tensolog.parallel.cluster import engine as engine_module
 from tensolog.parallel.cluster import measured_cluster
 from tensolog.parallel.cluster.connections import Listener, connect, new_token, send_message
@@ -155,7 +155,7 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
     # Links are measured as those of processes are; proofs of cuts and rewrites take long.
     monkeypatch.setattr(measured_cluster, "measure_link", lambda start: (1e-4, 1e9))
     monkeypatch.setattr(planning, "admit", lambda wanted, catalog: Admitted({}))
-    monkeypatch.setattr(over_devices, "why_as_it_is", lambda workload: "that takes long")
+    monkeypatch.setattr(division_plans, "why_as_it_is", lambda workload: "that takes long")
     address, described = cluster.scheduler_address, tmp_path / "cluster.toml"
     rows = ["--catalog", str(tmp_path / "c.duckdb")]
     asked = ["devices", "measure", "--cluster", address, "-o", str(described), *rows]

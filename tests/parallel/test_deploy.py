@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog import Catalog
 from tensolog.catalog.errors import ModelError
-from tensolog.parallel.choosing import deploy as deploy_module
+from tensolog.parallel.choosing import whole_model
 from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.deployment.deployment import DeploymentError, copy_model, read_deployment
@@ -322,7 +322,7 @@ def test_what_is_no_deployment_is_refused(tmp_path, text):
     ],
 )
 def test_options_are_refused_before_anything_is_measured(tmp_path, monkeypatch, options, kind, why):
-    monkeypatch.setattr(deploy_module, "Crews", None)
+    monkeypatch.setattr(whole_model, "Crews", None)
     onnx.save(layer(), tmp_path / "model.onnx")
     with pytest.raises(kind, match=why):
         deploy(tmp_path / "model.onnx", **{"output": tmp_path / "plan", **options})

@@ -11,14 +11,14 @@ from tensolog.catalog import Catalog
 from tensolog.parallel import planning
 from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
-from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes, slots_of
+from tensolog.parallel.choosing.device_crews import check_devices, runtime_bytes
 from tensolog.parallel.choosing.rewritten import difference
 from tensolog.parallel.cuts.cut_rules import Admitted
 from tensolog.parallel.deployment.settings import Setting, read_limit
 from tensolog.parallel.device_rows import load_measured, store_cluster
 from tensolog.parallel.devices import ClusterError, parse_cluster
 from tensolog.parallel.planning import plan
-from tensolog.parallel.workload import read_workload
+from tensolog.parallel.workload import read_workload, slots_of
 from tensolog.profiles.machine import cores, identity
 from tensolog.rules import parse_rules
 
