@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +47,8 @@ def plain(value: Any) -> Any:
             return value.isoformat()
         case Path():
             return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "tolist"):  # a NumPy scalar or array
         return plain(value.tolist())
     return str(value)

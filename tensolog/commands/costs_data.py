@@ -39,9 +39,7 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool, quiet: bo
             catalog, source, lambda done, path: progress("reading", done, 0, path)
         )
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(outcomes))
+        shared.print_json(outcomes)
     else:
         total = sum(outcomes.values())
         parts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count)
@@ -77,9 +75,7 @@ def export_data(folder: Path, catalog_path: str | None, as_json: bool, quiet: bo
             lambda done, path: progress("writing", done, 0, path),
         )
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text({"files": [str(file) for file in files]}))
+        shared.print_json({"files": [str(file) for file in files]})
     elif files:
         echo(f"wrote {len(files)} file{'' if len(files) == 1 else 's'} to {folder}")
     else:

@@ -198,9 +198,7 @@ def score(
 def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     """Print rows of equal keys as a table, or as JSON."""
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(rows))
+        shared.print_json(rows)
         return
     from ..summary import columns
 

@@ -159,9 +159,7 @@ def train(
         "left_out": interval["left_out"],
     }
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(row))
+        shared.print_json(row)
     else:
         echo(
             f"wrote {output}: {len(content):,} bytes, trained on {row['graphs']:,} graphs; of "
@@ -268,11 +266,7 @@ def print_predictions(
     """Print what a model of costs says of another model's kernels, for `explain --costs`."""
     rows, interval = _predictions(model, costs, threads, input_shapes, catalog_path)
     if as_json:
-        from dataclasses import asdict
-
-        from ..json_text import json_text
-
-        click.echo(json_text({"interval": interval, "kernels": [asdict(row) for row in rows]}))
+        shared.print_json({"interval": interval, "kernels": rows})
         return
     from ..summary import columns
     from ..units import format_time

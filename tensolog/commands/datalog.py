@@ -173,11 +173,7 @@ def why(program: Path, row: str, facts: Path, define: dict[str, str], as_json: b
 
     reason = why_in_files(program, row, facts, define)
     if as_json:
-        from dataclasses import asdict
-
-        from ..json_text import json_text
-
-        click.echo(json_text(asdict(reason)))
+        shared.print_json(reason)
         return
     echo("\n".join(reason.lines()))
 

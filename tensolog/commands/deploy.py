@@ -143,9 +143,7 @@ def deploy(
             )
         stop_if_interrupted()
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text({**plan.to_json(), "output": str(plan.folder)}))
+        shared.print_json({**plan.to_json(), "output": str(plan.folder)})
     elif not quiet:
         from ..parallel.deployment.deployment_text import deployment_text
 

@@ -112,9 +112,7 @@ def measure(
     if as_json:
         from dataclasses import asdict
 
-        from ..json_text import json_text
-
-        click.echo(json_text({"cluster_hash": key, **asdict(cluster)}))
+        shared.print_json({"cluster_hash": key, **asdict(cluster)})
     elif not quiet:
         from ..summary import columns
         from ..units import format_size, format_time

@@ -157,9 +157,7 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
 
     plan = read_deployment(folder)
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(plan.to_json()))
+        shared.print_json(plan.to_json())
     else:
         from ..parallel.deployment.deployment_text import deployment_text
 
@@ -168,8 +166,6 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
 
 def _print(explanation: Explanation | NodeStory | RegionReason, as_json: bool) -> None:
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(explanation.to_json()))
+        shared.print_json(explanation.to_json())
     else:
         echo(explanation.text())

@@ -190,10 +190,8 @@ def optimize(
             result.hand_over()
             summary = result.to_json()
     if as_json:
-        from ..json_text import json_text
-
         form = "folder" if place.is_dir() else "file"
-        click.echo(json_text({**summary, "output": written, "form": form, "files": files}))
+        shared.print_json({**summary, "output": written, "form": form, "files": files})
     elif not quiet:
         from ..summary import files_text, kernels_text, summary_text
 

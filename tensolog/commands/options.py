@@ -170,6 +170,13 @@ json_option = click.option(
 )
 
 
+def print_json(value: object) -> None:
+    """Print one JSON object, or a list; dataclasses as objects of their fields."""
+    from ..json_text import json_text
+
+    click.echo(json_text(value))
+
+
 def output_file(path: Path, *, what: str, may_be_folder: bool = False) -> Path:
     """Refuse a path that can't be written, before any work is done.
 

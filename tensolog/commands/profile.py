@@ -63,9 +63,7 @@ def profile(
                 progress=progress,
             )
     if as_json:
-        from ..json_text import json_text
-
-        click.echo(json_text(rows))
+        shared.print_json(rows)
     else:
         click.echo(_table(rows))
 

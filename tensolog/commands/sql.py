@@ -86,9 +86,7 @@ def sql(
 
         click.echo(table_text(result), nl=False)
     elif form == "json":
-        from ..json_text import json_text
-
-        click.echo(json_text(result.to_pylist()))
+        shared.print_json(result.to_pylist())
     elif sys.stdout.isatty():
         echo(_csv(result), nl=False)
     else:

@@ -59,11 +59,7 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
             if not as_json:
                 _show(looks[-1])
     if as_json:
-        from dataclasses import asdict
-
-        from ...json_text import json_text
-
-        click.echo(json_text([asdict(look) for look in looks]))
+        shared.print_json(looks)
     else:
         bad = sum(look.status != "sound" for look in looks)
         if bad:

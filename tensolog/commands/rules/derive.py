@@ -61,12 +61,7 @@ def derive(
             progress("deriving", i, len(given), rule.name)
             redundancies.append(redundancy(rule, others))
     if as_json:
-        from dataclasses import asdict
-
-        from ...json_text import json_text
-
-        rows = [asdict(item) for item in redundancies]
-        click.echo(json_text({"rules": rows, "not_looked_at": len(given) - len(redundancies)}))
+        shared.print_json({"rules": redundancies, "not_looked_at": len(given) - len(redundancies)})
         return
     for item in redundancies:
         if item.status == "derived":

@@ -238,14 +238,9 @@ def generate(
                 progress=progress,
             )
     if as_json:
-        from dataclasses import asdict
-
-        from ...json_text import json_text
-
         records = [result.record() for result in results]
-        model_row = None if value is None else asdict(value)
-        about = {"runs": records, "model": model_row} if model_path is not None else records[0]
-        click.echo(json_text(about))
+        about = {"runs": records, "model": value} if model_path is not None else records[0]
+        shared.print_json(about)
         return
     for result in results:
         _print(

@@ -79,12 +79,10 @@ def impact(
     if as_json:
         from dataclasses import asdict
 
-        from ...json_text import json_text
-
         rows = [
             {**asdict(item), "gain_ns": item.gain_ns, "measured": item.measured} for item in impacts
         ]
-        click.echo(json_text({"rule": chosen.name, "models": rows}))
+        shared.print_json({"rule": chosen.name, "models": rows})
         return
     echo(f"{chosen.name}: {chosen.summary or 'no summary'}")
     for item in impacts:

@@ -67,9 +67,7 @@ def import_rules(
         report = run(file, workers=jobs or cores(), timeout=timeout, progress=told)
     written = report.write(out) if out is not None else None
     if as_json:
-        from ...json_text import json_text
-
-        click.echo(json_text(report.record()))
+        shared.print_json(report.record())
         _end(report)
         return
     from ...summary import columns

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...printing import echo
 from .. import options as shared
 
 if TYPE_CHECKING:
@@ -42,16 +41,12 @@ def list_rules(rejected: bool, as_json: bool) -> None:
     ledger = shipped()
     rows = [(rule, *status_of(rule, ledger, rejected)) for rule in known]
     if as_json:
-        from ...json_text import json_text
-
         keys = ("name", "family", "tag", "equal", "summary")
-        echo(
-            json_text(
-                [
-                    {**{key: getattr(rule, key) for key in keys}, "status": status, "ranks": ranks}
-                    for rule, status, ranks in rows
-                ]
-            )
+        shared.print_json(
+            [
+                {**{key: getattr(rule, key) for key in keys}, "status": status, "ranks": ranks}
+                for rule, status, ranks in rows
+            ]
         )
         return
     from ...summary import columns

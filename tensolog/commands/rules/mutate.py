@@ -55,8 +55,6 @@ def mutate(
         )
     counts = campaign.count()
     if as_json:
-        from ...json_text import json_text
-
         rows = [
             {
                 "rule": judgement.mutant.original,
@@ -68,7 +66,7 @@ def mutate(
             }
             for judgement in campaign.judged
         ]
-        click.echo(json_text({"seed": seed, "counts": counts, "mutants": rows}))
+        shared.print_json({"seed": seed, "counts": counts, "mutants": rows})
     else:
         said = {
             "static": "are no rules, or refused for their form",

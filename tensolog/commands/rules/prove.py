@@ -97,10 +97,9 @@ def prove(
         whole=every,
     )
     if as_json:
-        from ...json_text import json_text
         from .verdict_text import verdict_value
 
-        click.echo(json_text([verdict_value(verdict) for verdict in verdicts]))
+        shared.print_json([verdict_value(verdict) for verdict in verdicts])
     else:
         echo(_totals(verdicts))
     if any(verdict.status not in ("proved", "bounded") for verdict in verdicts):
@@ -115,12 +114,10 @@ def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
     problems = locked(rules)
     orphaned = [entry.rule for entry in orphans(rules, shipped())] if whole else []
     if as_json:
-        from ...json_text import json_text
-
         rows = [{"rule": p.rule, "kind": p.kind, "reason": p.reason} for p in problems]
         reason = "the ledger speaks of it, and there is no such rule"
         rows += [{"rule": name, "kind": "orphan", "reason": reason} for name in orphaned]
-        click.echo(json_text({"rules": len(rules), "problems": rows}))
+        shared.print_json({"rules": len(rules), "problems": rows})
     else:
         for problem in problems:
             echo(str(problem))

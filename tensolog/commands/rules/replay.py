@@ -73,8 +73,6 @@ def replay(
             answered += [(name, answer) for answer in answers]
     against = [(name, answer) for name, answer in answered if answer.contradicts]
     if as_json:
-        from ...json_text import json_text
-
         rows = [
             {
                 "rule": answer.rule,
@@ -86,7 +84,7 @@ def replay(
             }
             for name, answer in answered
         ]
-        click.echo(json_text(rows))
+        shared.print_json(rows)
     else:
         for name in asked:
             counts = Counter(answer.answer for solver_, answer in answered if solver_ == name)

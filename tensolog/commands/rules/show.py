@@ -52,28 +52,22 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
     entry, problem = ledger.entries.get(rule.hash), ledger.problem(rule)
     stored = _stored(rule, catalog_path)
     if as_json:
-        from dataclasses import asdict
-
-        from ...json_text import json_text
-
-        echo(
-            json_text(
-                {
-                    "name": rule.name,
-                    "hash": rule.hash,
-                    "path": rule.path,
-                    "family": rule.family,
-                    "tag": rule.tag,
-                    "equal": rule.equal,
-                    "summary": rule.summary,
-                    "sources": rule.sources,
-                    "text": source_text(rule),
-                    "conditions": _conditions(rule),
-                    "ledger": None if entry is None else asdict(entry),
-                    "problem": None if problem is None else problem.reason,
-                    "catalog": stored,
-                }
-            )
+        shared.print_json(
+            {
+                "name": rule.name,
+                "hash": rule.hash,
+                "path": rule.path,
+                "family": rule.family,
+                "tag": rule.tag,
+                "equal": rule.equal,
+                "summary": rule.summary,
+                "sources": rule.sources,
+                "text": source_text(rule),
+                "conditions": _conditions(rule),
+                "ledger": entry,
+                "problem": None if problem is None else problem.reason,
+                "catalog": stored,
+            }
         )
         return
     echo(source_text(rule).rstrip())

@@ -91,11 +91,7 @@ def value(
                 )
             )
     if as_json:
-        from dataclasses import asdict
-
-        from ...json_text import json_text
-
-        click.echo(json_text({"models": [asdict(value) for value in values]}))
+        shared.print_json({"models": values})
         return
     echo("\n\n".join("\n".join(value_lines(value)) for value in values))
 
