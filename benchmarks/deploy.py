@@ -153,8 +153,8 @@ def against(plan: Deployment, best: Setting) -> Row:
             Contender(setting, partial(crews.time, setting)) for setting in (plan.setting, best)
         ]
         race(pair, "throughput", budget_s=_FINAL_S, terms=_FINAL)
-    factor = lead(*pair, "throughput")
-    return {"of_best": factor.factor, "of_best_low": factor.low, "of_best_high": factor.high}
+    ratio = lead(*pair, "throughput")
+    return {"of_best": ratio.value, "of_best_low": ratio.low, "of_best_high": ratio.high}
 
 
 def request(plan: Deployment, rows: int) -> dict[str, Any]:

@@ -15,11 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, median
+from statistics import median
 from typing import NamedTuple
 
-import numpy as np
-
+from ...profiles.races.statistics import Ratio, winsorized_ratio
 from ..deployment.settings import INDIFFERENCE, Goal, Limit, Measured, Setting, summarize
 from ..serving.instance import Array
 from ..serving.source import Runner
@@ -33,9 +32,6 @@ _WARM_RUNS = 3
 _CONFIDENCE, _LEAST_ROUNDS = 0.99, 3
 # So many are left beside the leader where each round halves the others.
 _LEAST_RIVALS = 2
-# A round is taken for disturbed where it is this many deviations from the median one.
-_DISTURBED = 3.0
-_MAD_TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True)
@@ -87,43 +83,10 @@ def _value(setting: Setting, times: Times, goal: Goal) -> float:
     return setting.batch * sum(1e9 / median(runs) for runs in times)
 
 
-@dataclass(frozen=True)
-class Lead:
-    """By which factor one is better than another, with its interval."""
-
-    factor: float
-    low: float
-    high: float
-
-    @property
-    def is_sure(self) -> bool:
-        """Tell whether the one is better for sure."""
-        return self.low > 1
-
-
-def lead(first: Contender, other: Contender, goal: Goal) -> Lead:
-    """Compare two by the rounds that both took part in, round by round.
-
-    What else runs on the machine disturbs single rounds by far more than they differ otherwise:
-    these count as far ones, and not as what they are (Huber, Robust Statistics, 1981: winsorizing).
-    """
+def lead(first: Contender, other: Contender, goal: Goal) -> Ratio:
+    """Return by which factor one is better than another, by the rounds that both took part in."""
     pairs = zip(first.values(goal), other.values(goal), strict=False)
-    logs = np.array([math.log(a / b) for a, b in pairs])
-    middle = float(np.median(logs))
-    far = _DISTURBED * _MAD_TO_DEVIATION * float(np.median(np.abs(logs - middle)))
-    logs = np.clip(logs, middle - far, middle + far)
-    mean, count = float(np.mean(logs)), len(logs)
-    slack = math.inf
-    if count > 1:
-        slack = _quantile(count - 1) * float(np.std(logs, ddof=1)) / math.sqrt(count)
-    return Lead(math.exp(mean), math.exp(mean - slack), math.exp(min(mean + slack, 700.0)))
-
-
-def _quantile(freedom: int) -> float:
-    """Return Student's quantile; Abramowitz and Stegun, 26.7.5, its first two terms."""
-    z = NormalDist().inv_cdf(_CONFIDENCE)
-    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    return z + first / freedom + second / freedom**2
+    return winsorized_ratio([a / b for a, b in pairs], _CONFIDENCE)
 
 
 class Outcome(NamedTuple):
@@ -181,7 +144,7 @@ def _still_racing(
     others = [
         contender
         for contender in racing
-        if contender is not first and not lead(first, contender, goal).is_sure
+        if contender is not first and not lead(first, contender, goal).is_above_one
     ]
     return [first, *others]
 
@@ -193,11 +156,11 @@ def _better_half(
     kept = [contender for contender in racing if contender.keeps(limits)] or racing
     first = max(kept, key=lambda contender: median(contender.values(goal)))
     others = [contender for contender in racing if contender is not first]
-    others.sort(key=lambda contender: lead(first, contender, goal).factor)
+    others.sort(key=lambda contender: lead(first, contender, goal).value)
     return [first, *others[: max(_LEAST_RIVALS, math.ceil(len(others) / 2))]]
 
 
-def _is_settled(lead: Lead, good_enough: float | None) -> bool:
+def _is_settled(lead: Ratio, good_enough: float | None) -> bool:
     """Tell whether it does not matter any more who is better."""
     if good_enough is not None and lead.low >= 1 / (1 + good_enough):
         return True

@@ -344,14 +344,14 @@ class _DeviceRace:
         assert first is not None
         if whole is not None and first.setting.plan:
             ahead = lead(by_setting[first.setting], by_setting[whole.setting], self.asked.goal)
-            if not ahead.is_sure:
+            if not ahead.is_above_one:
                 first = whole
         for setting, contender in by_setting.items():
             if setting != first.setting:
                 ahead = lead(contender, by_setting[first.setting], self.asked.goal)
                 what = "speed" if self.asked.goal == "latency" else "throughput"
                 bounds = f"({ahead.low:.2f} to {ahead.high:.2f})"
-                self.reasons.append(f"{setting} has {ahead.factor:.2f} {bounds} of its {what}")
+                self.reasons.append(f"{setting} has {ahead.value:.2f} {bounds} of its {what}")
         if first.setting.plan and whole is None:
             self.reasons.append("no process has the memory for the whole model")
         single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)

@@ -198,22 +198,25 @@ def contender(plan, values):
 def test_a_lead_is_sure_where_rounds_agree():
     slow, fast = contender("", [10.0, 11.0, 10.5, 10.0]), contender("p", [9.0, 9.8, 9.6, 9.1])
     found = lead(fast, slow, "latency")
-    assert found.is_sure and found.low < found.factor < found.high
-    assert found.factor == pytest.approx(1.107, rel=0.01)
-    assert not lead(slow, fast, "latency").is_sure
-    assert lead(slow, fast, "throughput").factor == pytest.approx(1 / found.factor)
+    assert found.is_above_one and found.low < found.value < found.high
+    assert found.value == pytest.approx(1.107, rel=0.01)
+    assert not lead(slow, fast, "latency").is_above_one
+    assert lead(slow, fast, "throughput").value == pytest.approx(1 / found.value)
 
 
 def test_a_lead_is_not_sure_where_rounds_differ():
     one, other = contender("", [10.0, 20.0, 10.0, 20.0]), contender("p", [15.0, 10.0, 18.0, 12.0])
-    assert not lead(one, other, "latency").is_sure and not lead(other, one, "latency").is_sure
-    assert not lead(contender("", [10.0]), contender("p", [1.0]), "latency").is_sure
+    assert (
+        not lead(one, other, "latency").is_above_one
+        and not lead(other, one, "latency").is_above_one
+    )
+    assert not lead(contender("", [10.0]), contender("p", [1.0]), "latency").is_above_one
 
 
 def test_a_round_that_something_else_disturbed_counts_for_little():
     slow, fast = [10.0, 10.3, 10.1, 10.2, 10.0, 10.2], [9.5, 9.7, 9.6, 9.8, 30.0, 9.6]
-    assert lead(contender("p", fast), contender("", slow), "latency").is_sure
-    assert not lead(contender("", slow), contender("p", fast), "latency").is_sure
+    assert lead(contender("p", fast), contender("", slow), "latency").is_above_one
+    assert not lead(contender("", slow), contender("p", fast), "latency").is_above_one
 
 
 def test_a_race_ends_once_nobody_is_better_by_more_than_is_asked():
