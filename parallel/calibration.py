@@ -5,14 +5,15 @@ things in the caches, so that a model takes 0.8 to 1.2 times what its kernels do
 differ as well. So the whole is timed, alone and while all devices run it, and its pieces, the
 stages of a pipeline. Stages have copies of weights, which together may be more than caches hold: so
 it is timed what a byte of weights takes among more and more of them. That takes some seconds, once
-for a model.
+for a model. Of devices that are workers of a cluster the pieces are timed there, on all at once
+(cluster/piece_times.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from .search.goals import PlanError
 from .search.pipelines import staged
 from .serving.instance import Array, Instance, Start, time_together
 from .serving.pinning import here_each
-from .simulation.placement import whole_on
+from .simulation.placement import Config, whole_on
 from .simulation.tasks import Problem
 from .simulation.times import Calibration
 
@@ -36,22 +37,74 @@ _ROUNDS, _SECONDS, _RUNS = 4, 0.06, 3
 _LIMIT_S = 600.0
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """A model as the stages of a pipeline whose kernels take about equally long.
+
+    `configs` has the piece of each operator, as the number of a device. `parted` are the stages,
+    which lie in `folder`, and `given` is what each is given for a request; none of both where what
+    is between pieces can't be passed on.
+    """
+
+    problem: Problem
+    configs: tuple[Config, ...]
+    folder: Path
+    parted: Parted | None
+    given: tuple[dict[str, Array], ...]
+
+    def kernels_s(self, device: int) -> list[float]:
+        """Return what the kernels of each operator take on a device."""
+        operators = self.problem.workload.operators
+        return [self.problem.times.operator(operator.kernel, device) for operator in operators]
+
+    def of_average(self, stages_s: Sequence[float], device: int) -> tuple[float, ...]:
+        """Return by operator how many times the ratio of the whole its piece's is.
+
+        That of what was measured of stages on a device to the sum of kernels; empty where there is
+        nothing to compare.
+        """
+        kernels_s = self.kernels_s(device)
+        total_s = sum(kernels_s)
+        if self.parted is None or min(stages_s, default=0.0) <= 0 or total_s <= 0:
+            return ()
+        by_piece, kernels_by_piece = [0.0] * _PIECES, [0.0] * _PIECES
+        names = self.parted.partition.devices
+        for stage, seconds in zip(self.parted.partition.stages, stages_s, strict=True):
+            by_piece[int(names[stage.device])] += seconds
+        for config, seconds in zip(self.configs, kernels_s, strict=True):
+            kernels_by_piece[config.devices[0]] += seconds
+        shares = [
+            (piece_s / sum(by_piece)) / (kernels / total_s) if kernels > 0 and piece_s > 0 else 1.0
+            for piece_s, kernels in zip(by_piece, kernels_by_piece, strict=True)
+        ]
+        return tuple(shares[config.devices[0]] for config in self.configs)
+
+
+def pieces_of(problem: Problem, feeds: dict[str, Array], folder: Path) -> Pieces:
+    """Write the pieces of a model into a folder, and run them once; `feeds` are of a request.
+
+    In the folder lies all that the model has beside it.
+    """
+    operators = problem.workload.operators
+    kernels_s = [problem.times.operator(operator.kernel, 0) for operator in operators]
+    configs = staged([whole_on(0)] * len(operators), kernels_s, [(n,) for n in range(_PIECES)])
+    parted = _parted(problem, configs)
+    given: list[dict[str, Array]] = []
+    if parted is not None:
+        parted.write(folder)
+        given = _passed(parted, folder, feeds, problem.cluster.devices[0].cores)
+    return Pieces(problem, configs, folder, parted, tuple(given))
+
+
 def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Path) -> Calibration:
     """Time a model and its pieces on the first device; `feeds` are those of a request.
 
     `problem` has the times of its kernels. Pieces are written into `folder`, in which all lies that
     the model has beside it. Raises ModelError where the runtime refuses the model.
     """
-    operators = problem.workload.operators
-    kernels_s = [problem.times.operator(operator.kernel, 0) for operator in operators]
-    pieces = staged([whole_on(0)] * len(operators), kernels_s, [(n,) for n in range(_PIECES)])
+    pieces = pieces_of(problem, feeds, folder)
     threads = [device.cores for device in problem.cluster.devices]
     places = here_each(threads)
-    parted = _parted(problem, pieces)
-    given: list[dict[str, Array]] = []
-    if parted is not None:
-        parted.write(folder)
-        given = _passed(parted, folder, feeds, threads[0])
     with contextlib.ExitStack() as stack:
 
         def opened(path: Path, device: int, arrays: dict[str, Array]) -> Instance:
@@ -62,32 +115,39 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
             return instance
 
         whole = [opened(model, device, feeds) for device in range(len(threads))]
-        stages = [] if parted is None else parted.partition.stages
+        stages = [] if pieces.parted is None else pieces.parted.partition.stages
         separate = [
             opened(folder / stage.model, 0, arrays)
-            for stage, arrays in zip(stages, given, strict=True)
+            for stage, arrays in zip(stages, pieces.given, strict=True)
         ]
-        alone_s, beside_s, pieces_s = _times(whole, separate)
+        alone_s, beside_s, stages_s = _times(whole, separate)
     copies = _beyond(measure_weights(threads[0]), len(threads) * _weight_bytes(problem))
-    total_s = sum(kernels_s)
-    bytes_ = sum(operator.kernel.constant_bytes for operator in operators)
+    total_s = sum(pieces.kernels_s(0))
+    bytes_ = sum(operator.kernel.constant_bytes for operator in problem.workload.operators)
     contention = max(0.0, beside_s - alone_s) / bytes_ if bytes_ else 0.0
     factor = alone_s / total_s if total_s > 0 else 1.0
-    if parted is None or min(pieces_s, default=0.0) <= 0 or total_s <= 0:
-        return Calibration(factor, (), contention, copies)
-    by_piece = [0.0] * _PIECES
-    kernels_by_piece = [0.0] * _PIECES
-    names = parted.partition.devices
-    for stage, seconds in zip(parted.partition.stages, pieces_s, strict=True):
-        by_piece[int(names[stage.device])] += seconds
-    for config, seconds in zip(pieces, kernels_s, strict=True):
-        kernels_by_piece[config.devices[0]] += seconds
-    shares = [
-        (piece_s / sum(by_piece)) / (kernels / total_s) if kernels > 0 and piece_s > 0 else 1.0
-        for piece_s, kernels in zip(by_piece, kernels_by_piece, strict=True)
+    return Calibration(factor, pieces.of_average(stages_s, 0), contention, copies)
+
+
+def calibrate_each(pieces: Pieces, stages_s: Sequence[Sequence[float]]) -> Calibration | None:
+    """Return what devices of machines of their own take, by the seconds of the stages on each.
+
+    Nothing slows the one down while others compute. None where there is nothing to compare.
+    """
+    devices = pieces.problem.cluster.devices
+    of_average = [pieces.of_average(seconds, n) for n, seconds in enumerate(stages_s)]
+    if not all(of_average):
+        return None
+    factors = [sum(seconds) / sum(pieces.kernels_s(n)) for n, seconds in enumerate(stages_s)]
+    # Times of devices that are alike are the same.
+    by_device = [
+        float(
+            np.mean([f for f, other in zip(factors, devices, strict=True) if other.model == model])
+        )
+        for model in (device.model for device in devices)
     ]
     return Calibration(
-        factor, tuple(shares[piece.devices[0]] for piece in pieces), contention, copies
+        1.0, tuple(np.mean(of_average, axis=0).tolist()), 0.0, by_device=tuple(by_device)
     )
 
 
@@ -109,15 +169,14 @@ def _beyond(
     return tuple((size, max(0.0, weight - usual_s)) for size, weight in weights)
 
 
-def _parted(problem: Problem, pieces: Sequence[object]) -> Parted | None:
+def _parted(problem: Problem, configs: tuple[Config, ...]) -> Parted | None:
     """Write the pieces as models; None where what is between them can't be passed on."""
     first = problem.cluster.devices[0]
     devices = tuple(replace(first, name=str(number)) for number in range(_PIECES))
     links = links_of_each_pair(devices, 0.0, 1e9)
     try:
         return part(
-            Problem(problem.workload, Cluster("pieces", devices, links), problem.times),
-            tuple(pieces),  # type: ignore[arg-type]
+            Problem(problem.workload, Cluster("pieces", devices, links), problem.times), configs
         )
     except PlanError:
         return None

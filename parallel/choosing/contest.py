@@ -135,12 +135,17 @@ def race(
             return Outcome(racing, complete=True)
 
 
+def _leader(racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]) -> Contender:
+    """Return the best of those that keep the limits, or of all where none does."""
+    kept = [contender for contender in racing if contender.keeps(limits)] or racing
+    return max(kept, key=lambda contender: median(contender.values(goal)))
+
+
 def _still_racing(
     racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
 ) -> list[Contender]:
     """Return the leader, and those that may be as good."""
-    kept = [contender for contender in racing if contender.keeps(limits)] or racing
-    first = max(kept, key=lambda contender: median(contender.values(goal)))
+    first = _leader(racing, goal, limits)
     others = [
         contender
         for contender in racing
@@ -153,8 +158,7 @@ def _better_half(
     racing: Sequence[Contender], goal: Goal, limits: Sequence[Limit]
 ) -> list[Contender]:
     """Return the leader, and of the others the half that comes nearest to it, two at least."""
-    kept = [contender for contender in racing if contender.keeps(limits)] or racing
-    first = max(kept, key=lambda contender: median(contender.values(goal)))
+    first = _leader(racing, goal, limits)
     others = [contender for contender in racing if contender is not first]
     others.sort(key=lambda contender: lead(first, contender, goal).value)
     return [first, *others[: max(_LEAST_RIVALS, math.ceil(len(others) / 2))]]

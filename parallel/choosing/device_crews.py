@@ -16,11 +16,14 @@ import onnx
 from onnx import TensorProto, helper
 
 from ...profiles.machine import cores as usable_cores
+from ..calibration import calibrate
 from ..devices import Cluster, ClusterError
 from ..runnable_plan import Partition, RemoteWorkers
-from ..serving.instance import Instance, Start
+from ..serving.instance import Array, Instance, Start
 from ..serving.pinning import here_each
 from ..serving.worker_group import Group, WorkerGroup, starts_of
+from ..simulation.tasks import Problem
+from ..simulation.times import Calibration
 
 
 class Crew(Protocol):
@@ -30,6 +33,15 @@ class Crew(Protocol):
         self, partitions: Sequence[Partition], folder: Path
     ) -> Sequence[Callable[[], Group]]:
         """Return what starts the group of each partition, whose models lie in a folder."""
+        ...
+
+    def calibration(
+        self, problem: Problem, model: Path, feeds: dict[str, Array], folder: Path
+    ) -> Calibration | None:
+        """Time the model in a file, or its pieces, on the devices; None where that can't be.
+
+        `problem` has the times of its kernels, and `folder` all that lies beside the model.
+        """
         ...
 
     def remote(
@@ -56,6 +68,12 @@ class ProcessCrew:
             partial(WorkerGroup, first, starts_of(first, start, places[n : n + width]), first.slots)
             for n in range(0, len(places), width)
         ]
+
+    def calibration(
+        self, problem: Problem, model: Path, feeds: dict[str, Array], folder: Path
+    ) -> Calibration | None:
+        """Time the model alone and on all devices at a time, and its pieces."""
+        return calibrate(problem, model, feeds, folder)
 
     def remote(
         self, partitions: Sequence[Partition], folder: Path, runtime_bytes: int

@@ -19,7 +19,6 @@ from typing import Protocol
 from ...catalog import Catalog
 from ...catalog.errors import TensologError
 from ...profiles.sessions.deployed import model_file
-from ..calibration import calibrate
 from ..deployment.deployment import BatchAxis, link_files_beside
 from ..deployment.settings import LimitError, Measured, Setting, best
 from ..devices import Cluster
@@ -137,7 +136,7 @@ class _DeviceRace:
                 self.open_whole_on_workers()
             else:
                 self.open_whole(instances)
-                self.calibrate()
+            self.calibrate()
             self.open_divided()
             _, complete = race(
                 self.contenders,
@@ -195,18 +194,24 @@ class _DeviceRace:
         return list(opened), sum(instance.resident_bytes for instance in opened)
 
     def calibrate(self) -> None:
-        """Time the model and its pieces for the plans, where each device has the memory for it."""
-        fits = any(
-            contender.setting.instances == len(self.cluster.devices)
-            for contender in self.contenders
-        )
-        if len(self.cluster.devices) < 2 or not fits:
+        """Time the model and its pieces for the plans.
+
+        On this machine only where each device has the memory for the whole of it.
+        """
+        devices = self.cluster.devices
+        fits = any(contender.setting.instances == len(devices) for contender in self.contenders)
+        if len(devices) < 2 or not (fits or self.cluster.scheduler):
             return
         self.asked.tell("measuring", "the model and its pieces on one device")
         problem = Problem(self.workload, self.cluster, KernelTimes(self.cluster, self.catalog))
         place = self.folder / "calibration"
         link_files_beside(self.file, place)
-        self.finder.calibration = calibrate(problem, self.file, dict(self.feeds), place)
+        try:
+            self.finder.calibration = self.crew.calibration(
+                problem, self.file, dict(self.feeds), place
+            )
+        except TensologError as error:
+            self.reasons.append(f"plans are made by rates alone: {error}")
 
     def open_whole_on_workers(self) -> None:
         """Open the whole model on the fastest worker, and on each where these are alike."""

@@ -7,11 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from ..calibration import calibrate_each, pieces_of
 from ..devices import Cluster, ClusterError
 from ..runnable_plan import Partition, PlannedWorker, RemoteWorkers
+from ..serving.instance import Array
+from ..simulation.tasks import Problem
+from ..simulation.times import Calibration
 from .cluster_group import ClusterGroup, StageFiles
-from .engine import Engine, Worker
+from .engine import Engine, EngineError, Worker
+from .piece_times import light_models, piece_times
 from .places import Place, worker_of
+
+_TIMING_S = 300.0
 
 
 class ClusterCrew:
@@ -54,6 +61,29 @@ class ClusterCrew:
             )
         ]
         return ClusterGroup(self._engine, StageFiles(partition, folder), places, partition.slots)
+
+    def calibration(
+        self, problem: Problem, model: Path, feeds: dict[str, Array], folder: Path
+    ) -> Calibration | None:
+        """Time the pieces of a model on all workers at once; None where it has none.
+
+        Raises EngineError where a worker can't.
+        """
+        pieces = pieces_of(problem, feeds, folder)
+        if pieces.parted is None:
+            return None
+        models = light_models(pieces)
+        addresses = [self._workers[device.name].address for device in self._cluster.devices]
+        asked = {
+            address: [models, pieces.given, device.cores]
+            for address, device in zip(addresses, self._cluster.devices, strict=True)
+        }
+        answers = self._engine.run_each(piece_times, asked, _TIMING_S)
+        for address, answer in answers.items():
+            if isinstance(answer, BaseException):
+                reason = str(answer) or type(answer).__name__
+                raise EngineError(f"the worker at {address} can't time the model: {reason}")
+        return calibrate_each(pieces, [answers[address] for address in addresses])
 
     def remote(
         self, partitions: Sequence[Partition], folder: Path, runtime_bytes: int

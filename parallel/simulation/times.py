@@ -31,12 +31,20 @@ class Calibration:
     Stages have copies of the weights that they share, and all together may be more than caches
     hold: `copies` says for some numbers of bytes that a node goes through for each request what a
     byte then takes longer than in the model itself, ascending (empty: nothing).
+
+    Where devices were timed one by one, `by_device` says how many times `factor` the ratio of each
+    is (empty: it is the same for all).
     """
 
     factor: float
     of_average: tuple[float, ...]
     contention_s_per_byte: float
     copies: tuple[tuple[float, float], ...] = ()
+    by_device: tuple[float, ...] = ()
+
+    def factor_of(self, device: int) -> float:
+        """Return the ratio of a device, by its number."""
+        return self.factor * (self.by_device[device] if self.by_device else 1.0)
 
 
 class Times:
@@ -64,23 +72,23 @@ class Times:
         """Return the seconds of an operator on a device, by its number."""
         key = (kernel.hash, self._models[device])
         if key not in self._known:
-            self._known[key] = self._operator(kernel, self.cluster.devices[device])
+            factor = 1.0 if self.calibration is None else self.calibration.factor_of(device)
+            self._known[key] = factor * self._operator(kernel, self.cluster.devices[device])
         return self._known[key]
 
     def _operator(self, kernel: Kernel, device: Device) -> float:
         if kernel.is_constant:
             return 0.0
-        factor = 1.0 if self.calibration is None else self.calibration.factor
         measured = self._measured.get((device.fingerprint, device.cores), {})
         if kernel.hash in measured:
-            return factor * measured[kernel.hash]
+            return measured[kernel.hash]
         done = work(kernel)
         first = next((spec for spec in kernel.inputs if spec is not None), None)
         lanes = 1.0 if first is None else _LANES.get(first.dtype, 1.0)
         seconds = max(
             done.bytes / device.memory_bytes_per_s, done.flops / (device.flops_per_s * lanes)
         )
-        return factor * (device.launch_s + seconds)
+        return device.launch_s + seconds
 
     def contended(self, kernel: Kernel, device: int) -> float:
         """Return by how much an operator takes longer while all devices of its node compute.
