@@ -25,10 +25,10 @@ from .measure import measure_weights
 from .partitioner import Parted, part
 from .runnable_plan import CALLER
 from .search.goals import PlanError
-from .search.pipelines import staged
+from .search.pipelines import even_pipeline
 from .serving.instance import Array, Instance, Start, time_together
 from .serving.pinning import here_each
-from .simulation.placement import Config, whole_on
+from .simulation.placement import Config
 from .simulation.tasks import Problem
 from .simulation.times import Calibration
 
@@ -85,9 +85,7 @@ def pieces_of(problem: Problem, feeds: dict[str, Array], folder: Path) -> Pieces
 
     In the folder lies all that the model has beside it.
     """
-    operators = problem.workload.operators
-    kernels_s = [problem.times.operator(operator.kernel, 0) for operator in operators]
-    configs = staged([whole_on(0)] * len(operators), kernels_s, [(n,) for n in range(_PIECES)])
+    configs = even_pipeline(problem, _PIECES)
     parted = _parted(problem, configs)
     given: list[dict[str, Array]] = []
     if parted is not None:

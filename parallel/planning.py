@@ -289,10 +289,10 @@ class _Planner:
         instances = [self.instance(simulation)]
         if goal == "throughput":
             instances += self.others(candidate, simulation)
-        own_bytes = simulation.memory_bytes()
-        bytes_ = dict(own_bytes)
+        first_bytes = simulation.memory_bytes()
+        bytes_ = dict(first_bytes)
         for instance in instances[1:]:
-            bytes_ |= self.bytes_by_device(instance, instances[0], own_bytes)
+            bytes_ |= self.bytes_by_device(instance, instances[0], first_bytes)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
         result = ParallelPlan(problem, goal, name, tuple(instances), rank, bytes_, exact, compared)
         return replace(result, rules=self.rules(result))
@@ -379,9 +379,9 @@ class _Planner:
         return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
 
     def bytes_by_device(
-        self, instance: Instance, first: Instance, own_bytes: Mapping[int, int]
+        self, instance: Instance, first: Instance, first_bytes: Mapping[int, int]
     ) -> Mapping[int, int]:
-        """Return what devices hold for an instance; `own_bytes` is that of the first one."""
+        """Return what devices hold for an instance; `first_bytes` is that of the first one."""
         pairs = {
             (a, b)
             for left, right in zip(first.plan, instance.plan, strict=True)
@@ -389,7 +389,7 @@ class _Planner:
         }
         here, there = zip(*sorted(pairs), strict=True)
         if self.problem.alike(here, there):
-            return {b: own_bytes.get(a, 0) for a, b in pairs}
+            return {b: first_bytes.get(a, 0) for a, b in pairs}
         return Simulation(self.problem, instance.plan).memory_bytes()
 
     # ---- what does not fit

@@ -19,8 +19,7 @@ from ..devices import Cluster, ClusterError
 from ..planning import ParallelPlan
 from ..planning import plan as find_plan
 from ..rewriting.joint import rules_for
-from ..search.pipelines import staged
-from ..simulation.placement import whole_on
+from ..search.pipelines import even_pipeline
 from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan
 from ..simulation.times import Calibration
@@ -60,7 +59,7 @@ class DivisionPlans:
     folder: Path
     reasons: list[str]
     calibration: Calibration | None = None
-    # Rules that were found to change what the model computes.
+    # Rules that were plans_of_programs to change what the model computes.
     _refused: set[str] = field(default_factory=set)
 
     def plans(self, workload: Workload, share: float) -> list[NamedPlan]:
@@ -71,14 +70,14 @@ class DivisionPlans:
         """
         best = self._checked(workload, _with_memory(self.cluster, runtime_bytes(), share))
         as_it_is = best.as_it_is or best
-        found = [best] if as_it_is is best or not steps_of(best) else [best, as_it_is]
+        plans_of_programs = [best] if as_it_is is best or not steps_of(best) else [best, as_it_is]
         racing = [
             NamedPlan(
                 f"{plan.name}, rewritten" if steps_of(plan) else plan.name,
                 tuple(instance.plan for instance in plan.instances),
                 plan,
             )
-            for plan in found
+            for plan in plans_of_programs
         ]
         return racing + _pipeline(as_it_is)
 
@@ -133,9 +132,7 @@ def _pipeline(plan: ParallelPlan) -> list[NamedPlan]:
     count = len(problem.cluster.devices)
     if not problem.all_linked(range(count)):
         return []
-    operators = problem.workload.operators
-    seconds = [problem.times.operator(operator.kernel, 0) for operator in operators]
-    stages = staged([whole_on(0)] * len(operators), seconds, [(n,) for n in range(count)])
+    stages = even_pipeline(problem, count)
     needed_bytes = Simulation(problem, stages).memory_bytes()
     devices = enumerate(problem.cluster.devices)
     if any(needed_bytes.get(n, 0) > device.memory_bytes for n, device in devices):

@@ -172,8 +172,8 @@ class _DeviceRace:
         cores = [device.cores for device in self.cluster.devices]
         memory = [device.memory_bytes for device in self.cluster.devices]
         most = [max(memory)]
-        one = Setting(1, sum(cores), self.rows)
-        fits = self.enter(one, lambda: self.instances([sum(cores)], most))
+        single = Setting(1, sum(cores), self.rows)
+        fits = self.enter(single, lambda: self.instances([sum(cores)], most))
         if fits and len(set(cores)) == 1:  # instances are alike
             setting = Setting(len(cores), cores[0], self.rows)
             self.enter(setting, lambda: self.instances(cores, memory))
@@ -219,8 +219,8 @@ class _DeviceRace:
         devices = self.cluster.devices
         order = sorted(range(len(devices)), key=lambda n: -devices[n].flops_per_s)
         plans = [tuple(whole_on(n) for _ in self.workload.operators) for n in order]
-        one = Setting(1, devices[order[0]].cores, self.rows)
-        fits = self.open_parts(plans[:1], problem, None, one)
+        single = Setting(1, devices[order[0]].cores, self.rows)
+        fits = self.open_parts(plans[:1], problem, None, single)
         if fits and len(plans) > 1 and len({device.cores for device in devices}) == 1:
             each = Setting(len(plans), devices[0].cores, self.rows)
             self.open_parts(plans, problem, None, each)

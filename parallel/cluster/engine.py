@@ -94,15 +94,15 @@ class Engine:
         rows = self._rows()
         new = [address for address in rows if address not in self._known]
         versions = {name: version(name) for name in _ALIKE}
-        for name, own_version in versions.items():
+        for name, local_version in versions.items():
             # A function of the standard library: what is asked for need not be there.
             for address, answer in self._asked(version, [name], new, rows).items():
                 where = f"the worker {rows[address]['name']} ({address})"
                 if isinstance(answer, ModuleNotFoundError):
                     raise EngineError(f"{where} has no {name}: {_INSTALL} there")
-                if answer != own_version:
+                if answer != local_version:
                     raise EngineError(
-                        f"{where} has {name} {answer}, and {own_version} is here: "
+                        f"{where} has {name} {answer}, and {local_version} is here: "
                         "install one version"
                     )
         for address, described in self._asked(describe, [], new, rows).items():

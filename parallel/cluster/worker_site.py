@@ -24,6 +24,7 @@ from typing import Any
 
 from ...catalog.errors import TensologError
 from ...profiles.machine import cores, identity
+from ..deployment.deployment import link_or_copy
 from ..runnable_plan import CALLER, Partition
 from ..serving.instance import START_S, Start
 from ..serving.part_messages import step_message
@@ -184,10 +185,7 @@ class WorkerSite:
             if not place.resolve().is_relative_to(self._folder.resolve()):
                 raise TensologError(f"a model names {name}, which is outside of its folder")
             place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(self._store / digest, place)
-            except OSError:  # a file system without links
-                shutil.copyfile(self._store / digest, place)
+            link_or_copy(self._store / digest, place)
 
     def _join_peers(
         self, caller: socket.socket, peers: Sequence[Address], waiting: dict[int, socket.socket]

@@ -66,8 +66,8 @@ def admit(wanted: Iterable[tuple[Kernel, Cut]], catalog: Catalog, *, workers: in
 
     Each takes 0.2 to 3 s of a processor once.
     """
-    found_rules = [rule_of(kernel, cut) for kernel, cut in wanted]
-    rules = {rule.hash: rule for rule in found_rules if rule is not None}
+    stated = [rule_of(kernel, cut) for kernel, cut in wanted]
+    rules = {rule.hash: rule for rule in stated if rule is not None}
     known = {
         rule.hash: rule
         for rule in proved(list(rules.values()), catalog)

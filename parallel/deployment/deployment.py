@@ -322,10 +322,15 @@ def link_files_beside(file: Path, folder: Path) -> None:
     for name in files_beside(file):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(file.parent / name, target)
-        except OSError:  # on another file system
-            shutil.copyfile(file.parent / name, target)
+        link_or_copy(file.parent / name, target)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system, or another one, has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _slot_json(slot: Slot) -> dict[str, Any]:

@@ -137,9 +137,9 @@ class _Extraction:
 
     def _sent(self, class_: int, source: tuple[int, int], number: int) -> Costs:
         reads = self.programs.workload.operators[number].reads
-        own_configs, others = self.configs[source[0]], self.configs[number]
+        giver_configs, others = self.configs[source[0]], self.configs[number]
         tables = [
-            self.costs.edges(class_, source, own_configs, (number, position), others)
+            self.costs.edges(class_, source, giver_configs, (number, position), others)
             for position, value in reads
             if value == class_
         ]
@@ -174,9 +174,9 @@ class _Extraction:
 
     def _otherwise(self, class_: int) -> int:
         numbers = [number for number, _ in self.programs.givers[class_]]
-        own_operator = self.programs.own.get(class_)
-        if own_operator in numbers:
-            return own_operator
+        original = self.programs.original.get(class_)
+        if original in numbers:
+            return original
         return min(numbers, key=lambda number: (float(self.unary[number].min()), number))
 
     def _cost(self, selected: dict[int, int], places: dict[int, int]) -> float:

@@ -147,10 +147,10 @@ def family(
     progress("applying rules")
     programs = programs_of(problem.workload, rules, _BUDGET)
     programs_found: dict[frozenset[tuple[int, int]], Rewritten] = {}
-    own_classes = programs.completed(programs.own)
-    first = Rewritten(AS_IT_IS, problem.workload, (), (), None, own_classes)
-    if programs.are_own(own_classes.values(), problem.workload):
-        programs_found[_key(own_classes)] = first
+    original = programs.completed(programs.original)
+    first = Rewritten(AS_IT_IS, problem.workload, (), (), None, original)
+    if programs.are_own(original.values(), problem.workload):
+        programs_found[_key(original)] = first
     for block, divided in _by_block(problem, programs, space_of, progress):
         key = _key(divided.selected)
         known = programs_found.get(key)
@@ -161,14 +161,14 @@ def family(
         start = _candidate(programs, known, divided, block)
         programs_found[key] = replace(known, starts=(*known.starts, start))
     is_whole = programs.is_whole
-    if len(own_classes) <= _FEW_OPERATORS:
+    if len(original) <= _FEW_OPERATORS:
         every = list(itertools.islice(programs.every(), _FEW_PROGRAMS + 1))
         is_whole &= len(every) <= _FEW_PROGRAMS
         for selected in every if len(every) <= _FEW_PROGRAMS else ():
             if _key(selected) not in programs_found:
                 programs_found[_key(selected)] = _rewritten("rewritten", programs, selected, None)
     else:
-        is_whole &= len(programs.workload.operators) == len(set(own_classes.values()))
+        is_whole &= len(programs.workload.operators) == len(set(original.values()))
     first = next(
         (rewritten for rewritten in programs_found.values() if rewritten.name == AS_IT_IS), first
     )

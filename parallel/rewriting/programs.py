@@ -62,7 +62,7 @@ class Programs:
     workload: Workload
     givers: Mapping[int, tuple[tuple[int, int], ...]]
     roots: tuple[int, ...]
-    own: Selected
+    original: Selected
     has_all: bool
 
     @property

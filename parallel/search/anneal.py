@@ -38,8 +38,7 @@ def anneal(
         config = draw.choice(configs[number])
         if config == here.plan[number]:
             continue
-        plan = (*here.plan[:number], config, *here.plan[number + 1 :])
-        other = here.changed(plan)
+        other = here.with_config(number, config)
         rank_of_other = score(other, goal)
         if rank_of_other < rank or draw.random() < _chance(rank_of_other, rank, best_rank):
             here, rank = other, rank_of_other
@@ -64,8 +63,7 @@ def descend(
         unchanged += 1
         for config in configs[number]:
             if config != best.plan[number]:
-                plan = (*best.plan[:number], config, *best.plan[number + 1 :])
-                other = best.changed(plan)
+                other = best.with_config(number, config)
                 rank_of_other = score(other, goal)
                 if rank_of_other < rank:
                     best, rank, unchanged = other, rank_of_other, 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..simulation.placement import Config
+from ..simulation.placement import Config, whole_on
+from ..simulation.tasks import Problem
 
 
 def divide_evenly(weights: Sequence[float], parts: int) -> list[int]:
@@ -31,6 +32,16 @@ def divide_evenly(weights: Sequence[float], parts: int) -> list[int]:
         part_of.append(part)
         level += weight
     return part_of
+
+
+def even_pipeline(problem: Problem, stages: int) -> tuple[Config, ...]:
+    """Return stages of undivided operators on devices 0, 1, … that take about equally long.
+
+    That is by the sum of kernels' times on the first device.
+    """
+    operators = problem.workload.operators
+    seconds = [problem.times.operator(operator.kernel, 0) for operator in operators]
+    return staged([whole_on(0)] * len(operators), seconds, [(n,) for n in range(stages)])
 
 
 def _parts_below(weights: Sequence[float], most: float) -> int:

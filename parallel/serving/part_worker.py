@@ -52,21 +52,21 @@ class PartWorker:
         self._callers: list[int] = arguments["callers"]  # by slot
         self._partition = partition = read_as(Partition, arguments["partition"])
         device = arguments["device"]
-        self._own = [n for n, stage in enumerate(partition.stages) if stage.device == device]
+        self._stages = [n for n, stage in enumerate(partition.stages) if stage.device == device]
         folder = Path(arguments["model"]).parent
         slots = range(len(self._callers))
         # By owner of the tensors, the caller first.
         self._memories = [SharedMemory(descriptor) for descriptor in arguments["memories"]]
         self._sessions: dict[int, onnxruntime.InferenceSession] = {}
         self._bindings: dict[tuple[int, int], Any] = {}
-        for stage in self._own:
+        for stage in self._stages:
             path = str(folder / partition.stages[stage].model)
             self._sessions[stage] = open_model(path, arguments)
             for slot in slots:
                 self._bindings[stage, slot] = self._bound(stage, slot)
         # Who waits for which stage, here and elsewhere, and what is to be reported to the caller.
         self._next: dict[int, list[int]] = {}
-        self._told: dict[int, list[int]] = {stage: [] for stage in self._own}
+        self._told: dict[int, list[int]] = {stage: [] for stage in self._stages}
         for number, other_stage in enumerate(partition.stages):
             inbox = self._inboxes[other_stage.device]
             for before in other_stage.after:
@@ -74,7 +74,7 @@ class PartWorker:
                     self._next.setdefault(before, []).append(number)
                 elif before in self._told and inbox not in self._told[before]:
                     self._told[before].append(inbox)
-        self._reported = {number for number in self._own if number in partition.reported}
+        self._reported = {number for number in self._stages if number in partition.reported}
         self._waits: dict[tuple[int, int], int] = {}
         self._failed: set[tuple[int, int]] = set()
         self._ready: list[tuple[int, int, int]] = []  # sequence, stage, slot

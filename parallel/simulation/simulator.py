@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .placement import elements
+from .placement import Config, elements
 from .stages import Stages, stages_of
 from .tasks import (
     ADD,
@@ -158,6 +158,10 @@ class Simulation:
             free[units[key].resource] = schedule.begin[key] + units[key].seconds
         other._executed = _run(schedule, free)
         return other
+
+    def with_config(self, number: int, config: Config) -> Simulation:
+        """Return the simulation of the plan with one operator divided otherwise."""
+        return self.changed((*self.plan[:number], config, *self.plan[number + 1 :]))
 
     def _groups(
         self, plan: Plan, touched: Iterable[int]

@@ -58,11 +58,11 @@ def _joined(spans: Sequence[Span], narrow_s: float) -> Iterator[Span]:
     for span in spans:
         group = last.setdefault(span.lane, [])
         if group and not _is_next(group[-1], span, narrow_s):
-            yield _one(group)
+            yield _joined_span(group)
             group.clear()
         group.append(span)
     for group in last.values():
-        yield _one(group)
+        yield _joined_span(group)
 
 
 def _is_next(before: Span, span: Span, narrow_s: float) -> bool:
@@ -72,7 +72,7 @@ def _is_next(before: Span, span: Span, narrow_s: float) -> bool:
     return before.kind == span.kind != "send" and is_close and least < narrow_s
 
 
-def _one(group: Sequence[Span]) -> Span:
+def _joined_span(group: Sequence[Span]) -> Span:
     first, end = group[0], group[-1]
     if len(group) == 1:
         return first

@@ -85,21 +85,21 @@ def stages_of(problem: Problem, tasks: Mapping[Key, Task]) -> Stages:
         if stage[key] != key:
             continue
         task = tasks[key]
-        own_members = members.get(key, [key])
+        stage_members = members.get(key, [key])
         after = dict.fromkeys(
-            stage[key_before] for member in own_members for key_before in tasks[member].after
+            stage[key_before] for member in stage_members for key_before in tasks[member].after
         )
         after.pop(key, None)
-        seconds = sum(tasks[member].seconds for member in own_members)
+        seconds = sum(tasks[member].seconds for member in stage_members)
         if key in members and seconds > 0:  # else it is of constants alone, and done beforehand
-            own_device = devices[task.resource]
-            seconds += own_device.stage_s
+            device = devices[task.resource]
+            seconds += device.stage_s
             if sizes:
-                seconds += sizes[key] * problem.times.copied(node_bytes[own_device.node])
+                seconds += sizes[key] * problem.times.copied(node_bytes[device.node])
             images = [size for weight, size in turned.get(key, ()) if _is_image(problem, weight)]
             if images:
                 seconds += problem.times.moved_bytes(2 * sum(images), task.resource)
-        contended = sum(tasks[member].contended for member in own_members)
+        contended = sum(tasks[member].contended for member in stage_members)
         units[key] = task._replace(seconds=seconds, after=tuple(after), contended=contended)
     return Stages(units, members)
 
