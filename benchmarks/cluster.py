@@ -52,6 +52,8 @@ LATENCY_S, BYTES_PER_S = 1e-3, 125e6
 # Not ResNet-50: the runtime packs filters as it opens a model, and no half of it fits either.
 MODELS: dict[str, dict[str, Any]] = {"bert": {"depth": 6, "tokens": 64}}
 _RUNS, _AT_ONCE, _LOST = 15, 30, 100
+# So long workers may take to start, and a model in all.
+_WORKERS_S, _LIMIT_S = 120.0, 900.0
 # By number of workers, the part of the weights that each has memory for.
 SHARES = {2: (1.0, 1.0), 3: (0.9, 0.6, 0.5), 4: (0.8, 0.5, 0.4, 0.4)}
 
@@ -90,7 +92,15 @@ def run(name: str, workers: int) -> dict[str, Any]:
     ):
         told = [sys.executable, "-m", "benchmarks.cluster", "--inside", address, "--only", name]
         told += ["--workers", str(workers)]
-        done = subprocess.run(hub.command(told), stdout=subprocess.PIPE, text=True, check=True)
+        try:
+            done = subprocess.run(
+                hub.command(told), stdout=subprocess.PIPE, text=True, check=True, timeout=_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            # Where it was, it has said on standard error.
+            sys.exit(f"{name} over {workers} workers had not ended after {_LIMIT_S:.0f} s")
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{name} over {workers} workers failed with exit code {error.returncode}")
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -98,8 +108,14 @@ def inside(address: str, name: str, workers: int) -> dict[str, Any]:
     """Measure the cluster, deploy over it, and time requests; on the caller's machine."""
     with tempfile.TemporaryDirectory() as place, Catalog(":memory:") as catalog:
         folder = Path(place)
+        begin_s = time.monotonic()
+
+        def tell(phase: str, done: int, total: int, detail: str) -> None:
+            took = f"{time.monotonic() - begin_s:.0f} s"
+            print(f"{name}, {workers} workers, {took}: {phase} {detail}", file=sys.stderr)
+
         _wait_for_workers(address, workers)
-        cluster = measure_cluster(address)
+        cluster = measure_cluster(address, tell=tell)
         model = build(name, **MODELS[name])
         onnx.save(model, folder / "model.onnx")
         weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
@@ -115,6 +131,7 @@ def inside(address: str, name: str, workers: int) -> dict[str, Any]:
             devices=replace(cluster, devices=devices),
             budget=4,
             catalog=catalog,
+            progress=tell,
         )
         deployed_s = time.monotonic() - start
         session = onnxruntime.InferenceSession(folder / "model.onnx")
@@ -176,8 +193,11 @@ def _period_s(timeline: Timeline) -> float:
 
 
 def _wait_for_workers(address: str, count: int) -> None:
+    end_s = time.monotonic() + _WORKERS_S
     with Engine(address) as engine:
-        while len(engine.workers()) < count:
+        while (there := len(engine.workers())) < count:
+            if time.monotonic() > end_s:
+                sys.exit(f"{there} of {count} workers were there after {_WORKERS_S:.0f} s")
             time.sleep(0.2)
 
 

@@ -59,7 +59,7 @@ class DivisionPlans:
     folder: Path
     reasons: list[str]
     calibration: Calibration | None = None
-    # Rules that were plans_of_programs to change what the model computes.
+    # Rules that were found to change what the model computes.
     _refused: set[str] = field(default_factory=set)
 
     def plans(self, workload: Workload, share: float) -> list[NamedPlan]:
@@ -70,14 +70,14 @@ class DivisionPlans:
         """
         best = self._checked(workload, _with_memory(self.cluster, runtime_bytes(), share))
         as_it_is = best.as_it_is or best
-        plans_of_programs = [best] if as_it_is is best or not steps_of(best) else [best, as_it_is]
+        plans = [best] if as_it_is is best or not steps_of(best) else [best, as_it_is]
         racing = [
             NamedPlan(
                 f"{plan.name}, rewritten" if steps_of(plan) else plan.name,
                 tuple(instance.plan for instance in plan.instances),
                 plan,
             )
-            for plan in plans_of_programs
+            for plan in plans
         ]
         return racing + _pipeline(as_it_is)
 
