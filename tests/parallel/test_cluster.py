@@ -20,10 +20,11 @@ import onnx
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.parallel import planning
+from tensolog.parallel.calibration import pieces_of
 from tensolog.parallel.choosing import division_plans
 from tensolog.parallel.choosing.device_crews import runtime_bytes
+from tensolog.parallel.cluster import crew, measured_cluster
 from tensolog.parallel.cluster import engine as engine_module
-from tensolog.parallel.cluster import measured_cluster
 from tensolog.parallel.cluster.connections import Listener, connect, new_token, send_message
 from tensolog.parallel.cluster.engine import Engine, EngineError, Worker
 from tensolog.parallel.cluster.measured_cluster import tournament
@@ -151,11 +152,20 @@ def test_tensors_go_through_sockets_between_machines(cluster, engine, tmp_path):
         assert session.restarts == 1
 
 
+def one_piece(problem, feeds, folder):
+    """The first piece of a model alone: the others are timed as it is."""
+    pieces = pieces_of(problem, feeds, folder)
+    partition = pieces.parted.partition
+    parted = replace(pieces.parted, partition=replace(partition, stages=partition.stages[:1]))
+    return replace(pieces, parted=parted, given=pieces.given[:1])
+
+
 def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkeypatch):
     # Links are measured as those of processes are; proofs of cuts and rewrites take long.
     monkeypatch.setattr(measured_cluster, "measure_link", lambda start: (1e-4, 1e9))
     monkeypatch.setattr(planning, "admit", lambda wanted, catalog: Admitted({}))
     monkeypatch.setattr(division_plans, "why_as_it_is", lambda workload: "that takes long")
+    monkeypatch.setattr(crew, "pieces_of", one_piece)
     address, described = cluster.scheduler_address, tmp_path / "cluster.toml"
     rows = ["--catalog", str(tmp_path / "c.duckdb")]
     asked = ["devices", "measure", "--cluster", address, "-o", str(described), *rows]
