@@ -8,7 +8,6 @@ oldest request runs first.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import os
 import select
@@ -24,29 +23,19 @@ from ..runnable_plan import Partition
 from ..typed_values import read_as
 from .part_messages import FAILED, done_message, read_steps, step_message
 from .shared_memory import SharedMemory
-from .worker import confine, line_of, open_model
+from .worker import line_of, open_model, run_server
 
 
 def main(arguments: dict[str, Any]) -> None:
     """Open the models of a device's stages and run them until nobody asks any more."""
-    connection = confine(arguments)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        try:
-            start = time.perf_counter()
-            worker = PartWorker(arguments)
-            opened_s = time.perf_counter() - start
-        except Exception as error:  # whatever the runtime raises is its reason to refuse
-            connection.send(("failed", line_of(error)))
-            return
-        connection.send(("ready", {"open_s": opened_s, "resident_bytes": resident_bytes()}))
-        worker.serve(connection)
-    os._exit(0)  # nobody asks any more: to shut down takes long with so many libraries loaded
+    run_server(arguments, PartWorker)
 
 
 class PartWorker:
     """The sessions of a device's stages, bound to the tensors of each slot."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
+        start = time.perf_counter()
         self._inbox: int = arguments["inbox"]
         self._inboxes: list[int] = arguments["inboxes"]  # by device
         self._callers: list[int] = arguments["callers"]  # by slot
@@ -78,6 +67,11 @@ class PartWorker:
         self._waits: dict[tuple[int, int], int] = {}
         self._failed: set[tuple[int, int]] = set()
         self._ready: list[tuple[int, int, int]] = []  # sequence, stage, slot
+        self._open_s = time.perf_counter() - start
+
+    def describe(self) -> dict[str, Any]:
+        """Say how long it took to open the models, and what memory they have."""
+        return {"open_s": self._open_s, "resident_bytes": resident_bytes()}
 
     def _bound(self, stage: int, slot: int) -> Any:
         binding = self._sessions[stage].io_binding()

@@ -13,9 +13,10 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -31,16 +32,32 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 def main(arguments: dict[str, Any]) -> None:
     """Open the model and answer until nobody asks any more."""
+    run_server(arguments, Worker)
+
+
+class Server(Protocol):
+    """What a process has opened: it says what that is, and works until its pipe is closed."""
+
+    def describe(self) -> dict[str, Any]:
+        """Give plain values."""
+        ...
+
+    def serve(self, connection: Connection) -> None:
+        """Do what is asked."""
+        ...
+
+
+def run_server(arguments: dict[str, Any], open_server: Callable[[dict[str, Any]], Server]) -> None:
+    """Open something in this process, say that it is ready or why not, and let it serve."""
     connection = confine(arguments)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
-            worker = Worker(arguments)
+            server = open_server(arguments)
         except Exception as error:  # whatever the runtime raises is its reason to refuse
             connection.send(("failed", line_of(error)))
             return
-        connection.send(("ready", worker.describe()))
-        while True:
-            connection.send(worker.answer(connection.recv()))
+        connection.send(("ready", server.describe()))
+        server.serve(connection)
     os._exit(0)  # nobody asks any more: to shut down takes long with so many libraries loaded
 
 
@@ -94,7 +111,12 @@ class Worker:
             "resident_bytes": resident_bytes(),
         }
 
-    def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
+    def serve(self, connection: Connection) -> None:
+        """Answer messages."""
+        while True:
+            connection.send(self._answer(connection.recv()))
+
+    def _answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
         """Do what is asked; an error is an answer, too."""
         asked, *details = message
         try:

@@ -7,7 +7,6 @@ runs; shapes come from its profiler, since no inference knows its own operators.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +19,14 @@ import onnx
 from onnx import numpy_helper
 
 from ..kernel import VALUE_LIMIT, Kernel, TensorSpec, dtype_name
-from ..sessions.session import AS_WRITTEN, DEFAULTS, Execution, open_session, run_session
+from ..sessions.session import (
+    AS_WRITTEN,
+    DEFAULTS,
+    Execution,
+    open_session,
+    operators_timed,
+    run_session,
+)
 from .extract import kernels_of
 
 Array = np.ndarray[Any, Any]
@@ -119,14 +125,12 @@ def _types_run(
     wanted = {entry.name for entry in session.get_inputs()}
     given = {name: array for name, array in feeds.items() if name in wanted}
     run_session(session, given)
-    events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     types: Types = {name: (array.dtype.name, array.shape) for name, array in given.items()}
     for tensor in model.graph.initializer:
         types[tensor.name] = (dtype_name(tensor.data_type), tuple(tensor.dims))
     output_types = {
-        event["name"].removesuffix("_kernel_time"): event["args"].get("output_type_shape", [])
-        for event in events
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+        event["name"]: event["args"].get("output_type_shape", [])
+        for event in operators_timed(session)
     }
     for node in model.graph.node:
         outputs = [name for name in node.output if name]

@@ -7,21 +7,25 @@ intervals (`adaptation.py`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from ..kernel import Kernel
 from ..kernels.costs import Cost
 from ..machine import Device, processor_class
 from .adaptation import Adaptation, Spread
-from .exported import METADATA
-from .predictor import CostPredictor, Neighbour, Prediction, PredictorError
+from .predictor import (
+    CostPredictor,
+    Neighbour,
+    Prediction,
+    PredictorError,
+    nearest_of,
+    open_trained,
+)
 from .samples.archive import CostGraph
 from .samples.kernel_graphs import LEVEL_NAMES, graph_of_kernel
 from .samples.kernel_rows import COLUMNS, TELLING, KernelRows, kernel_rows
@@ -41,20 +45,15 @@ class KernelPredictor:
     def __init__(self, model: bytes | Path) -> None:
         """Load a model; raises PredictorError for a file that is none."""
         name = str(model) if isinstance(model, Path) else "the model"
-        content = model.read_bytes() if isinstance(model, Path) else model
         try:
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = 1
-            self._session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
-            )
-            described = self._session.get_modelmeta().custom_metadata_map[METADATA]
-            self.metadata: dict[str, Any] = json.loads(described)
+            self._session, self.metadata = open_trained(model)
             known = (self.metadata["kind"], self.metadata["format"]) == (KIND, FORMAT)
             known &= self.metadata["columns"] == list(COLUMNS)
             self.operators = np.array(self.metadata["operators"], np.int64)
             self.spread = Spread(**self.metadata["spread"])
             self.factor = float(self.metadata["interval"]["factor"])
+        except OSError:
+            raise
         except Exception as error:  # whatever ONNX Runtime raises for what is no model
             raise PredictorError(
                 f"{name} is no model of costs of kernels: make one with tensolog costs train"
@@ -97,17 +96,8 @@ class KernelPredictor:
 
     def nearest(self, example: KernelRows, count: int = 2) -> list[Neighbour]:
         """Name the kernels that were trained on and are most like this one, of its operator."""
-        place = example.place[0, TELLING]
-        likes = [
-            Neighbour(
-                known["label"],
-                float(known["time_ns"]),
-                float(np.linalg.norm(place - np.array(known["place"]))),
-            )
-            for known in self.metadata["known"]
-            if known["opcode"] == example.opcode
-        ]
-        return sorted(likes, key=lambda like: (like.distance, like.label))[:count]
+        known = (k for k in self.metadata["known"] if k["opcode"] == example.opcode)
+        return nearest_of(known, "place", example.place[0, TELLING], count)
 
 
 class Forecast:

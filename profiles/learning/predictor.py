@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,30 @@ class Neighbour:
     distance: float
 
 
+def open_trained(model: bytes | Path) -> tuple[Any, dict[str, Any]]:
+    """Return a session of a model of costs, and its metadata; raises what it raises for another."""
+    content = model.read_bytes() if isinstance(model, Path) else model
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return session, json.loads(session.get_modelmeta().custom_metadata_map[METADATA])
+
+
+def nearest_of(
+    known: Iterable[Mapping[str, Any]], key: str, place: Array, count: int
+) -> list[Neighbour]:
+    """Return those of what was trained on whose place, under a key, is the nearest to another."""
+    neighbours = [
+        Neighbour(
+            entry["label"],
+            float(entry["time_ns"]),
+            float(np.linalg.norm(place - np.array(entry[key]))),
+        )
+        for entry in known
+    ]
+    return sorted(neighbours, key=lambda each: (each.distance, each.label))[:count]
+
+
 class CostPredictor:
     """A model of costs that was trained by `tensolog costs train`."""
 
@@ -59,14 +83,7 @@ class CostPredictor:
         """Load a model; raises PredictorError for a file that is none."""
         name = str(model) if isinstance(model, Path) else "the model"
         try:
-            content = model.read_bytes() if isinstance(model, Path) else model
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = 1
-            self._session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
-            )
-            described = self._session.get_modelmeta().custom_metadata_map[METADATA]
-            self.metadata: dict[str, Any] = json.loads(described)
+            self._session, self.metadata = open_trained(model)
             known = self.metadata["format"] == FORMAT
             self._codes = np.array(self.metadata["codes"], np.int64)
             shapes = {entry.name: entry.shape for entry in self._session.get_inputs()}
@@ -118,16 +135,8 @@ class CostPredictor:
         The distance is that of the means of their nodes' features, in scaled units.
         """
         summary_, signature = summary(example), graph_signature(example)
-        likes = [
-            Neighbour(
-                known["label"],
-                float(known["time_ns"]),
-                float(np.linalg.norm(summary_ - np.array(known["summary"]))),
-            )
-            for known in self.metadata.get("known", ())
-            if known["signature"] == signature
-        ]
-        return sorted(likes, key=lambda like: (like.distance, like.label))[:count]
+        known = (k for k in self.metadata.get("known", ()) if k["signature"] == signature)
+        return nearest_of(known, "summary", summary_, count)
 
     def member_logs(self, example: Example) -> Array:
         """Return log(time in ns) by each member of the ensemble: (members, c)."""

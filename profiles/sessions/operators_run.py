@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .session import DEFAULTS, Execution, open_session, run_session
+from .session import DEFAULTS, Execution, open_session, operators_timed, run_session
 
 
 def operators_run(
@@ -27,9 +26,4 @@ def operators_run(
             source, threads=threads, execution=execution, profile_prefix=Path(folder) / "run"
         )
         run_session(session, feeds)
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return Counter(
-        event["args"]["op_name"]
-        for event in events
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
-    )
+        return Counter(event["args"]["op_name"] for event in operators_timed(session))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import mmap
 import re
 import statistics
@@ -32,6 +33,7 @@ __all__ = [
     "Execution",
     "RunLimitError",
     "open_session",
+    "operators_timed",
     "reason_of",
     "release_memory",
     "resident_bytes",
@@ -43,6 +45,8 @@ __all__ = [
 RUNTIME = "onnxruntime"
 # Runs of so many nanoseconds end by themselves before anybody has waited.
 _SHORT_NS = 20e6
+# How the names of a profile's events end that are of an operator's run.
+_TIMED = "_kernel_time"
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from \S+ failed: ?")
 MOST_LETTERS = 300
 # Whether a thread's own time is told finely enough; on some systems it is in steps of 16 ms.
@@ -96,6 +100,19 @@ def open_session(
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     session.tensolog_constants = values  # the runtime reads them in place: they live as long
     return session
+
+
+def operators_timed(session: Any) -> list[dict[str, Any]]:
+    """End a session's profile; return what it says of each operator that ran.
+
+    `name` is that of the node, and `args` say the operator and the types of its outputs.
+    """
+    events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return [
+        {**event, "name": event["name"].removesuffix(_TIMED)}
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith(_TIMED)
+    ]
 
 
 class RunLimitError(TensologError):

@@ -15,7 +15,7 @@ from . import options as shared
 @click.argument("source", metavar="DIR|ZIP", type=click.Path(exists=True, path_type=Path))
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def import_data(source: Path, catalog_path: str | None, as_json: bool, quiet: bool) -> None:
     """Read the npz files of TpuGraphs in a folder, in a zip file, or one of them, into the catalog.
 
@@ -50,7 +50,7 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool, quiet: bo
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def export_data(folder: Path, catalog_path: str | None, as_json: bool, quiet: bool) -> None:
     """Write the graphs of the catalog as npz files of TpuGraphs below a folder.
 

@@ -37,7 +37,7 @@ _models = click.argument("models", metavar="IN.onnx…", nargs=-1, required=True
 @shared.budget_option
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def collect(
     models: Sequence[Path],
     threads: int | None,
@@ -125,7 +125,7 @@ def collect(
 @shared.threads_option
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def score(
     models: Sequence[Path],
     threads: int | None,

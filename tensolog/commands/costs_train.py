@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 @shared.threads_option
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def train(
     models: Sequence[Path],
     output: Path,

@@ -170,6 +170,9 @@ json_option = click.option(
 )
 
 
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+
+
 def print_json(value: object) -> None:
     """Print one JSON object, or a list; dataclasses as objects of their fields."""
     from ..json_text import json_text

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @shared.input_shape_option
 @shared.catalog_option
 @shared.json_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared.quiet_option
 def profile(
     model: Path,
     threads: int | None,
