@@ -55,7 +55,7 @@ from tensolog.profiles.learning.samples.cost_graphs import (
     store_cost_graph,
 )
 from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
-from tensolog.profiles.machine import load_device
+from tensolog.profiles.machine import load_machine
 
 from .rows import rows_file, write_rows
 from .zoo import build
@@ -208,7 +208,7 @@ def measure(
     unmeasured = assignments.measure()
     chosen = assignments.drawn(MOST, seed=0)
     timed = time_assignments(assignments, chosen, threads=1, budget_s=budget_s)
-    machine = load_device(catalog)
+    machine = load_machine(catalog)
     store_cost_graph(
         catalog, cost_graph(name, assignments, chosen, timed.times_ns, machine, threads=1)
     )

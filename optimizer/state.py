@@ -14,7 +14,7 @@ from ..catalog.onnx.reader import read_model
 from ..catalog.onnx.writer import skeleton_model
 from ..profiles.kernel import Kernel
 from ..profiles.kernels.costs import CostModel, Predictions
-from ..profiles.machine import load_device
+from ..profiles.machine import load_machine
 from ..profiles.sessions.execution import AS_WRITTEN, DEFAULTS
 from ..rules import Rule
 from ..rules.gate.ledger.proof_tables import store_ledger
@@ -246,7 +246,7 @@ def _forecast(catalog: Catalog, setting: Setting) -> Predictions | None:
         return None
     from ..profiles.learning.kernel_costs import shipped_forecast
 
-    return shipped_forecast(load_device(catalog), setting.threads, DEFAULTS.level)
+    return shipped_forecast(load_machine(catalog), setting.threads, DEFAULTS.level)
 
 
 def read(

@@ -37,7 +37,7 @@ _SECONDS = 0.15  # for each of the two measurements
 
 
 @dataclass(frozen=True)
-class Device:
+class Machine:
     """A machine: bandwidth in bytes/s and peak in float32 operations/s, both of one core."""
 
     device_id: int
@@ -165,15 +165,15 @@ def cache_bytes() -> dict[int, int]:
     return sizes
 
 
-def device(catalog: Catalog) -> int:
+def machine_id(catalog: Catalog) -> int:
     """Return this machine's device_id; inserts and measures the row on first use (under 1 s)."""
-    return load_device(catalog).device_id
+    return load_machine(catalog).device_id
 
 
-def load_device(catalog: Catalog) -> Device:
+def load_machine(catalog: Catalog) -> Machine:
     """Return this machine's row, measured now if the catalog has none.
 
-    A read-only catalog without the row gives a Device with device_id -1, not stored.
+    A read-only catalog without the row gives a Machine with device_id -1, not stored.
     """
     row = _stored(catalog)
     if row is not None:
@@ -181,7 +181,7 @@ def load_device(catalog: Catalog) -> Device:
     bandwidth, peak = measure_bandwidth(), measure_peak()
     here = identity()
     if catalog.read_only:
-        return Device(-1, here.name, here.cores, bandwidth, peak)
+        return Machine(-1, here.name, here.cores, bandwidth, peak)
     catalog.connection.execute(
         "INSERT INTO device (fingerprint, name, cores, memory_bytes, instruction_set,"
         " bandwidth_bytes_per_s, peak_flops_per_s, measured_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -239,14 +239,14 @@ def measure_peak() -> float:
     return 2.0 * _MATRIX**3 / (best * 1e-9)
 
 
-def _stored(catalog: Catalog) -> Device | None:
+def _stored(catalog: Catalog) -> Machine | None:
     rows = catalog.connection.execute(
         "SELECT device_id, name, cores, bandwidth_bytes_per_s, peak_flops_per_s FROM device"
         " WHERE fingerprint = ? AND bandwidth_bytes_per_s IS NOT NULL"
         " AND peak_flops_per_s IS NOT NULL",
         [identity().fingerprint],
     ).fetchall()
-    return Device(*rows[0]) if rows else None
+    return Machine(*rows[0]) if rows else None
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -16,7 +16,7 @@ from ...catalog.store.staging import Scratch
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import CostModel
 from ...profiles.kernels.profile import profile
-from ...profiles.machine import cores, load_device
+from ...profiles.machine import cores, load_machine
 from ...rules import Rule, correction, load_rules, promise
 from ...rules.gate.ledger.admission import applicable
 from ..graph.fold import FOLD_LIMIT
@@ -279,7 +279,7 @@ def layouts_of_model(
         chosen = assignments.drawn(MOST, seed=0)
         tell("measuring", 1, 2, f"{len(chosen)} assignments of layouts of {name}")
         timed = time_assignments(assignments, chosen, threads=used, budget_s=budget / 2)
-        machine = load_device(catalog)
+        machine = load_machine(catalog)
         return cost_graph(name, assignments, chosen, timed.times_ns, machine, used)
 
 

@@ -13,7 +13,7 @@ from ...profiles.learning.kernel_costs import KernelPredictor
 from ...profiles.learning.predictor import CostPredictor, Neighbour, Prediction
 from ...profiles.learning.samples.archive import CostGraph
 from ...profiles.learning.samples.kernel_graphs import graph_of_kernel
-from ...profiles.machine import load_device
+from ...profiles.machine import load_machine
 from .explain_model import kernels_of_model
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def predicted_costs(
     `explain_model` does.
     """
     used = int(predictor.metadata.get("threads", 1)) if threads is None else threads
-    machine = load_device(catalog)
+    machine = load_machine(catalog)
     measured = CostModel(catalog, threads=used, measure=False)
     calls: Counter[str] = Counter()
     distinct = {}

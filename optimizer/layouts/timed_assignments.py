@@ -15,7 +15,7 @@ from ...profiles.kernels.roofline import bound_ns
 from ...profiles.learning.samples.archive import CostGraph
 from ...profiles.learning.samples.features import NAMES, operator_name, quantities
 from ...profiles.learning.samples.kernel_graphs import opcode
-from ...profiles.machine import Device
+from ...profiles.machine import Machine
 from ...profiles.sessions.denormals import flushed_denormals
 from ...profiles.sessions.execution import LEFT_OUT, Execution
 from ...profiles.sessions.feeds import random_feeds
@@ -89,7 +89,7 @@ def time_assignments(
     return TimedAssignments(*map(np.array, of))
 
 
-def sums(assignments: Assignments, assignment: Assignment, machine: Device, threads: int) -> Array:
+def sums(assignments: Assignments, assignment: Assignment, machine: Machine, threads: int) -> Array:
     """Return what a plan's kernels add up to, by kind and layout: counts, bounds in ns, bytes.
 
     The order is that of GROUPS, in each of which what lies as it is comes first, and of SUMS.
@@ -128,7 +128,7 @@ def cost_graph(
     assignments: Assignments,
     chosen: Sequence[Assignment],
     times_ns: Array,
-    machine: Device,
+    machine: Machine,
     threads: int,
 ) -> CostGraph:
     """Return a model with timed assignments as a graph of TpuGraphs' layout collection.

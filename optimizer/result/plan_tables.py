@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...catalog import Catalog
-from ...profiles.machine import device
+from ...profiles.machine import machine_id
 from ..egraph.search_tables import write_tables
 from ..match.rewrite import Step
 from ..race.contest import Plan
@@ -70,7 +70,7 @@ def record_plan(
             "plan_id": [plan_id],
             "model_id": [model_id],
             "result_model_id": [result_model_id],
-            "device_id": [device(catalog)],
+            "device_id": [machine_id(catalog)],
             "target": [setting.target],
             "threads": [setting.threads],
             "options": [json.dumps(asdict(setting))],

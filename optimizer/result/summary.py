@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 
 from ...catalog import Catalog
-from ...profiles.machine import device
+from ...profiles.machine import machine_id
 from ..graph.convert import tensor_type
 from ..phases import Phases
 from ..setting import Setting
@@ -97,7 +97,7 @@ def _device(catalog: Catalog) -> Device:
     rows = catalog.connection.execute(
         "SELECT name, cores, memory_bytes, instruction_set, bandwidth_bytes_per_s, "
         "peak_flops_per_s FROM device WHERE device_id = ?",
-        [device(catalog)],
+        [machine_id(catalog)],
     ).fetchall()
     if not rows:
         return {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...catalog import Catalog
 from ..kernel import Kernel, KernelError
-from ..machine import Device, load_device
+from ..machine import Machine, load_machine
 from ..races.statistics import median_and_spread, quiet
 from ..sessions.denormals import flushed_denormals
 from ..sessions.session import LEVELS, RUNTIME, runtime_version, trim_memory
@@ -109,7 +109,7 @@ class CostModel:
         self._runner: Runner = runner or SessionRunner(threads, configuration)
         self._clock = clock
         self._random = random.Random(seed)
-        self.device: Device = load_device(catalog)
+        self.device: Machine = load_machine(catalog)
         self.predictions = predictions
         self._rows = self._load()
         self._bounds: dict[str, float] = {}

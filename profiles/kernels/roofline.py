@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ..kernel import Kernel, TensorSpec, numpy_dtype
-from ..machine import Device
+from ..machine import Machine
 from .kernel_model import output_shapes
 
 # They need read no more of input 0 than they write.
@@ -89,7 +89,7 @@ def _standard(kernel: Kernel) -> Kernel:
     return Kernel("", name, _OPSET, attributes, tuple(inputs))
 
 
-def bound_ns(kernel: Kernel, machine: Device, threads: int = 1) -> float:
+def bound_ns(kernel: Kernel, machine: Machine, threads: int = 1) -> float:
     """Return a lower bound of the kernel's time in ns on this machine, dispatch not counted.
 
     Threads are taken to scale perfectly, up to the machine's cores; bandwidth is the cache's.

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..kernel import Kernel
 from ..kernels.costs import Cost
-from ..machine import Device, processor_class
+from ..machine import Machine, processor_class
 from .adaptation import Adaptation, Spread
 from .predictor import (
     CostPredictor,
@@ -104,7 +104,7 @@ class Forecast:
     """What kernels would take on a machine, for who can't measure them all."""
 
     def __init__(
-        self, predictor: KernelPredictor, machine: Device, threads: int, level: str
+        self, predictor: KernelPredictor, machine: Machine, threads: int, level: str
     ) -> None:
         """`level` is a key of session.LEVELS."""
         self.predictor = predictor
@@ -178,7 +178,7 @@ def shipped_model(class_name: str | None = None) -> bytes | None:
     return file.read_bytes() if name and file.is_file() else None
 
 
-def shipped_forecast(machine: Device, threads: int, level: str) -> Forecast | None:
+def shipped_forecast(machine: Machine, threads: int, level: str) -> Forecast | None:
     """Return predictions for a machine and a way to run kernels that data exists of, else None."""
     content = shipped_model()
     if content is None:

@@ -161,7 +161,7 @@ def score(
     from ..optimizer.explain.explain_model import kernels_of_model
     from ..profiles.learning.samples.kernel_samples import measured_samples
     from ..profiles.learning.scores.baselines import score_baselines
-    from ..profiles.machine import cores, load_device
+    from ..profiles.machine import cores, load_machine
     from ..progress import Progress
 
     if not models:
@@ -177,7 +177,7 @@ def score(
         return
     used = cores() if threads is None else threads
     with shared.open_to_read(catalog_path) as catalog:
-        machine = load_device(catalog)
+        machine = load_machine(catalog)
         samples = [
             sample
             for model in dict.fromkeys(models)

@@ -112,7 +112,7 @@ def train(
     from ..profiles.learning.samples.kernel_samples import measured_samples
     from ..profiles.learning.training.ensemble import train_on_graphs, train_on_kernels
     from ..profiles.learning.training.training_options import Training
-    from ..profiles.machine import cores, load_device
+    from ..profiles.machine import cores, load_machine
     from ..progress import Progress
 
     if not output.parent.is_dir():
@@ -135,7 +135,7 @@ def train(
                     for sample in measured_samples(catalog, path.stem, kernels_of_model(path), used)
                 ]
                 model = train_on_kernels(
-                    samples, load_device(catalog), used, training=options, seed=seed, progress=tell
+                    samples, load_machine(catalog), used, training=options, seed=seed, progress=tell
                 )
             else:
                 graphs = (

@@ -5,22 +5,22 @@ from tensolog.catalog import Catalog
 from tensolog.profiles import machine
 from tensolog.profiles.kernel import Kernel, TensorSpec
 from tensolog.profiles.kernels.roofline import bound_ns, work
-from tensolog.profiles.machine import Device, device, identity, load_device
+from tensolog.profiles.machine import Machine, identity, load_machine, machine_id
 
 
 def test_the_machine_is_measured_once(tmp_path, monkeypatch):
     path = tmp_path / "catalog.duckdb"
     with Catalog(path) as catalog:
-        first = load_device(catalog)
+        first = load_machine(catalog)
         assert first.bandwidth > 1e8 and first.peak > 1e8 and first.cores >= 1
     for name in ("measure_bandwidth", "measure_peak"):
         monkeypatch.setattr(machine, name, lambda: pytest.fail("measured again"))
     with Catalog(path) as catalog:
-        assert load_device(catalog) == first
-        assert device(catalog) == first.device_id
+        assert load_machine(catalog) == first
+        assert machine_id(catalog) == first.device_id
         assert catalog.sql("SELECT count(*) FROM device").fetchall() == [(1,)]
     with Catalog(path, read_only=True) as catalog:
-        assert load_device(catalog) == first
+        assert load_machine(catalog) == first
 
 
 def test_a_read_only_catalog_without_the_row(tmp_path, monkeypatch):
@@ -29,7 +29,7 @@ def test_a_read_only_catalog_without_the_row(tmp_path, monkeypatch):
     for name in ("measure_bandwidth", "measure_peak"):
         monkeypatch.setattr(machine, name, lambda: 1e9)
     with Catalog(path, read_only=True) as catalog:
-        assert load_device(catalog).device_id == -1
+        assert load_machine(catalog).device_id == -1
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
@@ -62,7 +62,7 @@ def test_the_fingerprint_tells_machines_apart():
     assert machine.Identity("cpu", 4, (8 << 30) - 4096, "avx2").fingerprint == base.fingerprint
 
 
-HERE = Device(1, "a machine", 4, bandwidth=1e10, peak=1e11)
+HERE = Machine(1, "a machine", 4, bandwidth=1e10, peak=1e11)
 X = TensorSpec("float32", (2, 16, 32, 32))
 
 

@@ -4,7 +4,7 @@ import signal
 import onnx
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.profiles.machine import load_device
+from tensolog.profiles.machine import load_machine
 
 from tensolog.cli import run
 
@@ -16,7 +16,7 @@ def used_catalog(tmp_path_factory):
     """A catalog as any command leaves it: operators and this machine are known to it."""
     path = tmp_path_factory.mktemp("catalog") / "catalog.duckdb"
     with Catalog(path) as catalog:
-        load_device(catalog)
+        load_machine(catalog)
     return path
 
 

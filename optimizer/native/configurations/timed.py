@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, fields
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ....profiles.machine import load_device
+from ....profiles.machine import load_machine
 from ....profiles.races.race import Lap
 from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
@@ -81,7 +81,7 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
         self.catalog, self.here = catalog, here
         self.family = FAMILIES[sizes]
         self._columns = tuple(field.name for field in fields(configuration))
-        self.device_id = load_device(catalog).device_id
+        self.device_id = load_machine(catalog).device_id
         self.known: dict[Sizes, dict[Configuration, Timed]] = {}
         rows = catalog.connection.execute(
             f"SELECT sizes, threads, ratio, ratio_low, ratio_high, {', '.join(self._columns)}"

@@ -22,7 +22,7 @@ from ....catalog.terms import index_notation as t
 from ...kernel import Kernel, numpy_dtype
 from ...kernels.kernel_model import output_shapes
 from ...kernels.roofline import bound_ns, work
-from ...machine import Device
+from ...machine import Machine
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +48,7 @@ def operator_name(kernel: Kernel) -> str:
     return f"{kernel.domain}.{kernel.op_type}" if kernel.domain else kernel.op_type
 
 
-def features(kernel: Kernel, machine: Device, threads: int) -> Array:
+def features(kernel: Kernel, machine: Machine, threads: int) -> Array:
     """Return the features of a kernel on a machine, in the order of NAMES, as float64."""
     values = quantities(kernel, machine, threads)
     return np.array(
@@ -59,7 +59,7 @@ def features(kernel: Kernel, machine: Device, threads: int) -> Array:
     )
 
 
-def quantities(kernel: Kernel, machine: Device, threads: int) -> list[float]:
+def quantities(kernel: Kernel, machine: Machine, threads: int) -> list[float]:
     """Return what features are made of, in the order of NAMES: sizes, not their logarithms."""
     done = work(kernel)
     specs = [spec for spec in kernel.inputs if spec is not None]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...kernel import Kernel, TensorSpec, numpy_dtype
 from ...kernels.kernel_model import output_shapes
-from ...machine import Device
+from ...machine import Machine
 from ...sessions.session import LEVELS
 from .archive import CostGraph
 from .features import NAMES, extents, operator_name, quantities
@@ -41,7 +41,7 @@ def opcode(name: str) -> int:
 
 
 def graph_of_kernel(
-    kernel: Kernel, architecture: str, times_ns: Mapping[Configuration, float], machine: Device
+    kernel: Kernel, architecture: str, times_ns: Mapping[Configuration, float], machine: Machine
 ) -> CostGraph:
     """Return a kernel as a graph, with the time of each configuration, at least 1 ns.
 

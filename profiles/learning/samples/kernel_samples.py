@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ....catalog import Catalog
 from ...kernel import Kernel
-from ...machine import Device, load_device
+from ...machine import Machine, load_machine
 from ...sessions.session import RUNTIME, runtime_version
 from .archive import CostGraph
 from .examples import Example, example_of
@@ -45,7 +45,7 @@ def measured_samples(
         " WHERE device_id = ? AND runtime = ? AND runtime_version = ? AND configuration = 'all'"
         " AND threads = ? AND median_ns > 0 AND kernel_hash IN (SELECT unnest(?::VARCHAR[]))"
         " ORDER BY measurement_id",  # of several the newest stands
-        [load_device(catalog).device_id, RUNTIME, runtime_version(), threads, list(distinct)],
+        [load_machine(catalog).device_id, RUNTIME, runtime_version(), threads, list(distinct)],
     ).fetchall()
     newest = {key: (time_ns, spread_ns or 0.0, count) for key, time_ns, spread_ns, count in rows}
     return [
@@ -55,7 +55,7 @@ def measured_samples(
     ]
 
 
-def examples_of(samples: Iterable[Sample], machine: Device, threads: int) -> list[Example]:
+def examples_of(samples: Iterable[Sample], machine: Machine, threads: int) -> list[Example]:
     """Return measured kernels as a graph network reads them, a graph of one configuration each."""
     examples = []
     for sample in samples:
@@ -71,7 +71,7 @@ def measured_graphs(
 ) -> list[CostGraph]:
     """Return the kernels of a model as graphs, with all configurations measured on this machine."""
     distinct = {kernel.hash: kernel for _, kernel in kernels if not kernel.is_constant}
-    machine = load_device(catalog)
+    machine = load_machine(catalog)
     rows = catalog.connection.execute(
         "SELECT kernel_hash, threads, configuration, median_ns FROM measurement"
         " WHERE device_id = ? AND runtime = ? AND runtime_version = ? AND median_ns > 0"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.roofline import bound_ns
-from ...machine import Device
+from ...machine import Machine
 from ..errors import LearningError
 from ..predictor import CostPredictor
 from ..samples.features import features, operator_name
@@ -52,7 +52,7 @@ class Score:
 
 def score_baselines(
     samples: Sequence[Sample],
-    machine: Device,
+    machine: Machine,
     threads: int,
     *,
     training: Training | None = None,
@@ -154,7 +154,7 @@ def _ceiling(tested: Sequence[Sample], trained_on: int) -> Score:
     return Score("measured again", name, count, trained_on, error, 1.0, tau, accuracy)
 
 
-def _table(samples: Sequence[Sample], machine: Device, threads: int) -> Array:
+def _table(samples: Sequence[Sample], machine: Machine, threads: int) -> Array:
     """Return a row for each sample: the number of its operator, then its features."""
     names = sorted({operator_name(sample.kernel) for sample in samples})
     rows: dict[str, Array] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...machine import Device
+from ...machine import Machine
 from ..errors import LearningError
 from ..exported import cost_model
 from ..predictor import COVERAGE, CostPredictor, conformal_factor, graph_signature, summary
@@ -91,7 +91,7 @@ def train_ensemble(
 
 def train_on_kernels(
     samples: Sequence[Sample],
-    machine: Device,
+    machine: Machine,
     threads: int,
     *,
     training: Training | None = None,

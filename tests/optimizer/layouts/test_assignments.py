@@ -18,7 +18,7 @@ from tensolog.optimizer.layouts.timed_assignments import (
     time_assignments,
 )
 from tensolog.profiles.learning.samples.cost_graphs import load_cost_graphs, store_cost_graph
-from tensolog.profiles.machine import load_device
+from tensolog.profiles.machine import load_machine
 
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
 
@@ -82,7 +82,7 @@ def test_times_become_rows_of_the_catalog():
     timed = time_assignments(assignments, chosen, threads=1, budget_s=0.0)
     assert (timed.times_ns > 0).all()
     with Catalog(":memory:") as catalog:
-        machine = load_device(catalog)
+        machine = load_machine(catalog)
         graph = cost_graph("x", assignments, chosen, timed.times_ns, machine, 1)
         store_cost_graph(catalog, graph)
         (loaded,) = load_cost_graphs(catalog)

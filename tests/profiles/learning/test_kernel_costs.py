@@ -17,11 +17,11 @@ from tensolog.profiles.learning.kernel_costs import (
 from tensolog.profiles.learning.predictor import CostPredictor, PredictorError
 from tensolog.profiles.learning.samples.kernel_rows import COLUMNS, kernel_rows
 from tensolog.profiles.learning.training import kernel_trees
-from tensolog.profiles.machine import Device
+from tensolog.profiles.machine import Machine
 
 from .cost_graphs import DATA, frozen_graphs, tile_graph
 
-MACHINE = Device(1, "a machine", 2, 50e9, 100e9)
+MACHINE = Machine(1, "a machine", 2, 50e9, 100e9)
 LEFT_OUT = ("bert", "products", "squeezenet", "unet")
 
 

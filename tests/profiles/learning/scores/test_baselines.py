@@ -10,12 +10,12 @@ from tensolog.profiles.learning.samples.features import NAMES, features
 from tensolog.profiles.learning.samples.kernel_samples import Sample, measured_samples
 from tensolog.profiles.learning.scores.baselines import score_baselines
 from tensolog.profiles.learning.training.training_options import Training
-from tensolog.profiles.machine import Device
+from tensolog.profiles.machine import Machine
 
 from tensolog import Catalog
 
 BRIEFLY = Training(steps=20)  # where torch is, a graph network is among the models
-MACHINE = Device(1, "test", 1, 50e9, 100e9)
+MACHINE = Machine(1, "test", 1, 50e9, 100e9)
 
 
 def matmul(m, k, n):
@@ -114,7 +114,7 @@ def test_measured_kernels_of_a_model():
     with Catalog(":memory:") as catalog:
         kernels = [("one", relu(2, 2)), ("two", relu(2, 2)), ("other", relu(3, 3))]
         assert measured_samples(catalog, "a", kernels, 1) == []
-        from tensolog.profiles.machine import load_device
+        from tensolog.profiles.machine import load_machine
         from tensolog.profiles.sessions.session import runtime_version
 
         for median in (7.0, 5.0):
@@ -122,7 +122,7 @@ def test_measured_kernels_of_a_model():
                 "INSERT INTO measurement (device_id, kernel_hash, runtime, runtime_version,"
                 " configuration, threads, median_ns, spread_ns, minimum_ns, samples, measured_at)"
                 " VALUES (?, ?, 'onnxruntime', ?, 'all', 1, ?, 0.5, 4.0, 9, now())",
-                [load_device(catalog).device_id, relu(2, 2).hash, runtime_version(), median],
+                [load_machine(catalog).device_id, relu(2, 2).hash, runtime_version(), median],
             )
         (sample,) = measured_samples(catalog, "a", kernels, 1)
         assert (sample.calls, sample.time_ns, sample.samples) == (2, 5.0, 9)
