@@ -37,7 +37,7 @@ from tensolog.catalog import Catalog
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import runtime_bytes
-from tensolog.parallel.cluster.engine import Engine
+from tensolog.parallel.cluster.dask_engine import Engine
 from tensolog.parallel.cluster.measured_cluster import measure_cluster
 from tensolog.parallel.timeline import Timeline
 

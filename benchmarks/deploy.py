@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import onnx
 from tensolog.parallel.choosing.batches import drawn_feeds
-from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.ready_instances import Crews
+from tensolog.parallel.choosing.serving_race import Contender, Terms, lead, race
 from tensolog.parallel.deployment.deployment import Deployment
 from tensolog.parallel.deployment.settings import Measured, Setting, batch_ladder, grid, summarize
 

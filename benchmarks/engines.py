@@ -259,7 +259,7 @@ def groups_apart(rounds: int) -> Times:
 def _groups(code: str) -> Times:
     """What tensolog.parallel.cluster does: processes beside the engine's workers, and relays."""
     from tensolog.parallel.cluster.cluster_group import ClusterGroup, StageFiles
-    from tensolog.parallel.cluster.engine import Engine
+    from tensolog.parallel.cluster.dask_engine import Engine
     from tensolog.parallel.cluster.places import Place
 
     times: Times = {}

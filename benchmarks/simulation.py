@@ -26,12 +26,12 @@ import onnxruntime
 from tensolog.catalog import Catalog
 from tensolog.parallel.calibration import calibrate
 from tensolog.parallel.choosing.batches import drawn_feeds
-from tensolog.parallel.choosing.contest import timed
-from tensolog.parallel.cuts.derivation import cuts_of
+from tensolog.parallel.choosing.serving_race import timed
+from tensolog.parallel.cuts.operator_cuts import cuts_of
 from tensolog.parallel.measure import measure_machine
 from tensolog.parallel.partitioner import part
+from tensolog.parallel.search.config_space import Space
 from tensolog.parallel.search.pipelines import staged
-from tensolog.parallel.search.space import Space
 from tensolog.parallel.serving.instance import Start
 from tensolog.parallel.serving.pinning import here
 from tensolog.parallel.serving.worker_group import WorkerGroup, starts_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ..profiles.kernel import Kernel
 from ..profiles.kernels.costs import Cost, CostModel
-from ..profiles.kernels.extract import kernel_of as extract_kernel
+from ..profiles.kernels.graph_kernels import kernel_of as extract_kernel
 from ..rules import ABSENT
 from .graph.convert import node_proto
 from .graph.graph import Graph, TensorType

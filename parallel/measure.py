@@ -30,7 +30,7 @@ from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
 from ..profiles.sessions.session import BoundRun
-from .choosing.contest import timed
+from .choosing.serving_race import timed
 from .device_rows import load_measured, store_cluster
 from .devices import Cluster, ClusterError, Device, links_of_each_pair
 from .partitioner import part

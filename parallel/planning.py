@@ -13,15 +13,15 @@ from ..catalog import Catalog
 from ..catalog.store.staging import Scratch
 from ..profiles.kernel import Kernel
 from .cuts.cut_rules import admit, rule_of
-from .cuts.derivation import Cut, cuts_of
+from .cuts.operator_cuts import Cut, cuts_of
 from .devices import Cluster, Link, links_of_each_pair, read_cluster
 from .rewriting.joint import Rewriting, family, rules_for
-from .search.anneal import anneal, descend
 from .search.beam import beam
-from .search.exact import best_of_all
+from .search.branch_and_bound import best_of_all
+from .search.config_space import Space, Use
 from .search.goals import Goal, PlanError, Score, check_goal, score
+from .search.local_search import anneal, descend
 from .search.plan_candidates import Candidate, candidates, fastest_first
-from .search.space import Space, Use
 from .simulation.placement import Config
 from .simulation.simulator import Simulation
 from .simulation.tasks import Plan, Problem

@@ -16,7 +16,7 @@ import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
 from ...catalog.operators.contributed import infer_shapes
-from ...profiles.sessions.element_types import runs_in_float64
+from ...profiles.sessions.float64_kernels import runs_in_float64
 from .float64_sums import CONTRIBUTED, Shapes, spelled
 
 Double = Callable[[TensorProto], TensorProto]

@@ -4,11 +4,11 @@ First each number of threads is measured with as many instances as fit, at the s
 batch of the best of these is doubled as long as that pays: a batch of b rows takes about a + b c,
 but caches and the kernels that a runtime takes for a size make it more or less than that by as much
 as half, so sizes are measured and not predicted. What comes near the best then races in turns
-(contest.py): pairs of rounds tell who is ahead, each round leaves half of those behind, what is
-surely behind drops out, and the race ends once nobody can be better than the leader by more than a
-few percent. Neighbours of the winner that were not measured race it as well. One instance with all
-cores and the smallest batch, what a session does by itself, takes part, so that nothing is chosen
-that is slower.
+(serving_race.py): pairs of rounds tell who is ahead, each round leaves half of those behind, what
+is surely behind drops out, and the race ends once nobody can be better than the leader by more than
+a few percent. Neighbours of the winner that were not measured race it as well. One instance with
+all cores and the smallest batch, what a session does by itself, takes part, so that nothing is
+chosen that is slower.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Protocol
 
 from ..deployment.settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, best
-from .contest import Contender, Terms, Times, race
+from .serving_race import Contender, RunTimes, Terms, race
 
 Tell = Callable[[str, int, int, str], None]
 
@@ -45,7 +45,7 @@ _VAIN = 3
 class Timer(Protocol):
     """What settings are measured with; tests put a simulated one in its place."""
 
-    def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> Times:
+    def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> RunTimes:
         """Run a setting; nanoseconds of each run of each instance."""
         ...
 

@@ -28,21 +28,21 @@ from ..runnable_plan import Partition, RemoteWorkers
 from ..search.goals import PlanError
 from ..serving.instance import Instance, Start
 from ..serving.pinning import here_each
-from ..serving.source import Runner
+from ..serving.runner_sources import Runner
 from ..serving.worker_group import Group
 from ..simulation.placement import whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.spans import timeline_of
 from ..simulation.tasks import Plan, Problem
-from ..simulation.times import Times as KernelTimes
+from ..simulation.times import Times
 from ..timeline import Timeline
 from ..workload import Workload, read_workload, slots_of
 from .batches import drawn_feeds
 from .choose import Choice
-from .contest import Contender, Feeds, Times, closing, lead, race, timed, warm
 from .device_crews import Crew, ProcessCrew, check_devices, runtime_bytes
 from .division_plans import DivisionPlans, steps_of
 from .served_model import ORIGINAL, REWRITTEN, Requirements, ServedModel
+from .serving_race import Contender, Feeds, RunTimes, closing, lead, race, timed, warm
 
 Opened = tuple[list[Runner], int]
 """What runs requests, and the bytes of memory that it has."""
@@ -203,7 +203,7 @@ class _DeviceRace:
         if len(devices) < 2 or not (fits or self.cluster.scheduler):
             return
         self.asked.tell("measuring", "the model and its pieces on one device")
-        problem = Problem(self.workload, self.cluster, KernelTimes(self.cluster, self.catalog))
+        problem = Problem(self.workload, self.cluster, Times(self.cluster, self.catalog))
         place = self.folder / "calibration"
         link_files_beside(self.file, place)
         try:
@@ -215,7 +215,7 @@ class _DeviceRace:
 
     def open_whole_on_workers(self) -> None:
         """Open the whole model on the fastest worker, and on each where these are alike."""
-        problem = Problem(self.workload, self.cluster, KernelTimes(self.cluster))
+        problem = Problem(self.workload, self.cluster, Times(self.cluster))
         devices = self.cluster.devices
         order = sorted(range(len(devices)), key=lambda n: -devices[n].flops_per_s)
         plans = [tuple(whole_on(n) for _ in self.workload.operators) for n in order]
@@ -312,7 +312,7 @@ class _DeviceRace:
             return False
         busy = runners[:1] if self.asked.goal == "latency" else runners
 
-        def time(seconds: float, least_runs: int) -> Times:
+        def time(seconds: float, least_runs: int) -> RunTimes:
             return timed(busy, self.feeds, seconds, least_runs, _LIMIT_S)
 
         def close() -> None:

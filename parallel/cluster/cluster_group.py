@@ -24,8 +24,8 @@ from ..deployment.deployment import files_beside
 from ..runnable_plan import CALLER, Partition, RemoteWorkers
 from ..serving.instance import START_S
 from ..serving.part_messages import done_message
+from ..serving.runner_sources import GroupSource
 from ..serving.shared_memory import SharedMemory
-from ..serving.source import GroupSource
 from ..serving.worker_group import Group
 from ..typed_values import read_as
 from .connections import (
@@ -40,7 +40,7 @@ from .connections import (
     send_message,
     shut,
 )
-from .engine import Engine, EngineError
+from .dask_engine import Engine, EngineError
 from .places import Place, Places
 from .relays import Layout, Relay
 from .worker_site import prepare

@@ -14,7 +14,7 @@ from ..serving.instance import Array
 from ..simulation.tasks import Problem
 from ..simulation.times import Calibration
 from .cluster_group import ClusterGroup, StageFiles
-from .engine import Engine, EngineError, Worker
+from .dask_engine import Engine, EngineError, Worker
 from .piece_times import light_models, piece_times
 from .places import Place, worker_of
 

@@ -18,7 +18,7 @@ from ..measure import LEAST_LATENCY_S, Tell, measure_link, measure_rates, measur
 from ..runnable_plan import Partition
 from ..serving.processor_claims import claim_processors
 from .cluster_group import ClusterGroup, StageFiles
-from .engine import Engine, EngineError, Worker
+from .dask_engine import Engine, EngineError, Worker
 from .places import Place
 
 _MEASURING_S = 300.0

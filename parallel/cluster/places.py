@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..runnable_plan import Partition, PlannedWorker
-from .engine import EngineError, Worker
+from .dask_engine import EngineError, Worker
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ...rules.gate.ledger.proof_tables import store_verdicts
 from ...rules.gate.prover_pool import prove_rules
 from ...rules.gate.verdict import Verdict
 from ...rules.language.rank_bounds import Within
-from .derivation import TARGETS, Cut, Slicing, axes_alike, is_window, known_inputs, output_shapes
+from .operator_cuts import TARGETS, Cut, Slicing, axes_alike, is_window, known_inputs, output_shapes
 
 _COMBINE = {"sum": "Add", "max": "Max", "min": "Min", "prod": "Mul"}
 _PROOF_S = 8.0  # of work, for each rule

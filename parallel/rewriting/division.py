@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..search.bucket_elimination import Costs, Factor, eliminate
 from ..search.dynamic_programming import AdditiveCosts
-from ..search.elimination import Costs, Factor, eliminate
 from ..simulation.placement import Config
 from ..simulation.tasks import Plan
 from .programs import Programs

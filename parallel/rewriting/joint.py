@@ -16,11 +16,11 @@ from ...optimizer.match.rewrite import Step
 from ...optimizer.setting import Setting
 from ...rules import Rule
 from ...rules.gate.ledger.admission import applicable
-from ..cuts.derivation import cuts_of
+from ..cuts.operator_cuts import cuts_of
+from ..search.config_space import Space, powers
 from ..search.dynamic_programming import AdditiveCosts
 from ..search.goals import Score
 from ..search.plan_candidates import Candidate, fastest_first
-from ..search.space import Space, powers
 from ..simulation.placement import Config, whole_on
 from ..simulation.tasks import Problem
 from ..workload import Workload

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..simulation.placement import Config
 from ..simulation.simulator import Simulation
 from ..simulation.tasks import Key, Problem, Task, input_tasks, operator_tasks
-from .exact import shortest_rests
+from .branch_and_bound import shortest_rests
 from .goals import Goal, Score, score
 
 # Divisions of operators that are looked at in all, and the widest beam.

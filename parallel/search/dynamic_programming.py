@@ -1,8 +1,8 @@
 """Plans by dynamic programming: the least sum of times of operators and of what is sent.
 
-Each operator is a variable, its divisions are its values (elimination.py; Elango, IPDPS 2021).
-The result is exact for sums, where tables are narrow enough; what runs side by side, and what two
-readers of a value share, only the simulator knows.
+Each operator is a variable, its divisions are its values (bucket_elimination.py; Elango, IPDPS
+2021). The result is exact for sums, where tables are narrow enough; what runs side by side, and
+what two readers of a value share, only the simulator knows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..simulation.placement import Config, elements
 from ..simulation.tasks import Plan, Problem
-from .elimination import Costs, Factor, eliminate
+from .bucket_elimination import Costs, Factor, eliminate
 
 Penalty = Callable[[int, Config], float]
 """What is added to the cost of a division of an operator, as for the memory that it takes."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from ..simulation.placement import Config, elements, whole_on
 from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan, Problem
+from .config_space import Space, powers
 from .dynamic_programming import AdditiveCosts, Penalty, best_plan
 from .goals import Goal, Score, score
 from .pipelines import staged
-from .space import Space, powers
 
 # Seconds for a GiB of weights on a device: how dear memory is made until a plan fits.
 _PRICES = (0.0, 1e-4, 1e-2, 1.0, 100.0)

@@ -1,6 +1,6 @@
 """An instance of a model: a process with a session, and what is said to it.
 
-`Instance` starts a worker (worker.py), asks it, and ends it. A worker that has died raises
+`Instance` starts a worker (instance_worker.py), asks it, and ends it. A worker that has died raises
 InstanceError, as does one that doesn't answer in time, which is ended: both can be replaced.
 """
 
@@ -55,7 +55,7 @@ class Instance:
         self._inputs, self._outputs = SharedMemory(), SharedMemory()
         memories = {"inputs": self._inputs.descriptor, "outputs": self._outputs.descriptor}
         self._process = WorkerProcess(
-            "worker", {**start.arguments(), **memories}, memories.values()
+            "instance_worker", {**start.arguments(), **memories}, memories.values()
         )
         self.inputs: tuple[Slot, ...] = ()
         self.outputs: tuple[Slot, ...] = ()

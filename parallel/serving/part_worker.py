@@ -21,9 +21,9 @@ import onnxruntime
 from ...profiles.sessions.session import ort_value, resident_bytes
 from ..runnable_plan import Partition
 from ..typed_values import read_as
+from .instance_worker import line_of, open_model, run_server
 from .part_messages import FAILED, done_message, read_steps, step_message
 from .shared_memory import SharedMemory
-from .worker import line_of, open_model, run_server
 
 
 def main(arguments: dict[str, Any]) -> None:

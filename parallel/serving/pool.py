@@ -31,7 +31,7 @@ from .instance import Array, Instance, Start
 from .process import InstanceError, RunError
 from .processor_claims import ProcessorClaim, claim_processors
 from .requests import MOST_LOSSES, Part, Queue, Request
-from .source import GroupSource, InstanceSource, Runner, Source
+from .runner_sources import GroupSource, InstanceSource, Runner, Source
 from .worker_group import WorkerGroup, starts_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...profiles.kernel import Kernel
-from ..cuts.derivation import Cut, part_of
+from ..cuts.operator_cuts import Cut, part_of
 
 Box = tuple[tuple[int, int], ...]
 

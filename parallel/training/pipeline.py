@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..devices import Cluster, ClusterError, Device
-from .profile import LayerProfile, Run
+from .layer_profile import LayerProfile, Run
 
 
 @dataclass(frozen=True)

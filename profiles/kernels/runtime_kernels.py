@@ -27,7 +27,7 @@ from ..sessions.session import (
     operators_timed,
     run_session,
 )
-from .extract import kernels_of
+from .graph_kernels import kernels_of
 
 Array = np.ndarray[Any, Any]
 Types = dict[str, tuple[str, tuple[int, ...]]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..sessions.session import trim_memory
-from .elimination import Scores, number_of_heats
+from .sequential_halving import Scores, number_of_heats
 
 Progress = Callable[[float, str], None]
 """Called with (fraction of the budget used, what is being timed)."""

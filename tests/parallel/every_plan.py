@@ -6,8 +6,8 @@ python -m tests.parallel.every_plan --graphs 200 --goal throughput --seed 7
 Graphs are drawn, as are devices and links; all divisions of all operators count, some 10^14 plans
 of eight operators on four devices. Operators are decided in order, and what begins a plan is left
 out as soon as none that begins so can be better than the plan that the search found. Nothing of the
-search is used (parallel/search/exact.py has bounds of its own): what is, are the tasks of an
-operator and of what it reads. No plan takes less than
+search is used (parallel/search/branch_and_bound.py has bounds of its own): what is, are the tasks
+of an operator and of what it reads. No plan takes less than
 
 - its longest path: what is decided, and from there on the way to the end that is the shortest for
   the parts in question, whatever the operators behind are divided like (`_ways`);

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.parallel.cuts.derivation import cuts_of
+from tensolog.parallel.cuts.operator_cuts import cuts_of
 from tensolog.parallel.devices import parse_cluster
-from tensolog.parallel.search.space import Space
+from tensolog.parallel.search.config_space import Space
 from tensolog.parallel.simulation.tasks import Problem
 from tensolog.parallel.simulation.times import Times
 from tensolog.parallel.workload import read_workload

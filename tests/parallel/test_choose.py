@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.choosing.choose import choose
-from tensolog.parallel.choosing.contest import Contender, Terms, race
+from tensolog.parallel.choosing.serving_race import Contender, Terms, race
 from tensolog.parallel.deployment.settings import (
     LimitError,
     Setting,

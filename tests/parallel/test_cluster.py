@@ -24,9 +24,9 @@ from tensolog.parallel.calibration import pieces_of
 from tensolog.parallel.choosing import division_plans
 from tensolog.parallel.choosing.device_crews import runtime_bytes
 from tensolog.parallel.cluster import crew, measured_cluster
-from tensolog.parallel.cluster import engine as engine_module
+from tensolog.parallel.cluster import dask_engine as engine_module
 from tensolog.parallel.cluster.connections import Listener, connect, new_token, send_message
-from tensolog.parallel.cluster.engine import Engine, EngineError, Worker
+from tensolog.parallel.cluster.dask_engine import Engine, EngineError, Worker
 from tensolog.parallel.cluster.measured_cluster import tournament
 from tensolog.parallel.cluster.places import Places
 from tensolog.parallel.cluster.worker_site import WorkerSite

@@ -4,8 +4,8 @@ import pytest
 from tensolog.catalog import Catalog
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.parallel.cuts.cut_rules import admit, rule_of
-from tensolog.parallel.cuts.derivation import Slicing, cuts_of, expanded, part_of
 from tensolog.parallel.cuts.index_facts import index_facts
+from tensolog.parallel.cuts.operator_cuts import Slicing, cuts_of, expanded, part_of
 from tensolog.profiles.kernel import Kernel, TensorSpec
 
 F = "float32"

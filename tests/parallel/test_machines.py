@@ -18,7 +18,7 @@ CALLER = """
 import os, signal, sys, time
 from pathlib import Path
 from tensolog import open_parallel
-from tensolog.parallel.cluster.engine import Engine
+from tensolog.parallel.cluster.dask_engine import Engine
 from tests.parallel.test_cluster import REQUESTS, answered, plan_of
 
 with Engine(sys.argv[1]) as engine:

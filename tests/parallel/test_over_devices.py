@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.parallel import planning
-from tensolog.parallel.choosing.contest import Contender, Terms, lead, race
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import check_devices, runtime_bytes
 from tensolog.parallel.choosing.rewritten import difference
+from tensolog.parallel.choosing.serving_race import Contender, Terms, lead, race
 from tensolog.parallel.cuts.cut_rules import Admitted
 from tensolog.parallel.deployment.settings import Setting, read_limit
 from tensolog.parallel.device_rows import load_measured, store_cluster

@@ -10,16 +10,16 @@ from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.match.matcher import Matcher
 from tensolog.optimizer.match.rewrite import RewriteError, apply_match
-from tensolog.parallel.cuts.derivation import cuts_of
+from tensolog.parallel.cuts.operator_cuts import cuts_of
 from tensolog.parallel.materialization import materialize
 from tensolog.parallel.partitioner import part
 from tensolog.parallel.planning import plan
 from tensolog.parallel.rewriting.division import best_program
 from tensolog.parallel.rewriting.joint import AS_IT_IS, rules_for
 from tensolog.parallel.rewriting.programs import programs_of
+from tensolog.parallel.search.config_space import Space
 from tensolog.parallel.search.dynamic_programming import AdditiveCosts
 from tensolog.parallel.search.goals import PlanError, score
-from tensolog.parallel.search.space import Space
 from tensolog.parallel.simulation.simulator import Simulation
 from tensolog.parallel.simulation.tasks import Problem
 from tensolog.parallel.simulation.times import Times

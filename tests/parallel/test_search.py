@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.planning import plan
+from tensolog.parallel.search.branch_and_bound import best_of_all
+from tensolog.parallel.search.bucket_elimination import eliminate
 from tensolog.parallel.search.dynamic_programming import AdditiveCosts, best_plan
-from tensolog.parallel.search.elimination import eliminate
-from tensolog.parallel.search.exact import best_of_all
 from tensolog.parallel.search.goals import PlanError, score
 from tensolog.parallel.search.pipelines import divide_evenly
 from tensolog.parallel.simulation.simulator import Simulation

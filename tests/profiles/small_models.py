@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tensolog.profiles.kernel import VALUE_LIMIT, Kernel, dtype_name
-from tensolog.profiles.kernels.extract import kernels_of
+from tensolog.profiles.kernels.graph_kernels import kernels_of
 
 Array = np.ndarray[Any, Any]
 

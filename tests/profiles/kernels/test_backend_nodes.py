@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 from tensolog.profiles.kernel import KernelError
-from tensolog.profiles.kernels.extract import kernels_of
+from tensolog.profiles.kernels.graph_kernels import kernels_of
 from tensolog.profiles.kernels.roofline import work
 from tensolog.profiles.kernels.timing import SessionRunner
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.profiles.races.elimination import Scores, number_of_heats
 from tensolog.profiles.races.race import race
+from tensolog.profiles.races.sequential_halving import Scores, number_of_heats
 
 from tests.profiles.track import Track
 

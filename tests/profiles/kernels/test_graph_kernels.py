@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper
 from tensolog.profiles.kernel import TensorSpec
-from tensolog.profiles.kernels.extract import kernels_of
+from tensolog.profiles.kernels.graph_kernels import kernels_of
 from tensolog.profiles.kernels.kernel_model import build_model, output_shapes
 from tensolog.profiles.kernels.profile import profile
 

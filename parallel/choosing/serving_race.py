@@ -21,10 +21,10 @@ from typing import NamedTuple
 from ...profiles.races.statistics import Ratio, winsorized_ratio
 from ..deployment.settings import INDIFFERENCE, Goal, Limit, Measured, Setting, summarize
 from ..serving.instance import Array
-from ..serving.source import Runner
+from ..serving.runner_sources import Runner
 
 Feeds = Mapping[str, Array]
-Times = list[list[float]]
+RunTimes = list[list[float]]
 """The nanoseconds of each run of each instance, or lane, of what was timed for a while."""
 
 _WARM_RUNS = 3
@@ -59,10 +59,10 @@ class Contender:
     """A way to serve a model: what times it, and what each round gave."""
 
     setting: Setting
-    time: Callable[[float, int], Times]
+    time: Callable[[float, int], RunTimes]
     memory_bytes: int = 0
     close: Callable[[], None] = lambda: None
-    rounds: list[Times] = field(default_factory=list)
+    rounds: list[RunTimes] = field(default_factory=list)
 
     def measured(self) -> Measured:
         """Sum up all rounds."""
@@ -77,7 +77,7 @@ class Contender:
         return not limits or all(limit.holds(self.measured()) for limit in limits)
 
 
-def _value(setting: Setting, times: Times, goal: Goal) -> float:
+def _value(setting: Setting, times: RunTimes, goal: Goal) -> float:
     if goal == "latency":
         return 1 / median(itertools.chain(*times))
     return setting.batch * sum(1e9 / median(runs) for runs in times)
@@ -181,10 +181,10 @@ def warm(runners: Sequence[Runner], feeds: Feeds, limit_s: float) -> None:
 
 def timed(
     runners: Sequence[Runner], feeds: Feeds, seconds: float, least_runs: int, limit_s: float
-) -> Times:
+) -> RunTimes:
     """Keep runners busy for so long; nanoseconds of each run of each of them."""
     given = {name: [array] for name, array in feeds.items()}
-    laps: Times = [[] for _ in runners]
+    laps: RunTimes = [[] for _ in runners]
     errors: list[BaseException] = []
     ready = threading.Barrier(len(runners))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ..devices import Cluster, ClusterError
 from ..search.goals import PlanError
+from .layer_profile import LayerProfile
 from .pipeline import Machine, Pipeline, Stage, StepTime, step_time
-from .profile import LayerProfile
 
 # Steps of the search, before it is cut.
 MOST_STEPS = 2_000_000

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property, lru_cache
 
 from ...profiles.kernel import Kernel
-from ..cuts.derivation import Cut, Kind, is_window
+from ..cuts.operator_cuts import Cut, Kind, is_window
 from ..simulation.placement import Config, whole_on
 from ..simulation.tasks import Plan, Problem
 from ..workload import Operator
