@@ -145,6 +145,6 @@ def deploy(
     if as_json:
         shared.print_json({**plan.to_json(), "output": str(plan.folder)})
     elif not quiet:
-        from ..parallel.deployment.deployment_text import deployment_text
+        from ..deployment_text import deployment_text
 
         echo(deployment_text(plan))

@@ -159,7 +159,7 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
     if as_json:
         shared.print_json(plan.to_json())
     else:
-        from ..parallel.deployment.deployment_text import deployment_text
+        from ..deployment_text import deployment_text
 
         echo(deployment_text(plan))
 

@@ -20,12 +20,12 @@ from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.deployment.deployment import DeploymentError, copy_model, read_deployment
 from tensolog.parallel.deployment.deployment_rows import store_deployment, why_not
-from tensolog.parallel.deployment.deployment_text import deployment_text
 from tensolog.parallel.deployment.settings import LimitError, Measured, Setting
 from tensolog.parallel.serving.instance import Instance, Start
 
 import tensolog
 from tensolog.cli import run
+from tensolog.deployment_text import deployment_text
 
 from .plans import FEATURES, deployed, layer, model
 from .test_typed_values import JSON as ANY_VALUE

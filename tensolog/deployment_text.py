@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..runnable_plan import CALLER, Partition
-from .deployment import Deployment
-from .deployment_rows import why_not
-from .settings import Measured
+from .parallel.deployment.deployment import Deployment
+from .parallel.deployment.deployment_rows import why_not
+from .parallel.deployment.settings import Measured
+from .parallel.runnable_plan import CALLER, Partition
+from .summary import columns
 
 
 def deployment_text(plan: Deployment) -> str:
@@ -74,15 +75,7 @@ def _table(plan: Deployment, unit: str) -> str:
                 _remark(plan, entry),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return "\n".join(
-        "  "
-        + "  ".join(
-            cell.ljust(width) if column == len(head) - 1 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return columns(rows, right=range(len(head) - 1))
 
 
 def _rate(plan: Deployment, entry: Measured) -> float:
