@@ -61,7 +61,7 @@ class Admitted:
         return rule is not None and rule.hash in self.rules
 
 
-def admit(wanted: Iterable[tuple[Kernel, Cut]], catalog: Catalog, *, workers: int = 1) -> Admitted:
+def admit(wanted: Iterable[tuple[Kernel, Cut]], catalog: Catalog) -> Admitted:
     """Prove cuts of operators, but for those that the catalog has a proof of; store the proofs.
 
     Each takes 0.2 to 3 s of a processor once.
@@ -77,7 +77,7 @@ def admit(wanted: Iterable[tuple[Kernel, Cut]], catalog: Catalog, *, workers: in
     open_ = [rule for key, rule in sorted(rules.items()) if key not in known and key not in seen]
     with_verdicts: list[tuple[Rule, Verdict]] = []
     if open_:
-        verdicts = prove_rules(open_, workers, timeout=_PROOF_S, search=1.0, infer=0.0)
+        verdicts = prove_rules(open_, 1, timeout=_PROOF_S, search=1.0, infer=0.0)
         with_verdicts = list(zip(open_, verdicts, strict=True))
         if not catalog.read_only:
             store_verdicts(catalog, with_verdicts)

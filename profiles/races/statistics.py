@@ -16,6 +16,7 @@ Array = np.ndarray[Any, Any]
 _NORMAL = 1.4826
 # Logarithms of ratios count as so many spreads from the median where they are farther from it.
 _FAR = 3.0
+_QUIET, _CONFIDENCE = 1.1, 0.95
 # Student's t at 97.5 %, by degrees of freedom; none for a single round.
 _STUDENT = (np.inf, 12.706, 4.303, 3.182)
 # Of how many times one is counted among the swiftest, and rounds that give enough of these.
@@ -44,14 +45,14 @@ def swiftest(times: Sequence[float] | Array) -> float:
     return float(_swift_means(np.asarray(times, dtype=np.float64)[None])[0])
 
 
-def quiet(reference: Sequence[float] | Array, tolerance: float = 1.1) -> Array:
-    """Mark the rounds in which the reference took at most `tolerance` times its median.
+def quiet(reference: Sequence[float] | Array) -> Array:
+    """Mark the rounds in which the reference took at most a tenth more than its median.
 
     At least half of the rounds are marked; the others were disturbed by something else on the
     machine.
     """
     values = np.asarray(reference, dtype=np.float64)
-    return values <= tolerance * np.median(values)
+    return values <= _QUIET * np.median(values)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Ratio:
         return self.low > 1
 
 
-def winsorized_ratio(ratios: Sequence[float], confidence: float = 0.99) -> Ratio:
+def winsorized_ratio(ratios: Sequence[float], confidence: float) -> Ratio:
     """Return the geometric mean of the ratios of rounds, with Student's interval on both sides.
 
     What else runs on the machine disturbs single rounds by far more than they differ otherwise:
@@ -98,9 +99,8 @@ def bootstrap_ratio(
     *,
     seed: int = 0,
     resamples: int = 2000,
-    confidence: float = 0.95,
 ) -> Ratio:
-    """Return the median of paired ratios with its percentile bootstrap interval.
+    """Return the median of paired ratios with its percentile bootstrap interval of 95 %.
 
     `blocks` holds (times, reference times) of equal length, one block a round; a round that gave
     several pairs is resampled in two stages, rounds first, since its pairs share their disturbance.
@@ -121,7 +121,7 @@ def bootstrap_ratio(
         raise ValueError("no rounds were timed")
     value = float(np.median(np.concatenate(ratios)))
     medians = _resampled_medians(ratios, resamples, np.random.default_rng(seed))
-    tail = (1.0 - confidence) / 2
+    tail = (1.0 - _CONFIDENCE) / 2
     low, high = np.quantile(medians, [tail, 1.0 - tail])
     if len(ratios) <= len(_STUDENT) and np.any(np.concatenate(ratios) != 1.0):
         few_low, few_high = _interval_of_few(ratios)

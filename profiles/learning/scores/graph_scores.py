@@ -17,9 +17,8 @@ import numpy as np
 from ..errors import LearningError
 from ..predictor import CostPredictor, graph_signature
 from ..samples.archive import CostGraph
-from ..samples.examples import Array, Example, example_of
-from ..samples.kernel_graphs import prior_feature_of
-from ..training.ensemble import subset, train_ensemble, widths_of, without
+from ..samples.examples import Array, Example
+from ..training.ensemble import subset, timed_examples, train_ensemble, widths_of, without
 from ..training.training_options import Progress, Training
 from .baselines import regressions
 from .metrics import kendall_tau, mean_error, ordered_pair_accuracy, top_k_error
@@ -53,7 +52,6 @@ class GraphScore:
 def score_graphs(
     graphs: Iterable[CostGraph],
     *,
-    hops: int | None = None,
     training: Training | None = None,
     progress: Progress | None = None,
 ) -> list[GraphScore]:
@@ -63,11 +61,7 @@ def score_graphs(
     where scikit-learn is missing. Where torch is, a graph network is among the models.
     """
     learners = regressions()
-    examples, prior = [], None
-    for graph in graphs:
-        if len(graph.arrays["config_runtime"]) and len(graph.arrays["node_opcode"]):
-            prior = prior_feature_of(graph)
-            examples.append(example_of(graph, hops=hops, prior=prior))
+    examples, prior = timed_examples(graphs)
     architectures = sorted({example.architecture for example in examples})
     if len(architectures) < 2:
         raise LearningError(
@@ -93,7 +87,7 @@ def score_graphs(
             times = np.split(predicted, ends)
             scores.append(_score(name, architecture, len(known), unseen, times))
         if networks:
-            model = train_ensemble(known, hops=hops, prior_feature=prior, training=training)
+            model = train_ensemble(known, prior_feature=prior, training=training)
             predictor = CostPredictor(model.SerializeToString())
             predictions = [predictor.predict(example) for example in unseen]
             within = [

@@ -14,6 +14,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+_DRAWS = 8
+
 
 def ordered_pair_accuracy(times: Array, predicted: Array) -> float:
     """Return the share of pairs of unequal times whose predictions are ordered as they are.
@@ -55,21 +57,18 @@ def noise_ceiling(
     metric: Callable[[Array, Array], float],
     times: Array,
     deviations: Array,
-    *,
-    seed: int = 0,
-    draws: int = 8,
 ) -> float:
     """Return what a metric gives between two measurements of the same: no prediction does better.
 
     `deviations` are standard deviations of the times; both measurements are drawn from them, as
-    logarithms, since times are positive. The mean over `draws` pairs.
+    logarithms, since times are positive. The mean over some pairs.
     """
     times = np.asarray(times, dtype=np.float64)
     relative = np.asarray(deviations, dtype=np.float64) / times
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     drawn = [
         [times * np.exp(relative * random.standard_normal(len(times))) for _ in range(2)]
-        for _ in range(draws)
+        for _ in range(_DRAWS)
     ]
     return float(np.mean([metric(first, second) for first, second in drawn]))
 

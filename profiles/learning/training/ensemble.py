@@ -125,12 +125,7 @@ def train_on_graphs(
     progress: Progress | None = None,
 ) -> onnx.ModelProto:
     """Train on graphs with timed configurations; what has none is left out."""
-    prior: int | None = None
-    examples = []
-    for graph in graphs:
-        if len(graph.arrays["config_runtime"]) and len(graph.arrays["node_opcode"]):
-            prior = prior_feature_of(graph)
-            examples.append(example_of(graph, hops=hops, prior=prior))
+    examples, prior = timed_examples(graphs, hops)
     return train_ensemble(
         examples,
         hops=hops,
@@ -140,6 +135,18 @@ def train_on_graphs(
         described={"known": _known([example.path for example in examples], examples)},
         progress=progress,
     )
+
+
+def timed_examples(
+    graphs: Iterable[CostGraph], hops: int | None = None
+) -> tuple[list[Example], int | None]:
+    """Return graphs with timed configurations as a network reads them, and their prior feature."""
+    examples, prior = [], None
+    for graph in graphs:
+        if len(graph.arrays["config_runtime"]) and len(graph.arrays["node_opcode"]):
+            prior = prior_feature_of(graph)
+            examples.append(example_of(graph, hops=hops, prior=prior))
+    return examples, prior
 
 
 def _known(labels: Sequence[str], examples: Sequence[Example]) -> list[dict[str, Any]]:
