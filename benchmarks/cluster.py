@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import statistics
@@ -33,13 +34,23 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import runtime_bytes
+from tensolog.parallel.cluster.cluster_group import ClusterGroup, StageFiles
 from tensolog.parallel.cluster.dask_engine import Engine
 from tensolog.parallel.cluster.measured_cluster import measure_cluster
+from tensolog.parallel.cluster.places import Place
+from tensolog.parallel.deployment.deployment import Deployment
+from tensolog.parallel.devices import Cluster, Device
+from tensolog.parallel.partitioner import part
+from tensolog.parallel.simulation.placement import whole_on
+from tensolog.parallel.simulation.tasks import Problem
+from tensolog.parallel.simulation.times import Times
 from tensolog.parallel.timeline import Timeline
+from tensolog.parallel.workload import read_workload
 
 from tensolog import open_parallel
 
@@ -153,6 +164,7 @@ def inside(address: str, name: str, workers: int) -> dict[str, Any]:
             for future in [parallel.submit(feeds[0]) for _ in range(_AT_ONCE)]:
                 future.result()
             period_s = (time.perf_counter() - begin) / _AT_ONCE
+            way_s = _way_s(address, plan)
             begin = time.perf_counter()
             futures = [parallel.submit(feeds[n % 3]) for n in range(_LOST)]
             with Engine(address) as engine:
@@ -180,8 +192,46 @@ def inside(address: str, name: str, workers: int) -> dict[str, Any]:
             "deviation": worst,
             "simulated": (plan.timeline.seconds, _period_s(plan.timeline)),
             "measured": (statistics.median(latencies), period_s),
+            "way_s": way_s,
             "lost": (equal, _LOST, restarts, lost_s),
         }
+
+
+def _way_s(address: str, plan: Deployment) -> float:
+    """Return the seconds of a request to the last worker that computes nothing, and gives as much.
+
+    That is the way from the caller and back, which no plan is simulated with.
+    """
+    assert plan.remote is not None and plan.partition is not None
+    size = sum(math.prod(output.shape) for output in plan.partition.outputs)
+    graph = helper.make_graph(
+        [helper.make_node("Expand", ["x", "size"], ["y"])],
+        "way",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1,))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (size,))],
+        [helper.make_tensor("size", TensorProto.INT64, (1,), [size])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    device = Device("worker", memory_bytes=1 << 30, flops_per_s=1e9, memory_bytes_per_s=1e9)
+    cluster = Cluster("one", (device,))
+    parted = part(Problem(read_workload(model), cluster, Times(cluster)), (whole_on(0),))
+    last = plan.remote.workers[0][-1]
+    times = []
+    with tempfile.TemporaryDirectory() as folder, Engine(address) as engine:
+        parted.write(Path(folder))
+        worker = next(w for w in engine.workers() if w.address == last.address)
+        files = StageFiles(parted.partition, Path(folder))
+        group = ClusterGroup(engine, files, [Place(worker, 1, 0)], 1)
+        try:
+            group.ready()
+            lane = group.lane(0)
+            for _ in range(_RUNS):
+                begin = time.perf_counter()
+                lane.run({"x": [np.zeros(1, np.float32)]}, _WORKERS_S)
+                times.append(time.perf_counter() - begin)
+        finally:
+            group.close()
+    return statistics.median(times)
 
 
 def _period_s(timeline: Timeline) -> float:
@@ -225,6 +275,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             "plan": row["plan"] or "whole",
             "latency / period simulated, ms": ms(row["simulated"]),
             "latency / period measured, ms": ms(row["measured"]),
+            "of the latency, the way from the caller and back, ms": f"{1e3 * row['way_s']:.1f}",
             "largest relative deviation": f"{row['deviation']:.1e}",
             "answered as before after a kill": f"{equal} of {asked}",
             "groups opened again": f"{restarts} ({seconds:.1f} s for all)",
