@@ -18,6 +18,9 @@ from .bucket_elimination import Costs, Factor, eliminate
 Penalty = Callable[[int, Config], float]
 """What is added to the cost of a division of an operator, as for the memory that it takes."""
 
+Place = tuple[int, int]
+"""An operator, and which of its outputs or inputs."""
+
 
 class AdditiveCosts:
     """Costs of divisions and of pairs of them; equal operators share them."""
@@ -85,15 +88,13 @@ class AdditiveCosts:
     def edge(
         self,
         value: int,
-        source: tuple[int, int],
+        source: Place,
         config: Config,
-        target: tuple[int, int],
+        target: Place,
         other: Config,
     ) -> float:
         """Return the seconds of sending a value from an operator's output to another's input."""
-        operators = self.problem.workload.operators
-        kernels = operators[source[0]].kernel.hash, operators[target[0]].kernel.hash
-        key = (*kernels, source[1], target[1], config, other)
+        key = (*self._ends(source, target), config, other)
         if key not in self._edges:
             self._edges[key] = self._sent(value, source, config, target, other)
         return self._edges[key]
@@ -108,27 +109,31 @@ class AdditiveCosts:
     def edges(
         self,
         value: int,
-        source: tuple[int, int],
+        source: Place,
         configs: Sequence[Config],
-        target: tuple[int, int],
+        target: Place,
         others: Sequence[Config],
     ) -> Costs:
         """Return the costs of sending a value, for divisions of who gives it and who reads it."""
-        operators = self.problem.workload.operators
-        kernels = operators[source[0]].kernel.hash, operators[target[0]].kernel.hash
-        key = (*kernels, source[1], target[1], tuple(configs), tuple(others))
+        key = (*self._ends(source, target), tuple(configs), tuple(others))
         if key not in self._tables:
             self._tables[key] = np.array(
                 [[self.edge(value, source, a, target, b) for b in others] for a in configs]
             )
         return self._tables[key]
 
+    def _ends(self, source: Place, target: Place) -> tuple[object, ...]:
+        """Return what is equal where equal operators send and read a value at equal places."""
+        operators = self.problem.workload.operators
+        giver, reader = operators[source[0]].kernel.hash, operators[target[0]].kernel.hash
+        return giver, reader, source[1], target[1]
+
     def _sent(
         self,
         value: int,
-        source: tuple[int, int],
+        source: Place,
         config: Config,
-        target: tuple[int, int],
+        target: Place,
         other: Config,
     ) -> float:
         """Return for how long the busiest wire is occupied."""
