@@ -95,7 +95,8 @@ def _light(model: onnx.ModelProto, folder: Path) -> bytes:
             drawn.external_data.add(key=key, value=str(value))
         tensor.CopyFrom(drawn)
         end += size_bytes
-    return light.SerializeToString()
+    content: bytes = light.SerializeToString()
+    return content
 
 
 def _draw_weights(model: onnx.ModelProto, file: Path) -> None:
@@ -111,4 +112,5 @@ def _draw_weights(model: onnx.ModelProto, file: Path) -> None:
 
 
 def _size_bytes(tensor: TensorProto) -> int:
-    return math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    itemsize: int = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return math.prod(tensor.dims) * itemsize
