@@ -83,7 +83,7 @@ class TermEvaluator(Generic[Value]):
 class PrefixText(TermEvaluator[str]):
     """Spells terms as `(+ a b)`, `(if c a b)`, `X[i j]` and `(sum i n c a)`, to compare them by.
 
-    A subclass names symbols and indices, and the tensors that are read.
+    A subclass may name symbols, indices and tensors in another way.
     """
 
     def constant(self, value: bool | int | float) -> str:
@@ -93,6 +93,10 @@ class PrefixText(TermEvaluator[str]):
     def symbol(self, symbol: Symbol) -> str:
         """Spell a symbol."""
         return symbol.name
+
+    def variable(self, variable: Variable) -> str:
+        """Spell an index."""
+        return str(variable)
 
     def apply(self, function: str, arguments: Sequence[str]) -> str:
         """Spell a primitive applied to what is spelled."""
