@@ -15,7 +15,7 @@ from ..terms.index_notation import Term
 from .classes import Classification, classifications
 from .derive import bytes_moved, element_types, operations, sparse_safe_inputs, zeros_pass
 from .expand import Expansion, RankError, Shape, expand
-from .functions import ShapeError
+from .functions import ShapeError, UnknownNumberError
 from .parsed import parsed
 from .parser import SpecificationError
 from .syntax import Function, Opaque, Operator
@@ -83,7 +83,8 @@ class Specification:
             except RankError as error:
                 refusal = refusal or error
             except (TypeError, IndexError, ValueError, AttributeError) as error:
-                raise ShapeError(
+                kind = UnknownNumberError if isinstance(error, TypeError) else ShapeError
+                raise kind(
                     f"{self.op_type}: an attribute or an input of the wrong kind ({error})"
                 ) from error
         raise ShapeError(str(refusal))

@@ -26,11 +26,15 @@ class ShapeError(TensologError):
     """Shapes or attributes that an operator doesn't take."""
 
 
+class UnknownNumberError(ShapeError):
+    """A number must be known that isn't: with it, the operator may well take what it is given."""
+
+
 def integer(value: object, what: str = "a list function") -> int:
-    """Return a known integer; raise ShapeError for an unknown one."""
+    """Return a known integer; raise UnknownNumberError for an unknown one."""
     if isinstance(value, int):
         return value
-    raise ShapeError(f"{what} needs a number that is known, not {value}")
+    raise UnknownNumberError(f"{what} needs a number that is known, not {value}")
 
 
 def _rank(values: Sequence[object]) -> int:
@@ -282,4 +286,13 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 # Functions of numbers that also apply entry by entry.
 ENTRYWISE: Mapping[str, Callable[..., Any]] = {"ceil_div": _ceil_div}
 
-__all__ = ["ENTRYWISE", "FUNCTIONS", "PRIMITIVES", "ShapeError", "Symbol", "broadcast", "integer"]
+__all__ = [
+    "ENTRYWISE",
+    "FUNCTIONS",
+    "PRIMITIVES",
+    "ShapeError",
+    "Symbol",
+    "UnknownNumberError",
+    "broadcast",
+    "integer",
+]

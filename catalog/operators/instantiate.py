@@ -11,7 +11,14 @@ from ..terms.comparisons import COMPARISONS
 from ..terms.index_notation import Read, Reduce, Term, Variable, apply, is_integer, select
 from ..terms.syntax_tree import Binary, Call, Expression, Index, ListOf, Literal, Name, Unary
 from . import syntax as s
-from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES, ShapeError, integer
+from .functions import (
+    ENTRYWISE,
+    FUNCTIONS,
+    PRIMITIVES,
+    ShapeError,
+    UnknownNumberError,
+    integer,
+)
 
 # A term, a string, a tensor, None (absent) or a list of such.
 Value = Any
@@ -273,7 +280,9 @@ def _call(call: Call, scope: Scope) -> Value:
     if name in FUNCTIONS:
         try:
             return FUNCTIONS[name](*arguments)
-        except (TypeError, IndexError, ValueError, StopIteration) as error:
+        except TypeError as error:  # of a symbol, say, where a number is compared
+            raise UnknownNumberError(f"{name}: {error}") from None
+        except (IndexError, ValueError, StopIteration) as error:
             raise ShapeError(f"{name}: {error}") from None
     raise ShapeError(f"{name} is no function")
 

@@ -29,7 +29,7 @@ FLAGS = frozenset(
 LEFT_ALONE = frozenset(
     (
         *("stash_type", "saturate", "round_mode", "training_mode", "storage_order", "seed"),
-        *("spatial", "output_dtype", "precision", "num_outputs"),
+        *("spatial", "output_dtype", "precision"),
     )
 )
 WORDS = {
@@ -38,6 +38,8 @@ WORDS = {
     "direction": ("LEFT", "RIGHT"),
 }
 SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
+# What each entry is where they are left out; there is none for a kernel.
+WINDOW_DEFAULTS = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class AttributeChoices:
         if name in WORDS:
             return pick(label, WORDS[name], "form")
         match name:
-            case "mode":
+            case "mode" if node.operator in ("DepthToSpace", "Pad", "SpaceToDepth"):
                 return pick(label, self._modes(node), "form")
             case "perm":
                 return pick(label, _orders(node.rank, still))
@@ -118,7 +120,9 @@ class AttributeChoices:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(node.rank, label, f"len({label})")
             case "axes":
-                return self.axes(node.rank, label)
+                return self.axes(node.rank, label, none=node.operator.startswith("Reduce"))
+            case "num_outputs":
+                return node.outputs
             case "split":
                 return self._symbols(label, node.outputs, "dimension")
             case "equation":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.derive import element_types, saturated
 from ....catalog.operators.expand import Definition, Expansion
+from ....catalog.operators.functions import UnknownNumberError
 from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
@@ -79,6 +80,8 @@ class Composition:
         self.operands: list[Operand] = []
         self.definitions: list[Definition] = []
         self.nodes: list[Node] = []
+        # Whether sizes are supposed to be 1: those are what a Squeeze drops that names no axes.
+        self.units: dict[Term, bool] = {}
         self._numbers = 0
 
     def operand(
@@ -179,13 +182,22 @@ class Composition:
                 if tensor.contents is None:
                     raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
                 values[at] = list(tensor.contents)
-        return _expanded(
-            meaning,
-            [None if tensor is None else tensor.shape for tensor in given],
-            {name: self._plain(value) for name, value in attributes.items()},
-            values,
-            outputs,
-        )
+        plain = {name: self._plain(value) for name, value in attributes.items()}
+        if names_no_axes(operator, inputs, attributes) and given[0] is not None:
+            units = self._units(given[0].shape)
+            if meaning.known_inputs:
+                values[1] = units
+            else:
+                plain["axes"] = units
+        shapes = [None if tensor is None else tensor.shape for tensor in given]
+        return _expanded(meaning, shapes, plain, values, outputs)
+
+    def _units(self, shape: Sequence[Term]) -> list[int]:
+        """The axes of size 1. Raises UnknownNumberError where a size may be 1 or not."""
+        for size in shape:
+            if not isinstance(size, int) and size not in self.units:
+                raise UnknownNumberError(f"Squeeze names no axes, and whether {size} is 1 is open")
+        return [axis for axis, size in enumerate(shape) if self.units.get(size, size == 1)]
 
     def _plain(self, value: object) -> object:
         if isinstance(value, tuple):
@@ -320,6 +332,14 @@ def _holds_all(wide: str, narrow: str) -> bool:
         return False
     more = not wide.startswith("u") and narrow.startswith("u")
     return bits(wide) > bits(narrow) or (not more and bits(wide) == bits(narrow))
+
+
+def names_no_axes(
+    operator: str, inputs: Sequence[str | None], attributes: Mapping[str, object]
+) -> bool:
+    """Whether a node is a Squeeze of all axes of size 1."""
+    named = "axes" in attributes or (len(inputs) > 1 and inputs[1] is not None)
+    return operator == "Squeeze" and not named
 
 
 def described(operator: str, opset: int) -> Specification:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import ascii_lowercase
 
-from ....catalog.operators import Specification
+from ....catalog.operators import Specification, instantiate
 from ....catalog.operators import syntax as spec
 from ....catalog.operators.definition import functions, texts
 from ....catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name, Unary, walk
@@ -107,6 +107,41 @@ def of_any_rank(meaning: Specification, at: int, kinds: Sequence[str] = FREE) ->
         for block in meaning.blocks
         for item in block.inputs[min(at, len(block.inputs) - 1)].shape
     )
+
+
+def left_out_is_a_case(meanings: Sequence[Specification], name: str) -> bool:
+    """Whether leaving an attribute of `*rest` out is another case than any value given.
+
+    `meanings` are the operators of the nodes that bear the rest, the first of them first. Each node
+    takes its own default then, which may depend on what it reads: a Transpose reverses the axes
+    that its operand has. A default that is one number at all nodes is a value like any other, and
+    so is any default where one node alone bears the rest.
+    """
+    defaults = [_defaults(meaning, name) for meaning in meanings]
+    if _REQUIRED in defaults[0]:
+        return False
+    if len(meanings) == 1:
+        return _NONE in defaults[0]
+    known = frozenset().union(*defaults)
+    return len(known) > 1 or not known.isdisjoint((_NONE, _DEPENDS))
+
+
+# What an attribute is where a node leaves it out, if not a number.
+_REQUIRED, _NONE, _DEPENDS = "required", "none", "depends on the operands"
+
+
+def _defaults(meaning: Specification, name: str) -> frozenset[str]:
+    """What an operator takes for an attribute that is left out, in each of its texts."""
+    attributes = [one for block in meaning.blocks for one in block.attributes if one.name == name]
+    return frozenset(map(_default, attributes)) or frozenset([_NONE])
+
+
+def _default(attribute: spec.Attribute) -> str:
+    if attribute.default is None:
+        return _NONE if attribute.optional else _REQUIRED
+    if any(isinstance(part, Name) for part in walk(attribute.default)):
+        return _DEPENDS
+    return repr(instantiate.evaluate(attribute.default, instantiate.Scope({}, functions())))
 
 
 def windowed(node: PatternNode) -> bool:

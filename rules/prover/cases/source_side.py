@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from ....catalog.operators import ShapeError, Specification
+from ....catalog.operators.functions import UnknownNumberError
 from ....catalog.operators.syntax import ONLY
-from ....catalog.terms.index_notation import Term
+from ....catalog.terms.index_notation import Term, apply
 from ....catalog.terms.syntax_tree import Binary, Call, Expression, Name, walk
 from ...language.conditions import (
     Condition,
@@ -21,12 +23,12 @@ from ...language.functions import UnknownError
 from ...language.syntax import Input, PatternNode, Star
 from ..assumptions import spread
 from ..statement import Obligation
-from .attribute_choices import LEFT_ALONE, Node
+from .attribute_choices import LEFT_ALONE, SPATIAL, WINDOW_DEFAULTS, Node
 from .axis_notation import NotationMattersError
-from .composition import UndescribedError, described
+from .composition import UndescribedError, described, names_no_axes
 from .element_types import chosen, signature, type_code
-from .enumeration import NoCaseError
-from .rule_analysis import asked, decides, in_order, repeats_outputs
+from .enumeration import Kind, NoCaseError
+from .rule_analysis import asked, decides, in_order, left_out_is_a_case, repeats_outputs
 from .source_operands import SourceOperands
 from .symbolic_expressions import NoTermError, Value
 
@@ -37,6 +39,7 @@ class SourceSide(SourceOperands):
     def build(self) -> None:
         """Build the left side node by node; NoCaseError where the choices fit none."""
         self.limits: list[Obligation] = []
+        self.ranks: dict[str, int] = {}
         for name in sorted(optional_values(self.rule)):
             if self.choices.pick(f"{name} is absent", (False, True), "form"):
                 self.absent.add(name)
@@ -52,6 +55,8 @@ class SourceSide(SourceOperands):
             for one in self.waiting:
                 self._assume(one)
             self._check_limits()
+        except UnknownNumberError as error:
+            raise UndescribedError(str(error)) from None
         except ShapeError as error:
             raise NoCaseError(str(error)) from None
         except NoTermError:
@@ -88,6 +93,8 @@ class SourceSide(SourceOperands):
             self._rest(node, meaning, attributes, shapes)
         outputs = self._outputs(node)
         self._lists(node, meaning, inputs, shapes, outputs)
+        if names_no_axes(node.operator, inputs, attributes):
+            self._choose_units(node)
         self._assume_early()
         self.see_node(node.operator, inputs, len(outputs), attributes, self.sources, {})
         for need in self.composition.node(node.operator, inputs, attributes, outputs):
@@ -226,6 +233,16 @@ class SourceSide(SourceOperands):
         rank = len(given) if told and given is not None else None
         return Node(node.name, node.operator, meaning, opset, shapes, outputs, rank)
 
+    def _choose_units(self, node: PatternNode) -> None:
+        """Choose which sizes are 1, all others being none, of what a Squeeze without axes reads."""
+        shape = self._shape_or_none(node.inputs[0].value) or ()
+        options = list(product((False, True), repeat=len(shape)))
+        units = self.choices.pick(f"sizes of 1 that {node.name} drops", options)
+        for size, is_unit in zip(shape, units, strict=True):
+            relation = "=" if is_unit else "!="
+            self.suppose(f"{size} {relation} 1", apply(relation, size, 1))
+            self.composition.units[size] = is_unit
+
     # ----------------------------------------------------------------------- attributes
 
     def _fixed_attributes(self, node: PatternNode, attributes: dict[str, Value]) -> None:
@@ -351,18 +368,45 @@ class SourceSide(SourceOperands):
                     continue
                 if name == "kernel_shape" and "Conv" in node.operator:
                     continue  # it is that of the weight, wherever it is given
+                if name not in SPATIAL and self._is_left_out(node.rest, name):
+                    continue
                 value: Value = None
-                if name == "to":
+                if name == "to" or (name == "output_dtype" and len(shapes) < 3):
                     value = type_code(self.dtypes[node.outputs[0].value])
                 else:
                     value = self.options.attribute(about, name, f"{node.rest}.{name}")
                 if value is not None:
                     rest[name] = self.names[f"{node.rest}.{name}"] = value
             self.rests[node.rest] = rest
+            self.ranks[node.rest] = len(shapes[0] or ())
         for name, value in self.rests[node.rest].items():
-            if name not in node.mentioned:
-                attributes[name] = value
-                self.sources[name] = Name(f"{node.rest}.{name}")
+            if name in node.mentioned:
+                continue
+            if name in SPATIAL and self.ranks[node.rest] != len(shapes[0] or ()):
+                self._suppose_window_left_out(name, value)
+                continue
+            attributes[name] = value
+            self.sources[name] = Name(f"{node.rest}.{name}")
+
+    def _is_left_out(self, rest: str, name: str) -> bool:
+        """Choose whether the nodes with `*rest` leave an attribute out, each at its own default."""
+        nodes = (*self.rule.match, *self.rule.rewrite, *self.rule.correct)
+        bearers = [
+            described(chosen(node, self.operators).operator, self.composition.opset)
+            for node in nodes
+            if node.rest == rest and name not in node.mentioned
+        ]
+        if not left_out_is_a_case(bearers, name):
+            return False
+        return self.choices.pick(f"{rest}.{name} is left out", (False, True), _kind_of(name))
+
+    def _suppose_window_left_out(self, name: str, value: Value) -> None:
+        """Suppose that a part of a window is left out: images of two ranks share no other."""
+        if name not in WINDOW_DEFAULTS:
+            raise NoCaseError(f"{name} has an entry for each axis of an image")
+        for entry in value:
+            default = WINDOW_DEFAULTS[name]
+            self.suppose(f"{entry} = {default}", apply("=", entry, default))
 
     # ----------------------------------------------------------------------- conditions
 
@@ -408,6 +452,11 @@ class SourceSide(SourceOperands):
                         self.suppose(text, term)
             case IsComputable(expression):
                 self.compute(expression)
+
+
+def _kind_of(attribute: str) -> Kind:
+    """What a choice of an attribute decides: which elements are read, or how a node is spelled."""
+    return "index" if attribute in ("axes", "axis", "perm", "split") else "form"
 
 
 def _sides(condition: Expression) -> Iterator[tuple[Expression, Expression]]:

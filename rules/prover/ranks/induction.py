@@ -186,6 +186,8 @@ class _Lengths:
             for name, value in node.attributes
             if isinstance(value, Name) and value.text not in said
         }
+        if node.rest is not None and "Transpose" in node.operators:
+            free |= {"perm"} - dict(node.attributes).keys()
         shape = self.rule.operand(node.inputs[0].value or "").shape if node.inputs else None
         known = shape is not None and not any(isinstance(size, Star) for size in shape)
         return "perm" in free and not known

@@ -121,6 +121,13 @@ class Facts:
             return self.operators[name.removeprefix("operator ")]
         if name.endswith(" is absent"):
             return self.match.values[name.removesuffix(" is absent")] == ABSENT
+        if name.endswith(" is left out"):
+            rest, _, attribute = name.removesuffix(" is left out").rpartition(".")
+            return attribute not in self.bound.rests[rest]
+        if name.startswith("sizes of 1 that "):
+            node = name.removeprefix("sizes of 1 that ").removesuffix(" drops")
+            read = self.view.inputs(self.match.nodes[node])[0]
+            return tuple(size == 1 for size in self.view.shape(read))
         if name.endswith(" is given"):
             return self.setting(name.removesuffix(" is given")) is not None
         if head == "type":
