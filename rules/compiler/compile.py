@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from itertools import combinations
 
+from onnx.defs import OpSchema
+
 from ...catalog.datalog.language import builders
 from ...catalog.datalog.language.builders import Definition, absent, atom, comparison, symbol
 from ...catalog.datalog.language.syntax import Atom, Variable, Wildcard
@@ -36,6 +38,12 @@ from ..language.syntax import Input, Output, PatternNode, Rule, Star
 from .atoms import Atoms, Size, Terms, attribute_text, scalar_atom, shape_atoms, type_atom
 from .symmetry import mirrored_nodes
 
+# The attributes that the relation `attribute` has: numbers, texts and lists of them.
+_LISTED = tuple(
+    getattr(OpSchema.AttrType, kind + ending)
+    for kind in ("INT", "FLOAT", "STRING")
+    for ending in ("", "S")
+)
 WIDTH = 5  # the inputs that `call` has columns for
 _RULES = __package__.removesuffix(".compiler")
 LONG = 6  # atoms from which on a body is evaluated in two steps
@@ -219,7 +227,7 @@ class ClauseBuilder:
                 elif not between and item.value:
                     atoms.append(atom(relation, n, position, f"l_{item.value}"))
             if side == "in" and not any(item.star for item in node.inputs):
-                atoms.append(absent("reads", n, len(items), "_"))
+                atoms += [absent("reads", n, i, "_") for i in _positions_beyond(node)]
         return atoms
 
     def _present(self, node: PatternNode) -> list[builders.Part]:
@@ -297,9 +305,12 @@ class ClauseBuilder:
             case HasAttribute():
                 return self._attribute(condition)
             case HasDefaults(node, attributes):
+                complete = self._are_listed(self.nodes[node], attributes)
                 if not self.nodes[node].attributes:
-                    return [absent("altered", f"n_{node}", "_")], True
-                return [absent("altered", f"n_{node}", symbol(name)) for name in attributes], True
+                    return [absent("altered", f"n_{node}", "_")], complete
+                return [
+                    absent("altered", f"n_{node}", symbol(name)) for name in attributes
+                ], complete
             case UsedOnlyHere(value, uses):
                 return [atom("private", f"v_{value}", uses)], True
             case UnusedOutputs(node, listed):
@@ -310,6 +321,16 @@ class ClauseBuilder:
             case Holds(expression):
                 return self.terms.comparison(expression)
         return [], False
+
+    def _are_listed(self, node: PatternNode, attributes: Sequence[str]) -> bool:
+        """Whether `attribute` lists attributes: tensors and graphs are told by no text."""
+        return not any(
+            known.attributes[name].type not in _LISTED
+            for operator in node.operators
+            for known in schemas.versions(operator, self.rule.opset_from, self.rule.opset_to)
+            for name in attributes
+            if name in known.attributes
+        )
 
     def _shape(self, shape: tuple[Expression, ...]) -> Atoms:
         """Whether Datalog can say all of a shape: lists that must agree and arithmetic it can't.
@@ -368,6 +389,14 @@ class ClauseBuilder:
             for node in self.rule.match
             for _, value in node.attributes
         )
+
+
+def _positions_beyond(node: PatternNode) -> range:
+    """The positions of the inputs that a node may have and the pattern doesn't mention."""
+    named = len(node.inputs)
+    if any(map(schemas.is_variadic, node.operators)):
+        return range(named, named + 1)  # none is left out before another
+    return range(named, max(map(schemas.max_inputs, node.operators)))
 
 
 def _feeds(a: PatternNode, b: PatternNode) -> bool:

@@ -151,15 +151,16 @@ def _check_match(rule: Rule) -> None:
 
 
 def _check_defaults(rule: Rule, node: PatternNode) -> None:
-    if node.rest is not None or node.domain or node.choices:
+    if node.rest is not None or node.domain:
         return
-    defaults = schemas.attribute_defaults(node.operator, rule.opset_from, rule.opset_to)
-    for name, values in defaults.items():
-        if len(values) > 1 and name not in dict(node.attributes):
-            shown = " or ".join(str(v) for v in sorted(values, key=str))
-            hint = f"mention {name}, or narrow `opset`"
-            reason = f"the default of {node.operator}'s {name} is {shown} depending on the opset"
-            _refuse(rule, reason, hint, node.line, node.column)
+    for operator in node.operators:
+        defaults = schemas.attribute_defaults(operator, rule.opset_from, rule.opset_to)
+        for name, values in defaults.items():
+            if len(values) > 1 and name not in dict(node.attributes):
+                shown = " or ".join(str(v) for v in sorted(values, key=str))
+                hint = f"mention {name}, or narrow `opset`"
+                reason = f"the default of {operator}'s {name} is {shown} depending on the opset"
+                _refuse(rule, reason, hint, node.line, node.column)
 
 
 def _values(node: PatternNode) -> set[str]:
