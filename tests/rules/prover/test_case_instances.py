@@ -7,6 +7,7 @@ import re
 import numpy as np
 import onnxruntime as ort
 import pytest
+from tensolog.catalog.terms.index_notation import Apply, Symbol
 from tensolog.rules import load_rules
 from tensolog.rules.gate.evaluation.arithmetic import Assignment
 from tensolog.rules.gate.evaluation.evaluate import compute
@@ -17,12 +18,7 @@ from .instance_cases import NotCoveredError, concrete
 
 # No runtime has the operators by which images in blocks are read; what they and the blocked ones
 # mean is compared in tests/catalog/operators/test_blocked.py.
-# Of nodes that know their number the statement leaves the number a symbol, which no instance has.
-RUN = [
-    rule
-    for rule in load_rules()
-    if rule.family != "blocked" and all(node.count is None for node in (*rule.match, *rule.rewrite))
-]
+RUN = [rule for rule in load_rules() if rule.family != "blocked"]
 # What an instance may have beyond what is enumerated: higher ranks, longer lists.
 BEYOND = re.compile(r"(rank|length|number|size) of ")
 
@@ -63,6 +59,44 @@ def overhangs(instance):
     return False
 
 
+def numbers_of(rule, statement):
+    """The numbers that a node may have which knows its number, each as a value of its symbol.
+
+    Nothing else is assumed of an instance, all of whose sizes are known.
+    """
+    named = {node.index for node in rule.rewrite if node.count is not None}
+    counts = {}
+    for assumption in statement.assumptions:
+        match assumption:
+            case Apply("<", (Symbol(name), int() as count)) if name in named:
+                counts[name] = count
+            case _:
+                raise AssertionError(f"{statement.title} assumes {assumption}")
+    assert counts.keys() == named
+    assert all(count > 0 for count in counts.values())
+    return [dict.fromkeys(counts, number) for number in range(min(counts.values(), default=1))]
+
+
+def assert_computes(statement, assignment, outputs):
+    """Both sides of a statement give what ONNX Runtime gives."""
+    tensors = compute(statement, assignment, Float())
+    for equation in statement.equations:
+        wanted = outputs[equation.output]
+        for name in (equation.source, equation.target):
+            found = tensors[name]
+            assert found.values.shape == wanted.shape, (name, statement.title)
+            known = found.defined & np.isfinite(wanted.astype(np.float64))
+            scale = np.max(np.abs(np.where(known, wanted, 0).astype(np.float64)), initial=1)
+            close = np.allclose(
+                np.where(known, found.values, 0),
+                np.where(known, wanted, 0),
+                rtol=2e-3,
+                atol=2e-4 * scale,
+                equal_nan=True,
+            )
+            assert close, (name, statement.title)
+
+
 @pytest.mark.parametrize("rule", RUN, ids=lambda rule: rule.name)
 def test_statements_compute_what_the_model_does(rule):
     rng = np.random.default_rng(0)
@@ -78,7 +112,7 @@ def test_statements_compute_what_the_model_does(rule):
         except NotCoveredError as error:
             beyond.append(str(error))
             continue
-        assert not statement.assumptions
+        numbered = numbers_of(rule, statement)
         assert [one for one in statement.obligations if one.condition is False] == []
         outputs = run(instance, feeds)
         constants = {i.name: i for i in instance.model.graph.initializer}
@@ -92,22 +126,8 @@ def test_statements_compute_what_the_model_does(rule):
             kind = {"real": np.float64, "integer": np.int64, "boolean": np.bool_}[operand.algebra]
             arrays[operand.name] = array.astype(kind)
             assert tuple(operand.shape) == array.shape
-        tensors = compute(statement, Assignment({}, arrays), Float())
-        for equation in statement.equations:
-            wanted = outputs[equation.output]
-            for name in (equation.source, equation.target):
-                found = tensors[name]
-                assert found.values.shape == wanted.shape, (name, statement.title)
-                known = found.defined & np.isfinite(wanted.astype(np.float64))
-                scale = np.max(np.abs(np.where(known, wanted, 0).astype(np.float64)), initial=1)
-                close = np.allclose(
-                    np.where(known, found.values, 0),
-                    np.where(known, wanted, 0),
-                    rtol=2e-3,
-                    atol=2e-4 * scale,
-                    equal_nan=True,
-                )
-                assert close, (name, statement.title)
+        for numbers in numbered:
+            assert_computes(statement, Assignment(numbers, arrays), outputs)
         covered += 1
     assert covered, beyond
     assert all(BEYOND.match(one) for one in beyond), beyond
