@@ -22,13 +22,15 @@ from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
 from .race.qualifying import qualify
 from .race.session_options import alternatives, promising
 from .race.shortlist import LEAST_ROUNDS, NO_TIME
-from .race.verify import EndlessError, NoTimeError
+from .race.verify import EndlessError, NoTimeError, NotOpenedError
 from .setting import Setting
 from .state import State
 
 # The longest budget where none was asked for: the final race of a model that takes long to open and
 # to run needs it.
 STRETCHED_S = 100.0
+# How the runtime says that it has no such operator, of ONNX's domain and of others.
+UNKNOWN_OPERATOR = ("No Op registered for", "is not a registered function/op")
 # The part of the budget that an early race of one plan may take, and the rounds without which it
 # tells nothing.
 EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
@@ -263,7 +265,10 @@ def _not_run(state: State, error: Exception) -> str:
     if any(entry.domain.startswith(DOMAIN) for entry in state.skeleton.opset_import):
         return "the model is a result of tensolog with native code: optimize its original"
     reason = reason_of(error)
-    if not_given(state.original.graph, state.sizes):
+    if isinstance(error, NotOpenedError):
+        if any(words in reason for words in UNKNOWN_OPERATOR):
+            reason += "; export it again with operators that this version of ONNX Runtime has"
+    elif not_given(state.original.graph, state.sizes):
         reason += "; if its sizes were guessed wrong, give them with --input-shape"
     return (
         "ONNX Runtime can't run the model here, so that nothing can be verified or measured, "

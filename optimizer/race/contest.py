@@ -40,6 +40,7 @@ from .verify import (
     EndlessError,
     Feeds,
     NoTimeError,
+    NotOpenedError,
     Verifier,
     Wide,
     failures,
@@ -376,7 +377,7 @@ class Contest:
             feeds = {name: self.feeds(name) for name in self._distributions()}
             try:
                 return self._verifier_of(feeds, sizes, widened)
-            except (EndlessError, NoTimeError):
+            except (EndlessError, NotOpenedError, NoTimeError):
                 raise
             except Exception as error:  # another guess may suit the model
                 failure = failure or error

@@ -106,6 +106,10 @@ class NoTimeError(TensologError):
     """The original takes so long that no plan could be compared with it in the time there is."""
 
 
+class NotOpenedError(TensologError):
+    """The runtime refuses the original whatever its inputs are; says what the runtime says."""
+
+
 @dataclass(frozen=True)
 class SessionCost:
     """What a session takes: memory, activations included, and seconds to open it and to run.
@@ -136,6 +140,8 @@ class Verifier:
         end: float = math.inf,
     ) -> None:
         """Run the original; raises what ONNX Runtime raises where it can't run on these feeds.
+
+        Raises NotOpenedError where it can't even be opened.
 
         Candidates run on `threads`, the original and the model in float64 on `reference_threads`
         where that is given. `wide` gives the model in float64, and is asked where something is in
@@ -254,7 +260,14 @@ class Verifier:
         trim_memory()  # what was freed before must not hide what the session takes
         before, start = resident_bytes(), time.monotonic()
         threads = self._threads if kind == "candidate" else self._reference_threads
-        session = open_session(source, threads=threads, execution=execution, flush_denormals=False)
+        try:
+            session = open_session(
+                source, threads=threads, execution=execution, flush_denormals=False
+            )
+        except Exception as error:
+            if kind != "original":
+                raise
+            raise NotOpenedError(reason_of(error)) from error
         opening_s, run_s = time.monotonic() - start, 0.0
         opening_bytes = resident_bytes() - before
         self.outputs = [entry.name for entry in session.get_outputs()]

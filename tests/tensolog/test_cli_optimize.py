@@ -194,6 +194,18 @@ def test_what_the_runtime_can_not_run_is_refused_in_a_line_and_nothing_is_writte
     assert leftovers(tmp_path, "custom.onnx") == []
 
 
+def test_an_operator_that_the_runtime_lacks_is_not_a_matter_of_sizes(cli, tmp_path):
+    """As converters write those of another framework that ONNX doesn't have, under its domain."""
+    nodes = [helper.make_node("Erfc", ["x"], ["y"])]
+    model = model_proto(nodes, inputs=[("x", ("batch", 8))], outputs=[("y", ("batch", 8))])
+    path, out = tmp_path / "converted.onnx", tmp_path / "out.onnx"
+    path.write_bytes(model.SerializeToString())
+    told = cli("optimize", path, "-o", out, "--budget", "0").refused()
+    assert "Erfc" in told and "--input-shape" not in told
+    assert "export it again" in told
+    assert leftovers(tmp_path, "converted.onnx") == []
+
+
 def test_what_happened_is_in_the_catalog(cli, small_model, tmp_path):
     cli("optimize", small_model, "-o", tmp_path / "fast.onnx", "--budget", "0.2")
     plans = json.loads(cli("sql", "FROM plan", "--format", "json").out)
