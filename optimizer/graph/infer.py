@@ -8,11 +8,11 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ...catalog.operators import schema_for
-from ...catalog.operators.contributed import infer_shapes
 from ...profiles.kernel import element_type
 from ...rules import ABSENT
 from .convert import model_around, node_proto, tensor_type, type_proto
 from .graph import Constant, Graph, TensorType
+from .runtime_types import inferred_with_runtime
 
 # Constants up to this size can decide a shape (Reshape's target, Slice's starts); larger ones are
 # shown to the inference by type alone.
@@ -20,14 +20,14 @@ SHAPE_DECIDING_BYTES = 4096
 
 
 def infer_types(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[int, TensorType]:
-    """Infer every value's type that ONNX's own shape inference can.
+    """Infer every value's type that ONNX's own shape inference can, or the runtime's.
 
     `sizes` binds names of free dimensions; types that were declared for intermediate values are
     not consulted then, as they speak of the free ones.
     """
     model = _typed_model(graph, sizes)
     try:
-        inferred = infer_shapes(model)
+        inferred = inferred_with_runtime(model)
     except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
         inferred = model
     ids = {name: number for number, name in enumerate(graph.names)}

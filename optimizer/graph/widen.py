@@ -2,8 +2,9 @@
 
 ONNX Runtime has kernels in float64 for most operators. Sums that it forms in float32 alone are
 spelled by others (float64_sums.py): a convolution as products of matrices, tap by tap. What else
-has no such kernel runs in float32 between two casts; of a function element by element that is a
-rounding like one of the original's, of a sum it is told (`narrow_sums`).
+has no such kernel runs in float32 between two casts, operators of other domains too where the types
+of what they take and give are known; of a function element by element that is a rounding like one
+of the original's, of a sum it is told (`narrow_sums`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import onnx
 import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
-from ...catalog.operators.contributed import infer_shapes
 from ...profiles.sessions.float64_kernels import runs_in_float64
 from .float64_sums import CONTRIBUTED, Shapes, spelled
+from .runtime_types import inferred_with_runtime
 
 Double = Callable[[TensorProto], TensorProto]
 
@@ -36,25 +37,47 @@ def why_not_widened(model: onnx.ModelProto) -> str:
     """Say why a model has no counterpart in float64; nothing if it has one.
 
     In subgraphs a cast might have to stand where nobody sees it, and of operators of other domains
-    nobody knows what they take.
+    it has to be known which of what they take and give are floats.
     """
     for node in model.graph.node:
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             return f"{node.op_type} has a graph of its own"
     names = {function.name for function in model.functions}
-    nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
     known = names | CONTRIBUTED
-    foreign = (n for n in nodes if n.domain not in ("", "ai.onnx") and n.op_type not in known)
+    for node in (node for each in model.functions for node in each.node):
+        if _is_foreign(node) and node.op_type not in known:
+            return f"{node.domain}:{node.op_type} is no operator of ONNX's own"
+    foreign = [n for n in model.graph.node if _is_foreign(n) and n.op_type not in known]
+    typed = _typed_values(_inferred(model)) if foreign else set()
     for node in foreign:
-        return f"{node.domain}:{node.op_type} is no operator of ONNX's own"
+        if not typed.issuperset(filter(None, (*node.input, *node.output))):
+            return f"nobody tells the types of {node.domain}:{node.op_type}"
     return ""
+
+
+def _is_foreign(node: onnx.NodeProto) -> bool:
+    return node.domain not in ("", "ai.onnx")
+
+
+def _typed_values(graph: onnx.GraphProto | None) -> set[str]:
+    """Name the values whose element types are known."""
+    if graph is None:
+        return set()
+    entries = (*graph.value_info, *graph.input, *graph.output)
+    named = {e.name for e in entries if e.type.tensor_type.elem_type}
+    return named | {tensor.name for tensor in graph.initializer}
 
 
 def narrow_sums(wide: onnx.ModelProto) -> list[str]:
     """Name the sums of a widened model that run in float32 all the same."""
     opset = _opset(wide)
-    kinds = dict.fromkeys(node.op_type for node in wide.graph.node)
-    return [name for name in kinds if name in SUMS and not runs_in_float64(name, opset)]
+    kinds = dict.fromkeys((node.op_type, node.domain) for node in wide.graph.node)
+    return [
+        name
+        for name, domain in kinds
+        if (name in SUMS or domain not in ("", "ai.onnx"))
+        and not runs_in_float64(name, opset, domain)
+    ]
 
 
 def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
@@ -83,7 +106,7 @@ def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
     floats, shapes = _float_values(narrow), _shapes(narrow)
     del graph.node[:]
     for node in nodes:
-        if runs_in_float64(node.op_type, opset):
+        if runs_in_float64(node.op_type, opset, node.domain):
             graph.node.append(node)
             continue
         by_others = spelled(node, shapes, opset)
@@ -101,7 +124,7 @@ def _inferred(model: onnx.ModelProto) -> onnx.GraphProto | None:
     The runtime may warn of these, and accept them.
     """
     try:
-        return infer_shapes(model).graph
+        return inferred_with_runtime(model).graph
     except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
         return None
 
