@@ -56,7 +56,7 @@ def _is_known(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
 
 
 def _has_shape(entry: onnx.ValueInfoProto) -> bool:
-    return entry.type.HasField("tensor_type") and entry.type.tensor_type.HasField("shape")
+    return bool(entry.type.HasField("tensor_type") and entry.type.tensor_type.HasField("shape"))
 
 
 def _told_by_runtime(model: onnx.ModelProto, names: list[str]) -> list[onnx.ValueInfoProto]:

@@ -60,11 +60,16 @@ class Demand:
 _lock = threading.RLock()  # a session may be collected while another one is counted
 _threads: dict[int, int] = {}
 _told: dict[int, Callable[[bool], object]] = {}
+_is_shared = False
 
 
 def are_cores_shared() -> bool:
-    """Tell whether the sessions of this process have more threads than it has cores."""
-    return sum(list(_threads.values())) > cores()
+    """Tell whether the sessions of this process have more threads than it has cores.
+
+    As it was when the last of them opened or left: each run asks, and to count the cores takes
+    files of the system, 0.2 ms and more.
+    """
+    return _is_shared
 
 
 def _leave(key: int) -> None:
@@ -75,9 +80,10 @@ def _leave(key: int) -> None:
 
 
 def _tell() -> None:
-    is_shared = are_cores_shared()
+    global _is_shared
+    _is_shared = sum(list(_threads.values())) > cores()
     for tell in list(_told.values()):
-        tell(is_shared)
+        tell(_is_shared)
 
 
 class SharingSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # has no types

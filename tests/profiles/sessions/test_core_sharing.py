@@ -29,6 +29,7 @@ def machine(monkeypatch):
     """Be in a process without other sessions, with two cores."""
     monkeypatch.setattr(core_sharing, "_threads", {})
     monkeypatch.setattr(core_sharing, "_told", {})
+    monkeypatch.setattr(core_sharing, "_is_shared", False)
     monkeypatch.setattr(core_sharing, "cores", lambda: 2)
 
 
@@ -92,6 +93,17 @@ def test_sessions_count_as_long_as_they_are_there(model):
     del sessions
     gc.collect()
     assert not core_sharing._threads
+
+
+def test_cores_are_not_counted_in_each_run(model, monkeypatch):
+    """To count them reads files: longer than many a model takes."""
+    counted = []
+    monkeypatch.setattr(core_sharing, "cores", lambda: counted.append(2) or 2)
+    session = opened(model, 2)
+    at_opening = len(counted)
+    for _ in range(3):
+        session.run(None, {"x": X})
+    assert len(counted) == at_opening
 
 
 def test_threads_that_wait_for_each_other_have_short_slices(model):
