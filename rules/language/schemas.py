@@ -13,7 +13,6 @@ from ...catalog.operators.contributed import DOMAINS, register
 
 EARLIEST_OPSET = 7
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
-OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 
 
 @cache
