@@ -27,15 +27,15 @@ from ..catalog.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from .driver import optimize
-    from .explain.explain_model import explain_model, explain_node, profile_model
-    from .explain.explanation import Explanation
+    from .explain.explain_model import Explanation, explain_model, explain_node
+    from .explain.model_costs import profile_model
     from .explain.node_story import NodeStory
     from .explain.region_reason import RegionReason, explain_region
     from .match.rewrite import Step
     from .race.contest import ORIGINAL
     from .race.verify import Deviation
-    from .result.candidate import Candidate
     from .result.optimization import Optimization
+    from .result.outcome import Candidate
 
 __all__ = [
     "ORIGINAL",
@@ -58,9 +58,9 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "ORIGINAL": ".race.contest",
-        "Candidate": ".result.candidate",
+        "Candidate": ".result.outcome",
         "Deviation": ".race.verify",
-        "Explanation": ".explain.explanation",
+        "Explanation": ".explain.explain_model",
         "NodeStory": ".explain.node_story",
         "Optimization": ".result.optimization",
         "RegionReason": ".explain.region_reason",
@@ -69,6 +69,6 @@ __getattr__, __dir__ = lazily(
         "explain_node": ".explain.explain_model",
         "explain_region": ".explain.region_reason",
         "optimize": ".driver",
-        "profile_model": ".explain.explain_model",
+        "profile_model": ".explain.model_costs",
     },
 )

@@ -1,46 +1,83 @@
-"""Looking without changing: what rules would do to a model, and what its kernels cost."""
+"""What rules do to a model, and to one node of it, without anything being measured or stored."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...catalog import Catalog
-from ...catalog.errors import ModelError
 from ...catalog.interruption import interruptible
-from ...catalog.onnx.reader import read_model
-from ...catalog.onnx.writer import skeleton_model
-from ...catalog.store.staging import Scratch
-from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import CostModel
-from ...profiles.kernels.profile import profile
-from ...profiles.machine import cores, load_machine
+from ...profiles.machine import cores
 from ...rules import Rule, correction, load_rules, promise
 from ...rules.gate.ledger.admission import applicable
 from ..graph.fold import FOLD_LIMIT
-from ..graph.free_sizes import guesses, sizes_from
-from ..graph.graph import Graph
-from ..graph.infer import bound_types, infer_types
-from ..layouts.assignments import MOST, assignments_of
-from ..layouts.timed_assignments import BELOW_LAYOUTS, cost_graph, time_assignments
+from ..graph.free_sizes import guesses
 from ..match.matcher import Matcher, with_present_operators
 from ..match.rewrite import Step, simplify
-from ..phases import Progress
-from ..price import Prices, kernels_of_graph
-from ..race.candidate_files import CandidateFiles
+from ..price import Prices
+from ..report.notebook import Text
+from ..report.schema import steps_json
 from ..rewrites.compute_in_float32 import basis_of
 from ..setting import CLASSES, OptionError, Setting, allowed
 from ..target import AUTO, for_rules
-from .explanation import Explanation
+from .model_graph import read_graph, stored_graph
 from .near_misses import near_misses
 from .node_story import NodeStory, Question, about, answer
 from .partial_match import nearest
+from .reason_text import explanation_text
+from .reasons import Reason
 
 if TYPE_CHECKING:
-    from ...profiles.learning.samples.archive import CostGraph
     from ..driver import Source
+
+
+@dataclass
+class Explanation:
+    """What the rules do to a model without anything being measured.
+
+    `fired` lists the rewrites that are always made, `weighed` the places where measured costs
+    would decide, `near_misses` those where all conditions of a rule but one hold, `idle` the rules
+    that have no such place, `foreign` those of them about operators that do not occur, `barred`
+    those that may not be applied to the model, and why. `reason` says of a rule that was asked for
+    why it has no place. `opset_in_file` is the operator set of the model, `opset` the one in which
+    the rules read it.
+    """
+
+    model: str
+    fired: list[Step]
+    weighed: list[Step]
+    near_misses: list[Reason]
+    idle: list[str]
+    foreign: list[str] = field(default_factory=list)
+    barred: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
+    opset_in_file: int = 0
+    opset: int = 0
+
+    def text(self) -> str:
+        """Lay the explanation out for a terminal."""
+        return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        return Text(self.text())._repr_html_()
+
+    def to_json(self) -> dict[str, object]:
+        """Give the explanation as plain values."""
+        return {
+            "model": self.model,
+            "fired": steps_json(self.fired),
+            "weighed": steps_json(self.weighed),
+            "near_misses": [miss.near_miss_json() for miss in self.near_misses],
+            "idle": self.idle,
+            "foreign": self.foreign,
+            "barred": self.barred,
+            "reason": self.reason,
+            "opset_in_file": self.opset_in_file,
+            "opset": self.opset,
+        }
 
 
 @interruptible()
@@ -61,13 +98,9 @@ def explain_model(
     base = applicable() if rules is None else tuple(rules)
     if rule is not None:
         _named(base, rule)
-    with Scratch() as catalog, CandidateFiles(catalog) as candidate_files:
-        model_id = read_model(catalog, model)
-        graph = candidate_files.read(skeleton_model(catalog, model_id))
-        graph.types = infer_types(graph)
-        sizes_from(graph, input_shapes or {})
-        in_file = graph.opset()
-        graph, given = basis_of(graph, setting, base)
+    with read_graph(model, input_shapes) as read:
+        in_file = read.graph.opset()
+        graph, given = basis_of(read.graph, setting, base)
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
         fired = given + simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
@@ -141,13 +174,10 @@ def explain_node(
         allow=allowed(allow),
         threads=cores() if threads is None else threads,
     )
-    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
-        model_id = read_model(scratch, model)
-        graph = candidate_files.read(skeleton_model(scratch, model_id))
-        graph.types = infer_types(graph)
-        sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
+    with read_graph(model, input_shapes) as read:
+        sizes = next(guesses(read.graph, read.sizes))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
-        graph, _ = basis_of(graph, setting, asked.rules)
+        graph, _ = basis_of(read.graph, setting, asked.rules)
         story = answer(graph, name, asked, _stored_prices(catalog, setting))
     return story if rule is None else about(story, _named((*asked.rules, *load_rules()), rule))
 
@@ -156,10 +186,8 @@ def explain_node_of(
     catalog: Catalog, model_id: int, name: str, asked: Question, steps: Sequence[Step]
 ) -> NodeStory:
     """Say the same of a model that a catalog holds, with the steps of its plan."""
-    with CandidateFiles(catalog) as candidate_files:
-        graph = candidate_files.read(skeleton_model(catalog, model_id))
-        graph.types = infer_types(graph)
-        graph, _ = basis_of(graph, asked.setting, asked.rules)
+    with stored_graph(catalog, model_id) as read:
+        graph, _ = basis_of(read.graph, asked.setting, asked.rules)
         prices = _stored_prices(catalog, asked.setting)
         return answer(graph, name, asked, prices, steps)
 
@@ -183,111 +211,3 @@ def _only(explanation: Explanation, rule: str) -> Explanation:
 
 def _name_of(model: Source) -> str:
     return str(model) if isinstance(model, (str, Path)) else "model"
-
-
-@interruptible()
-def profile_model(
-    model: Source,
-    *,
-    threads: int | None = None,
-    budget: float = 30.0,
-    level: str = "all",
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    catalog: Catalog,
-    progress: Progress | None = None,
-) -> list[dict[str, Any]]:
-    """Measure a model's kernels, dearest first, for `budget` seconds; what is stored is reused.
-
-    `level` is the runtime's optimization level, a key of `profiles.sessions.LEVELS`.
-    Returns one row a kernel: kernel (a label), operator, calls, nodes, median_ns, spread_ns, source
-    ("measured" or "bound"), failure. The model itself is not stored. Raises as `optimize` does.
-    """
-    setting = Setting(threads=cores() if threads is None else threads, budget=budget)
-    kernels = kernels_of_model(model, input_shapes)
-    tell = progress or (lambda phase, done, total, detail: None)
-    result = profile(
-        catalog,
-        kernels,
-        threads=setting.threads,
-        budget_s=setting.budget,
-        configuration=level,
-        progress=lambda done, total, label: tell("measuring", done, total, label),
-    )
-    return [
-        {
-            "kernel": row.kernel.label(),
-            "operator": row.kernel.op_type,
-            "calls": row.count,
-            "nodes": list(row.nodes),
-            "median_ns": row.cost.ns,
-            "spread_ns": row.cost.spread_ns,
-            "source": row.cost.source,
-            "failure": row.failure,
-        }
-        for row in result.kernels
-    ]
-
-
-def kernels_of_model(
-    model: Source, input_shapes: Mapping[str, Sequence[int]] | None = None
-) -> list[tuple[str, Kernel]]:
-    """Return (node name, kernel) for each node of a model whose tensors are all known.
-
-    Raises ModelError for a model that can't be read, or where no shape is known.
-    """
-    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
-        model_id = read_model(scratch, model)
-        graph = candidate_files.read(skeleton_model(scratch, model_id))
-        graph.types = infer_types(graph)
-        return _kernels(graph, sizes_from(graph, input_shapes or {}))
-
-
-def layouts_of_model(
-    model: Source,
-    name: str,
-    *,
-    threads: int | None,
-    budget: float,
-    catalog: Catalog,
-    progress: Progress | None,
-) -> CostGraph | None:
-    """Run a model under assignments of layouts to its operators, in turns, for `budget` seconds.
-
-    All assignments where there are at most 64, else so many drawn ones. Half of the time goes to
-    the kernels that they are made of, which `catalog` keeps. Returns them with their times in ns,
-    as a graph of TpuGraphs' layout collection; None where no operator may lie in blocks.
-    Raises ModelError for a model that can't be read, or whose inputs have free sizes.
-    """
-    used = cores() if threads is None else threads
-    tell = progress or (lambda phase, done, total, detail: None)
-    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
-        graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
-        graph.types = infer_types(graph)
-        for value in graph.graph_inputs:
-            shape = graph.shape(value)
-            if shape is None or not all(isinstance(size, int) for size in shape):
-                raise ModelError(
-                    f"input {graph.names[value]!r} has a free size: layouts are timed of models "
-                    "whose inputs all have fixed ones"
-                )
-        costs = CostModel(catalog, threads=used, configuration=BELOW_LAYOUTS)
-        assignments = assignments_of(graph, Prices(costs, budget_s=budget / 2))
-        if assignments is None:
-            return None
-        tell("measuring", 0, 2, f"kernels in both layouts of {name}")
-        assignments.measure()
-        chosen = assignments.drawn(MOST, seed=0)
-        tell("measuring", 1, 2, f"{len(chosen)} assignments of layouts of {name}")
-        timed = time_assignments(assignments, chosen, threads=used, budget_s=budget / 2)
-        machine = load_machine(catalog)
-        return cost_graph(name, assignments, chosen, timed.times_ns, machine, used)
-
-
-def _kernels(graph: Graph, given: Mapping[str, int]) -> list[tuple[str, Kernel]]:
-    sizes = next(guesses(graph, given))
-    kernels = kernels_of_graph(graph, bound_types(graph, sizes))
-    if not kernels and graph.nodes:
-        raise ModelError(
-            "no shape in the model is known: give the shapes of its inputs with --input-shape"
-        )
-    return [(graph.node_name(number), kernel) for number, kernel in kernels.items()]

@@ -7,7 +7,7 @@ them. So whoever doubts an answer, or has another question, can run it: `tensolo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -16,17 +16,12 @@ from typing import TYPE_CHECKING
 
 from ...catalog.datalog.language.structures import spell_float
 from ...catalog.files import replacing
-from ...catalog.onnx.reader import read_model
-from ...catalog.onnx.writer import skeleton_model
-from ...catalog.store.staging import Scratch
 from ...rules import Rule, compile_program
 from ...rules.gate.ledger.admission import applicable
 from .. import layouts
 from ..egraph.egraph import EGraph
 from ..graph.fold import FOLD_LIMIT
-from ..graph.free_sizes import sizes_from
 from ..graph.graph import Graph
-from ..graph.infer import infer_types
 from ..layouts.blocking import Blocking
 from ..layouts.growing import operations_of
 from ..layouts.layout_facts import layout_facts
@@ -38,7 +33,7 @@ from ..native import regions
 from ..native.fuse_graph import prepare
 from ..native.loops.kernel_region import Meanings
 from ..native.regions.region_facts import region_facts
-from ..race.candidate_files import CandidateFiles
+from .model_graph import read_graph
 
 if TYPE_CHECKING:
     from ..driver import Source
@@ -78,19 +73,9 @@ def questions(
 
     Raises ModelError for a model that can't be read.
     """
-    with read_graph(model, input_shapes) as graph:
-        chosen = applicable() if rules is None else rules
+    with read_graph(model, input_shapes) as read:
+        graph, chosen = read.graph, applicable() if rules is None else rules
         return [matches_of(graph, chosen), regions_of(graph), layouts_of(graph)]
-
-
-@contextmanager
-def read_graph(model: Source, input_shapes: Mapping[str, Sequence[int]] | None) -> Iterator[Graph]:
-    """Read a model as a graph of known types; its constants are there as long as the context."""
-    with Scratch() as catalog, CandidateFiles(catalog) as candidate_files:
-        graph = candidate_files.read(skeleton_model(catalog, read_model(catalog, model)))
-        graph.types = infer_types(graph)
-        sizes_from(graph, input_shapes or {})
-        yield graph
 
 
 def seen_by_kernels(graph: Graph) -> Graph:

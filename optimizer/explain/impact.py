@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...catalog import Catalog
-from ...catalog.onnx.reader import read_model
-from ...catalog.onnx.writer import skeleton_model
-from ...catalog.store.staging import Scratch
 from ...profiles.kernels.costs import CostModel
 from ...profiles.machine import cores
 from ...rules import Rule
-from ..graph.free_sizes import guesses, sizes_from
-from ..graph.infer import bound_types, infer_types
+from ..graph.free_sizes import guesses
+from ..graph.infer import bound_types
 from ..match.matcher import Matcher
 from ..match.single_gains import judge, order_by_bound, weigh
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
-from ..race.candidate_files import CandidateFiles
 from ..setting import Setting
 from ..target import for_rules
+from .model_graph import read_graph
 from .near_misses import near_misses
 
 if TYPE_CHECKING:
@@ -92,12 +89,9 @@ def impact_of(
     """
     tell = progress or (lambda phase, done, total, detail: None)
     setting = Setting(target=for_rules(target), threads=cores() if threads is None else threads)
-    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
-        model_id = read_model(scratch, model)
-        skeleton = skeleton_model(scratch, model_id)
-        graph, nodes = candidate_files.read(skeleton), len(skeleton.graph.node)
-        graph.types = infer_types(graph)
-        sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
+    with read_graph(model, input_shapes) as read:
+        graph, nodes = read.graph, read.nodes_in_file
+        sizes = next(guesses(graph, read.sizes))
         types = bound_types(graph, sizes)
         prices = Prices(CostModel(catalog, threads=setting.threads), budget_s=budget)
         if not setting.select([rule], graph, rule.tag):

@@ -13,7 +13,7 @@ from ..rewrites.unproved import marked
 from .reasons import COSTS_MORE, NOT_ALLOWED, LayoutOption, NodeOption, Reason
 
 if TYPE_CHECKING:
-    from .explanation import Explanation
+    from .explain_model import Explanation
     from .node_story import NodeStory
 
 # Lines of a kind, places of a rule, near misses of one, nodes of a match: the JSON has them all.

@@ -25,7 +25,8 @@ from ..native.loops.kernel_region import Meanings
 from ..native.regions.region_candidates import program
 from ..native.regions.region_facts import region_facts
 from ..setting import OptionError
-from .graph_relations import read_graph, seen_by_kernels
+from .graph_relations import seen_by_kernels
+from .model_graph import read_graph
 from .node_story import number_of
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def explain_region(
     Nodes are named as in explain_node. Raises ModelError for a model that can't be read, and
     OptionError where there is no such node.
     """
-    with read_graph(model, input_shapes) as read:
+    with read_graph(model, input_shapes) as model_graph:
+        read = model_graph.graph
         numbers = [number_of(read, name) for name in (first, second)]
         graph = seen_by_kernels(read)
         for number in numbers:

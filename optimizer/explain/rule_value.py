@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from ...catalog import Catalog
-from ...catalog.onnx.reader import read_model
-from ...catalog.onnx.writer import skeleton_model
-from ...catalog.store.staging import Scratch
 from ...rules import Rule
 from ..driver import optimize
-from ..graph.infer import infer_types
 from ..match.matcher import count_matches
-from ..race.candidate_files import CandidateFiles
 from ..race.contest import ORIGINAL
 from ..setting import CLASSES, Setting
 from ..target import AUTO, for_rules
+from .model_graph import read_graph
 
 if TYPE_CHECKING:
     from ..driver import Source
@@ -131,11 +127,9 @@ def value_of(
 
 def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> Counter[str]:
     """Count the matches of rules that may be applied to a model, as it is read."""
-    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
-        graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
-        graph.types = infer_types(graph)
-        allowed = [rule for rule in rules if not setting.bar(rule, graph.opset())]
-        return count_matches(allowed, graph)
+    with read_graph(model) as read:
+        allowed = [rule for rule in rules if not setting.bar(rule, read.graph.opset())]
+        return count_matches(allowed, read.graph)
 
 
 def _reached(path: Path) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,14 +108,18 @@ def drawn_graph(
 
 
 def _described(type_: TensorType) -> str:
-    return f"{type_.dtype} {'x'.join(map(str, type_.shape or ())) or 'scalar'}"
+    return _typed(type_.dtype, type_.shape or ())
+
+
+def _typed(dtype: object, shape: Sequence[object]) -> str:
+    return f"{dtype} {'x'.join(map(str, shape)) or 'scalar'}"
 
 
 def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
-        return f"{value.dtype} {'x'.join(map(str, value.shape)) or 'scalar'}"
+        return _typed(value.dtype, value.shape)
     if isinstance(value, onnx.TensorProto):
-        return f"{dtype_name(value.data_type)} {'x'.join(map(str, value.dims)) or 'scalar'}"
+        return _typed(dtype_name(value.data_type), value.dims)
     text = str(list(value)) if isinstance(value, tuple) else str(value)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -16,16 +16,6 @@ from ..deadline import cut_at
 from ..delivery import deliver_kernels
 from ..explain.near_misses import near_misses
 from ..explain.node_story import Question
-from ..explain.outcome import (
-    candidate_of,
-    more_time,
-    processors,
-    time_over,
-    told_kernels,
-    told_predicted,
-    told_unlocked,
-    verdict_of,
-)
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..race.contest import Plan
@@ -35,6 +25,16 @@ from ..setting import GRACE_S
 from ..state import State
 from ..target import TargetChoice
 from .optimization import Optimization
+from .outcome import (
+    candidate_of,
+    more_time,
+    processors,
+    time_over,
+    told_kernels,
+    told_predicted,
+    told_unlocked,
+    verdict_of,
+)
 from .plan_tables import keep_plans, record_plan
 from .region_rows import region_rows
 from .summary import details, version_of
@@ -75,17 +75,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
             skeleton = state.candidate_files.skeleton(winner.graph)
             embed(skeleton, winner.execution)
             result_id = store_model(state.catalog, skeleton, parent_model_id=state.model_id)
-        plan_id = record_plan(
-            state.catalog,
-            state.setting,
-            state.model_id,
-            result_id,
-            winner.name,
-            steps,
-            candidates,
-            deviations,
-            regions,
-        )
+        plan_id = record_plan(state, result_id, steps, candidates, deviations, regions)
     predicted = _predicted(state, original, winner)
     headline: Headline = {
         "tensolog": version_of("tensolog"),
@@ -112,18 +102,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         plan=steps,
         candidates=candidates,
         deviations=deviations,
-        details=details(
-            headline,
-            state.catalog,
-            state.setting,
-            state.phases,
-            state.model_id,
-            result_id,
-            state.skeleton,
-            state.sizes,
-            choice.to_json(),
-            (original.graph.opset(), winner.graph.opset()),
-        ),
+        details=details(headline, state, result_id, choice.to_json()),
         near_misses=near,
         execution=winner.execution,
         libraries=state.libraries,

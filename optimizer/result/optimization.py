@@ -24,8 +24,8 @@ from ..race.contest import ORIGINAL
 from ..race.verify import Deviation
 from ..report.notebook import Text, heading, page, paragraphs, table
 from ..report.schema import steps_json
-from .candidate import FEW_ROUNDS, Candidate
 from .deliverable import Deliverable
+from .outcome import FEW_ROUNDS, Candidate
 
 if TYPE_CHECKING:
     from ..explain.node_story import NodeStory, Question

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...catalog import Catalog
 from ...profiles.machine import machine_id
 from ..egraph.search_tables import write_tables
 from ..match.rewrite import Step
 from ..race.contest import Plan
 from ..race.verify import Deviation
 from ..rewrites.unproved import is_unproved
-from ..setting import Setting
-from .candidate import Candidate
+from .outcome import Candidate
 from .region_rows import RegionRow
+
+if TYPE_CHECKING:
+    from ..state import State
 
 SCHEMA = """
 CREATE OR REPLACE TABLE plan (
@@ -52,29 +54,27 @@ STEP = (
 
 
 def record_plan(
-    catalog: Catalog,
-    setting: Setting,
-    model_id: int,
+    state: State,
     result_model_id: int,
-    chosen: str,
     steps: list[Step],
     candidates: list[Candidate],
     deviations: list[Deviation],
     regions: Sequence[RegionRow],
 ) -> int:
     """Store what was tried, measured and chosen; return the plan_id."""
+    catalog, setting = state.catalog, state.setting
     plan_id = catalog.reserve("plan_sequence", 1)
     catalog.insert(
         "plan",
         {
             "plan_id": [plan_id],
-            "model_id": [model_id],
+            "model_id": [state.model_id],
             "result_model_id": [result_model_id],
             "device_id": [machine_id(catalog)],
             "target": [setting.target],
             "threads": [setting.threads],
             "options": [json.dumps(asdict(setting))],
-            "chosen": [chosen],
+            "chosen": [state.winner.name],
             "created_at": [datetime.now(UTC).replace(tzinfo=None)],
         },
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -14,31 +13,20 @@ import onnxruntime
 from ...catalog import Catalog
 from ...profiles.machine import machine_id
 from ..graph.convert import tensor_type
-from ..phases import Phases
-from ..setting import Setting
 
 if TYPE_CHECKING:
     from ..report.schema import Device, Headline, Summary, Target
+    from ..state import State
 
 
-def details(
-    headline: Headline,
-    catalog: Catalog,
-    setting: Setting,
-    phases: Phases,
-    model_id: int,
-    result_id: int,
-    skeleton: onnx.ModelProto,
-    sizes: Mapping[str, int],
-    target: Target,
-    opsets: tuple[int, int],
-) -> Summary:
+def details(headline: Headline, state: State, result_id: int, target: Target) -> Summary:
     """Collect what a reader of the numbers has to know: model, options, machine, versions."""
+    catalog, setting, skeleton, sizes = state.catalog, state.setting, state.skeleton, state.sizes
     (name, path, size_bytes), (_, _, size_after_bytes) = (
         catalog.connection.execute(
             "SELECT name, source_path, size_bytes FROM model WHERE model_id = ?", [number]
         ).fetchall()[0]
-        for number in (model_id, result_id)
+        for number in (state.model_id, result_id)
     )
     bound = {
         entry.name: [size if isinstance(size, int) else sizes.get(size, -1) for size in shape]
@@ -64,8 +52,8 @@ def details(
         },
         "size_after_bytes": size_after_bytes,
         "target": target,
-        "opset_before": opsets[0],
-        "opset_after": opsets[1],
+        "opset_before": state.original.graph.opset(),
+        "opset_after": state.winner.graph.opset(),
         "options": {
             "target": setting.target,
             "threads": setting.threads,
@@ -79,7 +67,7 @@ def details(
             **{name: version_of(name) for name in ("onnxruntime", "onnx", "duckdb", "numpy")},
             "python": platform.python_version(),
         },
-        "phases": dict(phases.seconds),
+        "phases": dict(state.phases.seconds),
     }
 
 

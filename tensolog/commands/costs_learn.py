@@ -72,7 +72,7 @@ def collect(
         from ..catalog import Catalog, TensologError
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
-        from ..optimizer.explain.explain_model import kernels_of_model, layouts_of_model
+        from ..optimizer.explain.model_costs import kernels_of_model, layouts_of_model
         from ..profiles.learning.samples.cost_graphs import store_cost_graph
         from ..profiles.learning.samples.kernel_samples import measured_graphs
 
@@ -158,7 +158,7 @@ def score(
     """
     from dataclasses import asdict
 
-    from ..optimizer.explain.explain_model import kernels_of_model
+    from ..optimizer.explain.model_costs import kernels_of_model
     from ..profiles.learning.samples.kernel_samples import measured_samples
     from ..profiles.learning.scores.baselines import score_baselines
     from ..profiles.machine import cores, load_machine

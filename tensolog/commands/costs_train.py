@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ..catalog import Catalog
-    from ..optimizer.explain.predicted_costs import PredictedCost
+    from ..optimizer.explain.model_costs import PredictedCost
 
 
 @click.command(short_help="Train a graph network on measured times.")
@@ -105,7 +105,7 @@ def train(
       tensolog costs train --leave-out bert --leave-out unet -o costs.onnx
     """
     from ..catalog.files import replacing
-    from ..optimizer.explain.explain_model import kernels_of_model
+    from ..optimizer.explain.model_costs import kernels_of_model
     from ..profiles.learning.kernel_costs import load_predictor
     from ..profiles.learning.samples.cost_graphs import load_cost_graphs
     from ..profiles.learning.samples.examples import architecture_of
@@ -302,7 +302,7 @@ def _predictions(
     input_shapes: shared.Shapes,
     catalog_path: str | None,
 ) -> tuple[list[PredictedCost], dict[str, Any]]:
-    from ..optimizer.explain.predicted_costs import predicted_costs
+    from ..optimizer.explain.model_costs import predicted_costs
     from ..profiles.learning.kernel_costs import load_predictor, shipped_model
 
     model_of_costs: bytes | Path | None = Path(costs) if costs != SHIPPED else shipped_model()

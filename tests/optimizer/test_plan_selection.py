@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from tensolog.optimizer.deadline import OutOfTimeError
-from tensolog.optimizer.explain.outcome import candidate_of, verdict_of
 from tensolog.optimizer.plan_selection import STRETCHED_S, race_finalists, stretch_s
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.final import ENOUGH_ROUNDS, FINAL_SHARE
+from tensolog.optimizer.result.outcome import candidate_of, verdict_of
 from tensolog.optimizer.setting import BUDGET_S, Setting
 
 UNASKED, ASKED = Setting(stretches=True), Setting()

@@ -7,7 +7,7 @@ import pytest
 from tensolog.catalog import Catalog
 from tensolog.optimizer.explain import rule_value as value_module
 from tensolog.optimizer.match.rewrite import Step
-from tensolog.optimizer.result.candidate import Candidate
+from tensolog.optimizer.result.outcome import Candidate
 from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import ledger as ledger_module
 from tensolog.rules.gate.ledger.ledger import Entry, Ledger

@@ -1,6 +1,6 @@
 """What is laid out for people: places of a rule, each once."""
 
-from tensolog.optimizer.explain.explanation import Explanation
+from tensolog.optimizer.explain.explain_model import Explanation
 from tensolog.optimizer.explain.reason_text import explanation_text
 from tensolog.optimizer.match.rewrite import Step
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.explain.outcome import told_unlocked
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.race import verify
 from tensolog.optimizer.race.unlocked_sums import unlocked_sums
+from tensolog.optimizer.result.outcome import told_unlocked
 
 from tests.optimizer.builders import model, value
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.saturation.chains import OPERATIONS
-from tensolog.optimizer.explain.outcome import verdict_of
 from tensolog.optimizer.explain.reason_text import explain_text
 from tensolog.optimizer.layouts.values import FAMILY, UNSTATED
 from tensolog.optimizer.match.rewrite import _BY_CODE, Step
 from tensolog.optimizer.race.contest import Plan
 from tensolog.optimizer.report.schema import steps_json
+from tensolog.optimizer.result.outcome import verdict_of
 from tensolog.optimizer.rewrites.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
 from tensolog.rules import load_rules
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tensolog.optimizer.explain.outcome import candidate_of, more_time, rounds_to_decide, verdict_of
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.shortlist import NO_TIME
+from tensolog.optimizer.result.outcome import candidate_of, more_time, rounds_to_decide, verdict_of
 from tensolog.profiles.races.race import Lap
 
 FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...profiles.races.race import Lap
@@ -14,7 +14,6 @@ from ..phases import Phases
 from ..race.contest import ORIGINAL, Plan
 from ..race.final import FINAL_SHARE
 from ..race.shortlist import NO_TIME
-from ..result.candidate import FEW_ROUNDS, Candidate
 from ..rewrites.unproved import NOT_PROVED, is_unproved
 from ..setting import CLASSES, FINITE_MATH, MOST_S, Setting
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from ..native.region_kinds import Kind
     from ..state import Cut
 
-
+# Of fewer rounds than this an interval is so wide that it says nothing.
+FEW_ROUNDS = 5
 # A smaller gap is within what costs are uncertain by.
 LEAST_GAP = 0.01
 # Plans that are named where there was no time for them, and seconds that nobody would add.
@@ -31,6 +31,22 @@ SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 UNTOLD_S, TOLD_PHASES = 1.0, 5
 # Kernels or nodes that a sentence names at most.
 TOLD_KERNELS = 3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One plan measured end to end; times in nanoseconds, ratios to the original's time."""
+
+    candidate: str
+    nodes: int
+    verdict: str
+    predicted_ns: float | None = None
+    median_ns: float | None = None
+    spread_ns: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    samples: int = 0
 
 
 def candidate_of(plan: Plan, *, winner: bool, reference: Lap | None = None) -> Candidate:
