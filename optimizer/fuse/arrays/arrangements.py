@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing.expressions import TRACED, Expression, cast, elementwise
-from ..tracing.marker_types import is_lazy
+from ..tracing.expressions import Expression, cast, elementwise
 from ..tracing.trace import Trace, UnsupportedError
 from . import views
-from .operands import operand
+from .operands import as_lazy, axis_of, operand, traced_type
 
-
-def _lazy(value: Any) -> Any:
-    if not is_lazy(value):
-        raise UnsupportedError("an operand that isn't traced")
-    return value
+_REFUSED = "axes that NumPy refuses"
 
 
 # -- joined: expressions ---------------------------------------------------------------------------
@@ -45,18 +40,18 @@ def column_stack(trace: Trace, tup: Any) -> Expression:
     parts = _parts(trace, tup)
     if any(not 1 <= len(part.shape) <= 2 for part in parts):
         raise UnsupportedError("columns of numbers, or of more than two axes")
-    return _joined([part if len(part.shape) == 2 else _with_axes(part, (1,)) for part in parts], 1)
+    return _joined(
+        [part if len(part.shape) == 2 else views.with_axes(part, (1,)) for part in parts], 1
+    )
 
 
 def stack(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
     """Return np.stack: along a new axis."""
     parts = _parts(trace, arrays)
-    rank = len(parts[0].shape) + 1
-    if type(axis) is not int or not -rank <= axis < rank:
-        raise UnsupportedError("an axis that NumPy refuses")
+    along = axis_of(axis, len(parts[0].shape) + 1)
     if any(part.shape != parts[0].shape for part in parts):
         raise UnsupportedError("arrays that don't fit")
-    return _joined([_with_axes(part, (axis % rank,)) for part in parts], axis)
+    return _joined([views.with_axes(part, (along,)) for part in parts], along)
 
 
 def _parts(trace: Trace, arrays: Any) -> list[Expression]:
@@ -67,14 +62,10 @@ def _parts(trace: Trace, arrays: Any) -> list[Expression]:
 
 def _joined(parts: Sequence[Expression], axis: Any) -> Expression:
     rank = len(parts[0].shape)
-    if type(axis) is not int or not -rank <= axis < rank:
-        raise UnsupportedError("an axis that NumPy refuses")
+    along = axis_of(axis, rank)
     if any(len(part.shape) != rank for part in parts):
         raise UnsupportedError("arrays that don't fit")
-    along = axis % rank
-    kept = np.result_type(*(np.dtype(part.dtype) for part in parts)).name
-    if kept not in TRACED:
-        raise UnsupportedError(f"the type {kept}")
+    kept = traced_type(*(np.dtype(part.dtype) for part in parts))
     rest = {part.shape[:along] + part.shape[along + 1 :] for part in parts}
     if len(rest) != 1:
         raise UnsupportedError("arrays that don't fit")
@@ -84,15 +75,10 @@ def _joined(parts: Sequence[Expression], axis: Any) -> Expression:
     return Expression("Concat", joined, shape, kept, (("axis", along),))
 
 
-def _with_axes(x: Expression, gaps: tuple[int, ...]) -> Expression:
-    step = views.unsqueezed(x.shape, gaps)
-    return Expression(step.op, (x,), step.shape, x.dtype, step.attributes)
-
-
 def _widened(x: Expression, rank: int) -> Expression:
     """Return an array of at least so many axes: new ones come first."""
     missing = rank - len(x.shape)
-    return x if missing <= 0 else _with_axes(x, tuple(range(missing)))
+    return x if missing <= 0 else views.with_axes(x, tuple(range(missing)))
 
 
 def roll(trace: Trace, a: Any, shift: Any, axis: Any = None) -> Expression:
@@ -101,9 +87,9 @@ def roll(trace: Trace, a: Any, shift: Any, axis: Any = None) -> Expression:
     rank = len(x.shape)
     if axis is None and rank == 1:
         axis = 0
-    if type(shift) is not int or type(axis) is not int or not -rank <= axis < rank:
+    along = axis_of(axis, rank, "np.roll over several axes")
+    if type(shift) is not int:
         raise UnsupportedError("np.roll over several axes")
-    along = axis % rank
     extent = x.shape[along]
     offset = shift % extent if extent else 0
     if not offset:
@@ -124,12 +110,12 @@ def _part(x: Expression, axis: int, start: int, end: int) -> Expression:
 
 def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
     """Return np.flip, a view."""
-    lazy = _lazy(m)
+    lazy = as_lazy(m)
     rank = lazy.ndim
     given = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = [index(axis) for axis in given]
     if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
-        raise UnsupportedError("axes that NumPy refuses")
+        raise UnsupportedError(_REFUSED)
     turned = {axis % rank for axis in axes}
     return lazy[
         tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in range(rank))
@@ -138,43 +124,41 @@ def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
 
 def flipud(trace: Trace, m: Any) -> Any:
     """Return np.flipud."""
-    if _lazy(m).ndim < 1:
-        raise UnsupportedError("axes that NumPy refuses")
+    if as_lazy(m).ndim < 1:
+        raise UnsupportedError(_REFUSED)
     return flip(trace, m, 0)
 
 
 def fliplr(trace: Trace, m: Any) -> Any:
     """Return np.fliplr."""
-    if _lazy(m).ndim < 2:
-        raise UnsupportedError("axes that NumPy refuses")
+    if as_lazy(m).ndim < 2:
+        raise UnsupportedError(_REFUSED)
     return flip(trace, m, 1)
 
 
 def swapaxes(trace: Trace, a: Any, axis1: Any, axis2: Any) -> Any:
     """Return np.swapaxes, a view."""
-    lazy = _lazy(a)
+    lazy = as_lazy(a)
     order = list(range(lazy.ndim))
-    if any(type(axis) is not int or not -lazy.ndim <= axis < lazy.ndim for axis in (axis1, axis2)):
-        raise UnsupportedError("axes that NumPy refuses")
-    order[axis1], order[axis2] = order[axis2], order[axis1]
+    first, other = axis_of(axis1, lazy.ndim, _REFUSED), axis_of(axis2, lazy.ndim, _REFUSED)
+    order[first], order[other] = other, first
     return views.transpose(lazy, order)
 
 
 def moveaxis(trace: Trace, a: Any, source: Any, destination: Any) -> Any:
     """Return np.moveaxis of one axis, a view."""
-    lazy = _lazy(a)
-    rank = lazy.ndim
-    if any(type(axis) is not int or not -rank <= axis < rank for axis in (source, destination)):
-        raise UnsupportedError("axes that NumPy refuses, or several")
-    order = [axis for axis in range(rank) if axis != source % rank]
-    order.insert(destination % rank, source % rank)
+    lazy = as_lazy(a)
+    refusal = f"{_REFUSED}, or several"
+    moved, to = axis_of(source, lazy.ndim, refusal), axis_of(destination, lazy.ndim, refusal)
+    order = [axis for axis in range(lazy.ndim) if axis != moved]
+    order.insert(to, moved)
     return views.transpose(lazy, order)
 
 
 def matrix_transpose(trace: Trace, x: Any) -> Any:
     """Return np.matrix_transpose, a view."""
-    if _lazy(x).ndim < 2:
-        raise UnsupportedError("axes that NumPy refuses")
+    if as_lazy(x).ndim < 2:
+        raise UnsupportedError(_REFUSED)
     return swapaxes(trace, x, -1, -2)
 
 
@@ -184,7 +168,7 @@ def atleast(rank: int) -> Callable[..., Any]:
     def handler(trace: Trace, *arrays: Any) -> Any:
         if len(arrays) != 1:
             raise UnsupportedError("several arrays")
-        lazy = _lazy(arrays[0])
+        lazy = as_lazy(arrays[0])
         missing = rank - lazy.ndim
         return lazy if missing <= 0 else views.expand_dims(lazy, tuple(range(missing)))
 
@@ -193,13 +177,13 @@ def atleast(rank: int) -> Callable[..., Any]:
 
 def diff(trace: Trace, a: Any, n: Any = 1, axis: Any = -1) -> Any:
     """Return np.diff: each element less the one before it, n times."""
-    lazy = _lazy(a)
-    rank = lazy.ndim
-    if type(n) is not int or n < 1 or type(axis) is not int or not -rank <= axis < rank:
+    lazy = as_lazy(a)
+    along = axis_of(axis, lazy.ndim, "differences that NumPy refuses")
+    if type(n) is not int or n < 1:
         raise UnsupportedError("differences that NumPy refuses")
     if lazy.dtype == np.dtype(bool):
         raise UnsupportedError("differences of bools")
-    before = (slice(None),) * (axis % rank)
+    before = (slice(None),) * along
     for _ in range(n):
         lazy = lazy[(*before, slice(1, None))] - lazy[(*before, slice(None, -1))]
     return lazy

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program.dag import FLOATS
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
 from ..tracing.expressions import (
@@ -21,7 +22,7 @@ from ..tracing.expressions import (
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import Trace, UnsupportedError
 from . import arrangements, compositions, products, reductions, views
-from .operands import lazy_array, number, operand
+from .operands import as_lazy, axis_of, lazy_array, lazy_result, number, operand, traced_type
 from .ufuncs import apply as apply_ufunc
 
 Handler = Callable[..., Any]
@@ -98,19 +99,9 @@ def _read(trace: Trace, value: Any) -> Any:
     return operand(trace, value) if traced else value
 
 
-def _lazy(value: Any) -> Any:
-    if not is_lazy(value):
-        raise UnsupportedError("an operand that isn't traced")
-    return value
-
-
 def _reducing(name: str) -> Building:
     def build(trace: Trace, a: Any, *arguments: Any, **options: Any) -> Expression:
-        names = reductions.FUNCTIONS[name]
-        given = dict(zip(names, arguments, strict=False)) | options
-        if len(arguments) > len(names):
-            raise UnsupportedError("arguments beyond keepdims")
-        bound = reductions._bound(name, (), given)
+        bound = reductions.bound_arguments(name, arguments, options)
         return reductions.expression_of(name, operand(trace, a), bound)
 
     return build
@@ -119,10 +110,7 @@ def _reducing(name: str) -> Building:
 def _where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> Expression:
     if x is None or y is None:
         raise UnsupportedError("np.where with one argument")
-    types = [_weak_type(trace, operand) for operand in (x, y)]
-    kept = np.result_type(*types).name
-    if kept not in TRACED:
-        raise UnsupportedError(f"the type {kept}")
+    kept = traced_type(*(_weak_type(trace, operand) for operand in (x, y)))
     branches = [_as(trace, operand, kept) for operand in (x, y)]
     chosen = cast(operand(trace, condition), "bool")
     return _fitting("Where", chosen, *branches, dtype=kept)
@@ -212,9 +200,7 @@ def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Expression:
         raise UnsupportedError("axes that NumPy refuses")
     summed_axes: list[list[int]] = []
     for given, rank in zip(pair, ranks, strict=True):
-        if any(type(axis) is not int or not -rank <= axis < rank for axis in given):
-            raise UnsupportedError("axes that NumPy refuses")
-        summed_axes.append([axis % rank for axis in given])
+        summed_axes.append([axis_of(axis, rank, "axes that NumPy refuses") for axis in given])
         if len(set(summed_axes[-1])) < len(summed_axes[-1]):
             raise UnsupportedError("axes that NumPy refuses")
     if len(summed_axes[0]) != len(summed_axes[1]):
@@ -242,11 +228,11 @@ def _einsum(trace: Trace, *arguments: Any, **options: Any) -> Any:
         if order is not None:
             return views.transpose(arguments[1], order)
     expression = _built(trace, np.einsum, products.einsum, arguments, options)
-    return lazy_array(trace, expression, not expression.shape)
+    return lazy_result(trace, expression)
 
 
 def _outer(trace: Trace, a: Any, b: Any) -> Any:
-    left, right = _lazy(a), _lazy(b)
+    left, right = as_lazy(a), as_lazy(b)
     if left.ndim != 1 or right.ndim != 1:
         raise UnsupportedError("np.outer beyond vectors")
     column = views.expand_dims(left, 1)
@@ -268,13 +254,13 @@ def _filled(value: float) -> Handler:
 
 
 def _ravel(trace: Trace, a: Any, order: str = "C") -> Any:
-    return _lazy(a).ravel(order)
+    return as_lazy(a).ravel(order)
 
 
 def _round(trace: Trace, a: Any, decimals: Any = 0, out: Any = None) -> Expression:
     """Return np.round: a whole number of 10 ** -decimals, as NumPy computes it."""
     x = operand(trace, a)
-    if out is not None or type(decimals) is not int or x.dtype not in ("float32", "float64"):
+    if out is not None or type(decimals) is not int or x.dtype not in FLOATS:
         raise UnsupportedError("out=, or whole numbers")
     if not decimals:
         return elementwise("Round", x)
@@ -285,7 +271,7 @@ def _round(trace: Trace, a: Any, decimals: Any = 0, out: Any = None) -> Expressi
 
 def _fix(trace: Trace, x: Any, out: Any = None) -> Expression:
     value = operand(trace, x)
-    if out is not None or value.dtype not in ("float32", "float64"):
+    if out is not None or value.dtype not in FLOATS:
         raise UnsupportedError("out=, or whole numbers")
     return compositions.trunc(value)
 
@@ -297,7 +283,7 @@ def _nan_to_num(
     given = [number for number in (nan, posinf, neginf) if number is not None]
     if copy is not True or any(type(number) not in (int, float) for number in given):
         raise UnsupportedError("copy=, or what is no number")
-    if value.dtype not in ("float32", "float64"):
+    if value.dtype not in FLOATS:
         return elementwise("Identity", value)
     return compositions.nan_to_num(value, nan, posinf, neginf)
 
@@ -309,7 +295,7 @@ def _full_like(trace: Trace, a: Any, fill_value: Any, dtype: Any = None, **optio
 
 
 def _count_nonzero(trace: Trace, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    lazy = _lazy(a)
+    lazy = as_lazy(a)
     if axis is None and not keepdims:
         # a number at once, and found quickly in what is there
         raise UnsupportedError("a number")
@@ -322,7 +308,7 @@ def _average(trace: Trace, a: Any, axis: Any = None, weights: Any = None, **opti
 
     Whether the weights add up to 0 is asked at once, as NumPy does, which raises an exception then.
     """
-    lazy = _lazy(a)
+    lazy = as_lazy(a)
     keepdims = {name: option for name, option in options.items() if name == "keepdims"}
     if options.get("returned") or keepdims.keys() | {"returned"} != options.keys() | {"returned"}:
         raise UnsupportedError("returned=")
@@ -369,12 +355,12 @@ _BUILDING: Mapping[Any, Building] = {
 # Views, which share memory, and what doesn't wait.
 _HANDLERS: Mapping[Any, Handler] = {
     np.outer: _outer,
-    np.transpose: lambda trace, a, axes=None: _lazy(a).transpose(axes),
-    np.reshape: lambda trace, a, shape, order="C": _lazy(a).reshape(shape, order=order),
+    np.transpose: lambda trace, a, axes=None: as_lazy(a).transpose(axes),
+    np.reshape: lambda trace, a, shape, order="C": as_lazy(a).reshape(shape, order=order),
     np.ravel: _ravel,
-    np.squeeze: lambda trace, a, axis=None: views.squeeze(_lazy(a), axis),
-    np.expand_dims: lambda trace, a, axis: views.expand_dims(_lazy(a), axis),
-    np.copy: lambda trace, a, order="K", subok=False: views.copied(_lazy(a)),
+    np.squeeze: lambda trace, a, axis=None: views.squeeze(as_lazy(a), axis),
+    np.expand_dims: lambda trace, a, axis: views.expand_dims(as_lazy(a), axis),
+    np.copy: lambda trace, a, order="K", subok=False: views.copied(as_lazy(a)),
     np.einsum: _einsum,
     np.average: _average,
     np.count_nonzero: _count_nonzero,

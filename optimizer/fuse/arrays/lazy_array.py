@@ -226,55 +226,7 @@ class LazyArray(Lazy):
     def __deepcopy__(self, memo: Any) -> Any:
         return views.copied(self)
 
-    # -- reductions ------------------------------------------------------------------------------
-
-    def sum(self, *arguments: Any, **options: Any) -> Any:
-        """Add up."""
-        return reductions.method(self, "sum", arguments, options)
-
-    def mean(self, *arguments: Any, **options: Any) -> Any:
-        """Average."""
-        return reductions.method(self, "mean", arguments, options)
-
-    def max(self, *arguments: Any, **options: Any) -> Any:
-        """Return the largest."""
-        return reductions.method(self, "max", arguments, options)
-
-    def min(self, *arguments: Any, **options: Any) -> Any:
-        """Return the smallest."""
-        return reductions.method(self, "min", arguments, options)
-
-    def prod(self, *arguments: Any, **options: Any) -> Any:
-        """Multiply."""
-        return reductions.method(self, "prod", arguments, options)
-
-    def var(self, *arguments: Any, **options: Any) -> Any:
-        """Return the variance."""
-        return reductions.method(self, "var", arguments, options)
-
-    def std(self, *arguments: Any, **options: Any) -> Any:
-        """Return the standard deviation."""
-        return reductions.method(self, "std", arguments, options)
-
-    def any(self, *arguments: Any, **options: Any) -> Any:
-        """Tell whether any is true."""
-        return reductions.method(self, "any", arguments, options)
-
-    def all(self, *arguments: Any, **options: Any) -> Any:
-        """Tell whether all are true."""
-        return reductions.method(self, "all", arguments, options)
-
-    def argmax(self, *arguments: Any, **options: Any) -> Any:
-        """Return where the largest is."""
-        return reductions.method(self, "argmax", arguments, options)
-
-    def argmin(self, *arguments: Any, **options: Any) -> Any:
-        """Return where the smallest is."""
-        return reductions.method(self, "argmin", arguments, options)
-
-    def cumsum(self, *arguments: Any, **options: Any) -> Any:
-        """Add up along an axis, keeping each sum on the way."""
-        return reductions.method(self, "cumsum", arguments, options)
+    # -- by NumPy's functions; reductions are added below -----------------------------------------
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """Return np.dot."""
@@ -428,6 +380,13 @@ def _answers_first(kind: type, name: str) -> bool:
 _KNOWN = frozenset([LazyArray, np.ndarray, int, float, bool])
 _SEQUENCES = frozenset([list, tuple, str, bytes])
 _EQUALITY = {np.equal: operator.eq, np.not_equal: operator.ne}
+
+for _name in reductions.METHODS:
+
+    def _reduction(self: LazyArray, *arguments: Any, _name: str = _name, **options: Any) -> Any:
+        return reductions.method(self, _name, arguments, options)
+
+    setattr(LazyArray, _name, _reduction)
 
 for _name, _ufunc in {
     "add": np.add,

@@ -1,4 +1,4 @@
-"""Operands of NumPy's functions as expressions, and expressions as lazy arrays."""
+"""Operands of NumPy's functions as expressions, what is asked of them, and results as lazy ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing.expressions import Expression, Thunk, constant
+from ..tracing.expressions import TRACED, Expression, Thunk, constant
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import DEPTH, Trace, UnsupportedError
 
 # The types that NumPy gives Python's numbers where it makes arrays of them.
 _NUMBERS = {kind: np.asarray(kind(0)).dtype.name for kind in (bool, int, float)}
-FLOATS = frozenset(["float32", "float64"])
 
 
 def lazy_array(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
@@ -21,6 +20,36 @@ def lazy_array(trace: Trace, expression: Expression, scalar: bool = False) -> An
     if expression.depth > DEPTH:
         trace.flush(f"a chain of {DEPTH} operators")
     return lazy
+
+
+def lazy_result(trace: Trace, expression: Expression) -> Any:
+    """Return what a function gives: an array, or a number where there are no axes."""
+    return lazy_array(trace, expression, scalar=not expression.shape)
+
+
+def as_lazy(value: Any) -> Any:
+    """Return a lazy array as it is; raises UnsupportedError for anything else."""
+    if not is_lazy(value):
+        raise UnsupportedError("an operand that isn't traced")
+    return value
+
+
+def axis_of(axis: Any, rank: int, refusal: str = "an axis that NumPy refuses") -> int:
+    """Return an axis counted from the front; raises UnsupportedError, which says `refusal`."""
+    if type(axis) is not int or not -rank <= axis < rank:
+        raise UnsupportedError(refusal)
+    return axis % rank
+
+
+def traced_type(*types: Any, what: str = "the type") -> str:
+    """Return the type in which NumPy computes with values of some types.
+
+    Raises UnsupportedError for one that isn't traced, which is called `what`.
+    """
+    kept = np.result_type(*types).name
+    if kept not in TRACED:
+        raise UnsupportedError(f"{what} {kept}")
+    return kept
 
 
 def operand(trace: Trace, value: Any) -> Expression:

@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing.expressions import TRACED, Expression, cast, common_type, elementwise, reduction
+from ..tracing.expressions import Expression, cast, elementwise, reduction
 from ..tracing.trace import UnsupportedError
-from .views import unsqueezed
+from .operands import traced_type
+from .views import with_axes
 
 
 def product(a: Expression, b: Expression) -> Expression:
     """Return the MatMul of two; raises UnsupportedError where NumPy refuses it, or knows better."""
-    kept = common_type(a.dtype, b.dtype)
-    if kept not in TRACED or kept == "bool":
-        raise UnsupportedError(f"a product of type {kept}")
+    kept = _product_type(a.dtype, b.dtype)
     if not a.shape or not b.shape:
         raise UnsupportedError("a product with a number")
     if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
@@ -41,6 +40,13 @@ def product(a: Expression, b: Expression) -> Expression:
     rows = a.shape[-2:-1]
     columns = b.shape[-1:] if len(b.shape) > 1 else ()
     return Expression("MatMul", (cast(a, kept), cast(b, kept)), (*batch, *rows, *columns), kept)
+
+
+def _product_type(*types: str) -> str:
+    kept = traced_type(*map(np.dtype, types), what="a product of type")
+    if kept == "bool":
+        raise UnsupportedError(f"a product of type {kept}")
+    return kept
 
 
 # A letter, or, for the axes of an ellipsis, how far from its last one.
@@ -137,9 +143,7 @@ def over_axes(
 
 def _terms(operands: Sequence[Expression], labels: Sequence[Sequence[Label]]) -> list[Term]:
     """Return operands in their common type, without axes of length 1 along longer ones."""
-    kept = np.result_type(*(np.dtype(operand.dtype) for operand in operands)).name
-    if kept not in TRACED or kept == "bool":
-        raise UnsupportedError(f"a product of type {kept}")
+    kept = _product_type(*(operand.dtype for operand in operands))
     longest: dict[Label, int] = {}
     for operand, names in zip(operands, labels, strict=True):
         for label, extent in zip(names, operand.shape, strict=True):
@@ -220,11 +224,11 @@ def _product(
         order = (*batch, *(label for group in groups for label in group))
         # a vector needs no second axis, where there is no batch of them
         lengths = [math.prod(map(extents.__getitem__, each)) for each in groups if each or batch]
-        return _reshaped(_arranged(term, order), (*batches, *lengths))
+        return reshaped(_arranged(term, order), (*batches, *lengths))
 
     matrix_product = product(folded(a, left, summed), folded(b, summed, right))
     labels = (*batch, *left, *right)
-    return Term(_reshaped(matrix_product, tuple(map(extents.__getitem__, labels))), labels)
+    return Term(reshaped(matrix_product, tuple(map(extents.__getitem__, labels))), labels)
 
 
 def _by_elements(a: Term, b: Term, summed: Sequence[Label], result: Sequence[Label]) -> Term:
@@ -240,8 +244,7 @@ def _by_elements(a: Term, b: Term, summed: Sequence[Label], result: Sequence[Lab
         gaps = tuple(axis for axis, label in enumerate(union) if label not in term.labels)
         # axes before the first one come by themselves
         if gaps != tuple(range(len(gaps))):
-            step = unsqueezed(value.shape, gaps)
-            value = Expression(step.op, (value,), step.shape, value.dtype, step.attributes)
+            value = with_axes(value, gaps)
         spread.append(value)
     whole = elementwise("Mul", *spread)
     axes = tuple(axis for axis, label in enumerate(union) if label in summed)
@@ -260,7 +263,8 @@ def _arranged(term: Term, order: Sequence[Label]) -> Expression:
     return Expression("Transpose", (x,), shape, x.dtype, (("perm", perm),))
 
 
-def _reshaped(x: Expression, shape: tuple[int, ...]) -> Expression:
+def reshaped(x: Expression, shape: tuple[int, ...]) -> Expression:
+    """Return an expression in another shape, itself where it has it."""
     if x.shape == shape:
         return x
     return Expression("Reshape", (x,), shape, x.dtype, (("shape", shape),))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program.dag import FLOATS
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
 from ..tracing.expressions import (
@@ -21,11 +22,11 @@ from ..tracing.expressions import (
     remembered,
 )
 from ..tracing.trace import Trace, UnsupportedError
-from .operands import FLOATS, lazy_array, operand
-from .products import over_axes
+from .operands import lazy_result, operand
+from .products import over_axes, reshaped
 
 # The arguments of ndarray's methods, in order.
-_SIGNATURES: Mapping[str, tuple[str, ...]] = {
+METHODS: Mapping[str, tuple[str, ...]] = {
     "sum": ("axis", "dtype", "out", "keepdims"),
     "prod": ("axis", "dtype", "out", "keepdims"),
     "mean": ("axis", "dtype", "out", "keepdims"),
@@ -51,7 +52,7 @@ _REDUCING: Mapping[np.ufunc, str] = {
 
 # Beside ndarray's methods; NumPy's functions of these names are traced, too.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    **_SIGNATURES,
+    **METHODS,
     "ptp": ("axis", "out", "keepdims"),
     "nansum": ("axis", "dtype", "out", "keepdims"),
     "nanmean": ("axis", "dtype", "out", "keepdims"),
@@ -68,7 +69,7 @@ def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str,
     trace = lazy._trace
     try:
         key = (name, argument_key(arguments, options))
-        return _reduced(trace, key, name, lazy, lambda: _bound(name, arguments, options))
+        return _reduced(trace, key, name, lazy, lambda: bound_arguments(name, arguments, options))
     except UnsupportedError as refusal:
         return eager.call(trace, getattr(np, name), (lazy, *arguments), options, str(refusal))
 
@@ -81,10 +82,17 @@ def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mappin
         _check_binary(ufunc)
         key = (ufunc, "reduce", argument_key((), given))
         return _traced_method(
-            trace, key, inputs[0], lambda x: _reduced_by(ufunc, x, _bound("reduce", (), given))
+            trace,
+            key,
+            inputs[0],
+            lambda x: _reduced_by(ufunc, x, bound_arguments("reduce", (), given)),
         )
     return _reduced(
-        trace, (name, argument_key((), given)), name, inputs[0], lambda: _bound("reduce", (), given)
+        trace,
+        (name, argument_key((), given)),
+        name,
+        inputs[0],
+        lambda: bound_arguments("reduce", (), given),
     )
 
 
@@ -96,7 +104,10 @@ def accumulate(
     _check_binary(ufunc)
     key = (ufunc, "accumulate", argument_key((), given))
     return _traced_method(
-        trace, key, inputs[0], lambda x: _accumulated(ufunc, x, _bound("reduce", (), given))
+        trace,
+        key,
+        inputs[0],
+        lambda x: _accumulated(ufunc, x, bound_arguments("reduce", (), given)),
     )
 
 
@@ -123,7 +134,7 @@ def _traced_method(
     raise_if_errors_are_asked_for()
     x = operand(trace, array)
     expression = build(x) if key[-1] is None else remembered(x, key, lambda: build(x))
-    return lazy_array(trace, expression, scalar=not expression.shape)
+    return lazy_result(trace, expression)
 
 
 def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> Expression:
@@ -163,10 +174,13 @@ def _along(
     return axes, _traced(kept)
 
 
-def _bound(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def bound_arguments(
+    name: str, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return arguments by name; raises UnsupportedError for those that aren't traced."""
-    options_by_name = dict(zip(_SIGNATURES.get(name, ()), arguments, strict=False)) | dict(options)
-    if len(arguments) > len(_SIGNATURES.get(name, ())):
+    names = FUNCTIONS.get(name, ())
+    options_by_name = dict(zip(names, arguments, strict=False)) | dict(options)
+    if len(arguments) > len(names):
         raise UnsupportedError("arguments beyond keepdims")
     if options_by_name.pop("out", None) is not None:
         raise UnsupportedError("out=")
@@ -235,7 +249,7 @@ def _reduced(
         return expression_of(name, x, options())
 
     expression = build() if key[1] is None else remembered(x, key, build)
-    return lazy_array(trace, expression, scalar=not expression.shape)
+    return lazy_result(trace, expression)
 
 
 def expression_of(
@@ -339,7 +353,7 @@ def _accumulator(name: str, dtype: str) -> str:
 
 
 def _averaging(dtype: str) -> str:
-    return dtype if dtype in ("float32", "float64") else "float64"
+    return dtype if dtype in FLOATS else "float64"
 
 
 def _call(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
@@ -352,9 +366,7 @@ def _call(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
         raise UnsupportedError("dtype=")
     if name == "cumsum":
         if axis is None and rank != 1:
-            size = math.prod(x.shape)
-            x = Expression("Reshape", (x,), (size,), x.dtype, (("shape", (size,)),))
-            axes = (0,)
+            x, axes = reshaped(x, (math.prod(x.shape),)), (0,)
         if len(axes) != 1 or (rank and isinstance(axis, tuple)):
             raise UnsupportedError("a running sum over several axes")
         kept = cast(x, _accumulator("sum", x.dtype))
@@ -387,7 +399,7 @@ def norm(
 ) -> Expression:
     """Return np.linalg.norm; UnsupportedError for those that need singular values."""
     value = operand(trace, x)
-    if value.dtype not in ("float32", "float64"):
+    if value.dtype not in FLOATS:
         value = cast(value, "float64")
     if type(keepdims) is not bool or type(ord) not in (type(None), int, float, str):
         raise UnsupportedError("a norm that NumPy refuses")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from ..program.dag import FLOATS
 from ..program.evaluate import ZERO_TO_ZERO
 from ..tracing.expressions import (
     TRACED,
@@ -26,29 +27,15 @@ from ..tracing.expressions import (
 )
 from ..tracing.trace import UnsupportedError
 from . import products, reductions
-from .operands import lazy_array, number, operand
+from .operands import lazy_array, lazy_result, number, operand
 from .sparse_values import transposed
 
 if TYPE_CHECKING:
     from .lazy_sparse import LazySparse
 
-# Methods of sparse objects, and the operators that map 0 to 0.
-METHODS = {
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "tan": "Tan",
-    "arcsin": "Asin",
-    "arctan": "Atan",
-    "sinh": "Sinh",
-    "tanh": "Tanh",
-    "arcsinh": "Asinh",
-    "arctanh": "Atanh",
-    "expm1": "Expm1",
-    "log1p": "Log1p",
-    "floor": "Floor",
-    "ceil": "Ceil",
-    "rint": "Round",
-    "sign": "Sign",
+# Methods of sparse objects, which have ufuncs' names, and the operators that map 0 to 0.
+METHODS: Mapping[str, str] = {
+    function.__name__: op for op, function in ZERO_TO_ZERO.items() if op not in ("Abs", "Neg")
 }
 
 
@@ -94,7 +81,7 @@ def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
     sparse, dense = x.traced(), operand(x._trace, other)
     pair = (dense, sparse) if reflected else (sparse, dense)
     expression = remembered(pair[0], ("product", pair[1]), lambda: products.product(*pair), pair[1])
-    return lazy_array(x._trace, expression, not expression.shape)
+    return lazy_result(x._trace, expression)
 
 
 def times(x: LazySparse, other: Any) -> Any:
@@ -200,7 +187,7 @@ def compared(x: LazySparse, name: str, other: Any) -> Any:
     if holds(0, other):
         raise UnsupportedError("a comparison that holds where nothing is stored")
     sparse = x.traced()
-    if sparse.dtype not in ("float32", "float64") or x.format == "coo":
+    if sparse.dtype not in FLOATS or x.format == "coo":
         raise UnsupportedError("a comparison of whole numbers, or of coordinates")
     if op == "Cast":
         return x.like(cast(sparse, "bool"), compared=True)
@@ -264,7 +251,7 @@ def total(x: LazySparse, axis: Any) -> Any:
 
     plain = axis is None or type(axis) is int
     expression = remembered(sparse, ("sum", axis, x.is_compared), build) if plain else build()
-    return lazy_array(x._trace, expression, not expression.shape)
+    return lazy_result(x._trace, expression)
 
 
 # -- by elements ---------------------------------------------------------------------------------
@@ -273,7 +260,7 @@ def total(x: LazySparse, axis: Any) -> Any:
 def unary(x: LazySparse, op: str) -> Any:
     """Return an operator that maps 0 to 0, of the stored entries."""
     sparse = x.traced()
-    if sparse.dtype not in ("float32", "float64") or op not in ZERO_TO_ZERO:
+    if sparse.dtype not in FLOATS or op not in ZERO_TO_ZERO:
         raise UnsupportedError("whole numbers")
     return x.like(remembered(sparse, op, lambda: _pointwise(op, sparse, dtype=sparse.dtype)))
 
@@ -283,7 +270,7 @@ def power(x: LazySparse, exponent: Any) -> Any:
     sparse = x.traced()
     if type(exponent) not in (int, float) or exponent <= 0:
         raise UnsupportedError("a power that isn't a positive number")
-    if sparse.dtype not in ("float32", "float64"):
+    if sparse.dtype not in FLOATS:
         raise UnsupportedError("whole numbers")
     return x.like(_pointwise("Pow", sparse, number(exponent, sparse.dtype), dtype=sparse.dtype))
 

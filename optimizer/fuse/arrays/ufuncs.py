@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program.dag import FLOATS
 from ..program.evaluate import BINARY, UNARY
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
@@ -16,7 +17,7 @@ from ..tracing.expressions import TRACED, Expression, cast, elementwise, remembe
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import Trace, UnsupportedError
 from . import compositions, reductions, views
-from .operands import FLOATS, lazy_array, number, operand
+from .operands import lazy_array, lazy_result, number, operand
 from .products import product
 
 _EVALUATED: Sequence[tuple[str, Any]] = [*UNARY.items(), *BINARY.items()]
@@ -54,8 +55,6 @@ _SPECIAL: Mapping[str, str] = {
     "log1p": "Log1p",
     "exp2": "Exp2",
 }
-
-_COMPARING = frozenset(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
 
 _PLAIN = frozenset([np.ndarray, int, float, bool])
 
@@ -112,7 +111,7 @@ def operator(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         raise_if_errors_are_asked_for()
         trace.step()
         expression = expression_of(trace, ufunc, inputs)
-        return lazy_array(trace, expression, not expression.shape)
+        return lazy_result(trace, expression)
     except UnsupportedError as refusal:
         return eager.call(trace, ufunc, inputs, {}, str(refusal))
 
@@ -132,7 +131,7 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     raise_if_errors_are_asked_for()
     if not options:
         expression = expression_of(trace, ufunc, inputs)
-        return lazy_array(trace, expression, not expression.shape)
+        return lazy_result(trace, expression)
     out = options.get("out")
     for name, value in options.items():
         if name == "dtype" and value is not None:
@@ -142,7 +141,7 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     expression = expression_of(trace, ufunc, inputs, options.get("dtype"))
     if out is not None:
         return _into(trace, out, expression)
-    return lazy_array(trace, expression, not expression.shape)
+    return lazy_result(trace, expression)
 
 
 def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
@@ -151,16 +150,12 @@ def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if len(inputs) != 2 or ufunc.signature is not None:
         raise UnsupportedError("ufunc.outer of other than two operands")
     first, second = (operand(trace, input_) for input_ in inputs)
-    rank = len(first.shape)
-    step = views.unsqueezed(first.shape, tuple(range(rank, rank + len(second.shape))))
-
-    def build() -> Expression:
-        return Expression(step.op, (first,), step.shape, first.dtype, step.attributes)
-
     if first.shape and second.shape:
-        first = remembered(first, (step.op, step.shape, step.attributes), build)
+        rank = len(first.shape)
+        gaps, column = tuple(range(rank, rank + len(second.shape))), first
+        first = remembered(column, ("outer", gaps), lambda: views.with_axes(column, gaps))
     expression = expression_of(trace, ufunc, (first, second))
-    return lazy_array(trace, expression, not expression.shape)
+    return lazy_result(trace, expression)
 
 
 def _into(trace: Trace, out: Any, expression: Expression) -> Any:
@@ -253,8 +248,7 @@ def _applied(
                 ready.append(number(operand, name))
                 by_place = False
         if direct:
-            dtype = "bool" if direct in _COMPARING else loop[-1]
-            return elementwise(direct, *ready, dtype=dtype), by_place
+            return elementwise(direct, *ready, dtype=loop[-1]), by_place
         return _operator(ufunc, ready, loop[-1]), by_place
     except (ValueError, OverflowError) as error:
         raise UnsupportedError("operands that don't fit") from error
@@ -307,8 +301,7 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
     if op in ("IsNaN", "IsInf") and kind != "f":
         return _left_to_numpy(ufunc, operands, dtype)
     attributes = (("fmod", int(ufunc is np.fmod)),) if op == "Mod" else ()
-    result = "bool" if op in _COMPARING else dtype
-    return elementwise(op, *operands, dtype=result, attributes=attributes)
+    return elementwise(op, *operands, dtype=dtype, attributes=attributes)
 
 
 def _is_no_less_than_0(exponent: Expression) -> bool:

@@ -270,6 +270,12 @@ def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
     return _Step("Unsqueeze", wide, attributes, lambda array: np.expand_dims(array, gaps))
 
 
+def with_axes(x: Expression, gaps: tuple[int, ...]) -> Expression:
+    """Return an expression with axes of length 1 where the gaps are."""
+    step = unsqueezed(x.shape, gaps)
+    return Expression(step.op, (x,), step.shape, x.dtype, step.attributes)
+
+
 def expand_dims(lazy: Any, axis: Any) -> Any:
     """Return np.expand_dims."""
     axes = axis if isinstance(axis, tuple | list) else (axis,)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..program.dag import Node, Program
-from ..program.numpy_operators import FUNCTIONS
+from ..program.kept_axes import contracted_axes, kept_axes, reduces
 
 Place = Literal["here", "blocks", "aggregate"]
 
@@ -33,20 +33,6 @@ _COMBINED: Mapping[str, str] = {
     "numpy.any": "logical_or",
     "numpy.all": "logical_and",
 }
-
-# Functions of NumPy's that reduce, beside ufuncs' methods; others of a Call go by elements.
-_REDUCING = frozenset(["numpy.any", "numpy.all", "numpy.argmax", "numpy.argmin"])
-
-_ELEMENTWISE = frozenset(
-    [
-        *("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Exp", "Log", "Sqrt", "Reciprocal"),
-        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh"),
-        *("Atanh", "IsNaN", "IsInf", "Sigmoid", "Erf", "Not", "Identity", "Cast"),
-        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "And", "Or", "Xor"),
-        *("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"),
-        *FUNCTIONS,
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -126,63 +112,23 @@ def _in_blocks(
     operands = [(program.nodes[number], placements[number]) for number in node.inputs]
     if node.op == "MatMul":
         return _product(node, operands, ready)
-    function = str(node.attributes.get("function", ""))
-    if node.op.startswith("Reduce") or function in _REDUCING or function.endswith(".reduce"):
-        return _reduction(node, *operands[0], ready)
-    if function.endswith(".accumulate"):
-        along = operands[0][1].axis
-        return None if along in _reduced(node, len(node.shape)) else Placed("blocks", along, ready)
-    if node.op in _ELEMENTWISE or node.op == "Call":
-        return _elementwise(node, operands, ready)
-    if node.op == "Concat":
-        return _concatenation(node, operands, ready)
-    operand, place = operands[0]
-    axis = _moved(node, operand, place.axis)
-    return None if axis is None else Placed("blocks", axis, ready)
-
-
-def _elementwise(node: Node, operands: Sequence[tuple[Node, Placed]], ready: int) -> Placed | None:
-    rank = len(node.shape)
-    axes = {
-        rank - len(operand.shape) + place.axis
+    moved = {
+        kept_axes(node, operand).get(place.axis)
         for operand, place in operands
         if place.place == "blocks"
     }
-    if len(axes) != 1:
+    axis = moved.pop()
+    if reduces(node) and axis is None:
+        return None if combined(node) is None else Placed("aggregate", 0, ready + 1)
+    if moved or axis is None:
         return None
-    axis = axes.pop()
-    split = []
-    for operand, place in operands:
-        operand_axis = axis - (rank - len(operand.shape))
-        if (
-            place.place != "blocks"
-            and operand_axis >= 0
-            and operand.shape[operand_axis] == node.shape[axis] != 1
-        ):
-            split.append((operand.id, operand_axis))
-        elif place.place == "blocks" and operand.shape[place.axis] != node.shape[axis]:
-            return None  # one row that is spread over others
+    split = [
+        (operand.id, along)
+        for operand, place in operands
+        for along, to in kept_axes(node, operand).items()
+        if place.place != "blocks" and to == axis and node.shape[axis] != 1
+    ]
     return Placed("blocks", axis, ready, tuple(split))
-
-
-def _reduction(node: Node, operand: Node, place: Placed, ready: int) -> Placed | None:
-    axes = _reduced(node, len(operand.shape))
-    if place.axis not in axes:
-        if len(node.shape) == len(operand.shape):
-            return Placed("blocks", place.axis, ready)
-        return Placed("blocks", place.axis - sum(a < place.axis for a in axes), ready)
-    if combined(node) is None:
-        return None
-    return Placed("aggregate", 0, ready + 1)
-
-
-def _reduced(node: Node, rank: int) -> tuple[int, ...]:
-    given = node.attributes.get("axes")
-    if node.op == "Call":
-        given = dict(node.attributes.get("options", ())).get("axis")
-    if given is None:
-        return tuple(range(rank))
-    return tuple(given) if isinstance(given, tuple) else (given,)
 
 
 def combined(node: Node) -> str | None:
@@ -194,7 +140,7 @@ def _product(node: Node, operands: Sequence[tuple[Node, Placed]], ready: int) ->
     (left, at_left), (right, at_right) = operands
     if len(left.shape) > 2 or len(right.shape) > 2:
         return None
-    inner_left, inner_right = len(left.shape) - 1, max(0, len(right.shape) - 2)
+    inner_left, inner_right = contracted_axes(left, right)
     along_left = at_left.place == "blocks" and at_left.axis == inner_left
     along_right = at_right.place == "blocks" and at_right.axis == inner_right
     if along_left or along_right:
@@ -211,50 +157,3 @@ def _product(node: Node, operands: Sequence[tuple[Node, Placed]], ready: int) ->
     if at_left.place == "blocks" and at_right.place == "blocks":
         return None
     return Placed("blocks", 0 if at_left.place == "blocks" else len(node.shape) - 1, ready)
-
-
-def _concatenation(
-    node: Node, operands: Sequence[tuple[Node, Placed]], ready: int
-) -> Placed | None:
-    axes = {place.axis for _, place in operands if place.place == "blocks"}
-    if len(axes) != 1 or node.attributes["axis"] in axes:
-        return None
-    (axis,) = axes
-    split = tuple((operand.id, axis) for operand, place in operands if place.place != "blocks")
-    return Placed("blocks", axis, ready, split)
-
-
-def _moved(node: Node, operand: Node, axis: int) -> int | None:
-    """Return where an axis goes in an operator that moves axes; None where it is changed."""
-    match node.op:
-        case "Transpose":
-            return int(node.attributes["perm"].index(axis))
-        case "Unsqueeze":
-            places = [a for a in range(len(node.shape)) if a not in node.attributes["axes"]]
-            return places[axis]
-        case "Squeeze":
-            axes = node.attributes["axes"]
-            return None if axis in axes else axis - sum(a < axis for a in axes)
-        case "Slice":
-            return None if axis in node.attributes["axes"] else axis
-        case "CumSum":
-            return None if axis == node.attributes["axis"] else axis
-        case "Expand":
-            result_axis = axis + len(node.shape) - len(operand.shape)
-            return result_axis if operand.shape[axis] == node.shape[result_axis] else None
-        case "Reshape":
-            return _kept(operand.shape, node.shape, axis)
-    return None
-
-
-def _kept(before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
-    """Return the axis of another shape that has an axis's length and as many elements outside."""
-    outside = 1
-    for extent in before[:axis]:
-        outside *= extent
-    product = 1
-    for place, extent in enumerate(after):
-        if product == outside and extent == before[axis] and extent != 1:
-            return place
-        product *= extent
-    return None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, shape_text
 from ..program.evaluate import extend
-from ..tracing.prepare import Options, Prepared, prepare, rewritten
+from ..tracing.prepare import Options, Prepared, machine_of, prepare, rewritten
 from .block_passes import Pass, combine, prepared, run_pass
 from .block_places import Places, places
 from .partitioned import BlocksError, Partitioned, aligned, bytes_of, loaded, persisted, pieces
@@ -212,7 +212,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         after,
         options,
         placed,
-        rounds(after, placed, _machine(options)),
+        rounds(after, placed, machine_of(options)),
         rows,
         _here_s(after, partitioned, options),
         0.0,
@@ -228,13 +228,6 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     if plan.here_s < plan.blocks_s and plan.local is None:
         plan.local = prepare(program, options)
     return plan
-
-
-def _machine(options: Options) -> Any:
-    from ..codegen.launch import default_threads
-    from ..planning.machine_rates import Machine
-
-    return Machine.here(options.threads or default_threads())
 
 
 def _too_large(program: Program, placed: Places, budget: float, here: Collection[int]) -> str:
@@ -258,10 +251,9 @@ def _too_large(program: Program, placed: Places, budget: float, here: Collection
 
 
 def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
-    shape = "x".join(map(str, node.shape))
     return (
-        f"{what}{node.dtype} {shape}, {size:,.0f} bytes, which is more than the memory budget of "
-        f"{budget:,.0f}: give fuse a larger memory="
+        f"{what}{node.dtype} {shape_text(node.shape)}, {size:,.0f} bytes, which is more than the "
+        f"memory budget of {budget:,.0f}: give fuse a larger memory="
     )
 
 
@@ -280,7 +272,7 @@ def _plan_s(program: Program, options: Options) -> float:
 
     if any(not node.size for node in program.nodes):
         return 0.0
-    return plan(program, _machine(options), options.heuristic).cost_s
+    return plan(program, machine_of(options), options.heuristic).cost_s
 
 
 def _blocks_s(plan: BlockPlan, options: Options) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....catalog.errors import TensologError
-from .mapped_files import blocks_of_file
+from ..program.dag import shape_text
 
 # Imported within functions: Dask and SciPy, for programs that have their arrays.
 
@@ -75,7 +75,7 @@ class Partitioned:
         if self.source is None:
             if self.nbytes > budget:
                 raise BlocksError(
-                    f"{why} needs the whole array at once: {self.dtype} {_shown(self.shape)}, "
+                    f"{why} needs the whole array at once: {self.dtype} {shape_text(self.shape)}, "
                     f"{self.nbytes:,} bytes, which is more than the memory budget of "
                     f"{budget:,.0f}: give fuse a larger memory=, or compute it from sums over the "
                     "rows"
@@ -146,14 +146,12 @@ def cut(value: Any, rows: Sequence[int], axis: int = 0) -> Partitioned:
     Each travels with the task that hands it on, so that a worker's end loses none; those of a file
     that is mapped are read from it.
     """
-    dask = loaded()
     parts = None
     if isinstance(value, np.memmap) and not axis:
-        parts = blocks_of_file(value, tuple(rows), dask)
+        parts = _blocks_of_file(value, rows)
     if parts is None:
-        whole = [
-            dask.delayed(piece, pure=False, traverse=False) for piece in pieces(value, rows, axis)
-        ]
+        delayed = loaded().delayed
+        whole = [delayed(piece, pure=False, traverse=False) for piece in pieces(value, rows, axis)]
         parts = persisted(*whole)
     nnz = int(value.nnz) if hasattr(value, "tocsr") else None
     layout = "dense" if nnz is None else value.format
@@ -167,6 +165,33 @@ def cut(value: Any, rows: Sequence[int], axis: int = 0) -> Partitioned:
         nnz=nnz,
         source=value,
     )
+
+
+def _blocks_of_file(value: Any, rows: Sequence[int]) -> list[Any] | None:
+    """Return a memmap's blocks of rows, each read from its file; None where the file has others.
+
+    What was written to the array and not flushed is in the file for processes of this machine, but
+    where the array is mapped as a copy.
+    """
+    root = value
+    while isinstance(root.base, np.memmap):
+        root = root.base
+    if root.filename is None or root.mode == "c" or not value.flags.c_contiguous:
+        return None
+    start = root.offset + value.ctypes.data - root.ctypes.data
+    row = value.nbytes // value.shape[0]
+    read = loaded().delayed(_read_rows, pure=False)
+    blocks = []
+    for count in rows:
+        shape = (count, *value.shape[1:])
+        blocks.append(read(str(root.filename), value.dtype.str, start, shape))
+        start += count * row
+    return blocks
+
+
+def _read_rows(path: str, dtype: str, offset: int, shape: tuple[int, ...]) -> Any:
+    """Return an array that lies in a file, read-only; its pages are read when they are needed."""
+    return np.asarray(np.memmap(path, dtype, "r", offset, shape))
 
 
 def persisted(*parts: Any) -> list[Any]:
@@ -202,10 +227,6 @@ def aligned(value: Partitioned, rows: Sequence[int]) -> Partitioned:
 def cut_shape(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
     """Return the shape of a block of so many rows along an axis."""
     return (*shape[:axis], rows, *shape[axis + 1 :])
-
-
-def _shown(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def loaded() -> Any:

@@ -19,7 +19,7 @@ from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..program import memory_pool
-from ..program.dag import Node, Program, is_elementwise
+from ..program.dag import Node, Program
 from .launch import (
     CODES,
     DTYPES,
@@ -37,7 +37,7 @@ from .launch import (
     prepared,
     start,
 )
-from .statements import kernel_dtype, load, reduction, statement
+from .statements import BITS, kernel_dtype, load, reduction, statement
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
@@ -55,7 +55,7 @@ NARROW = 32
 
 
 @dataclass(frozen=True)
-class FlatKernel:
+class CellKernel:
     """A region whose cells all have the shape `shape`; `text` defines the function `name`."""
 
     name: str
@@ -65,16 +65,12 @@ class FlatKernel:
     inputs: tuple[int, ...]
     cells: tuple[int, ...]
     finishes: tuple[Finish, ...]
+    configuration: FusedConfiguration = CELLS
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The nodes that a run returns."""
         return (*self.cells, *(finish.node for finish in self.finishes))
-
-    @property
-    def configuration(self) -> FusedConfiguration:
-        """How its work is divided where nothing else is chosen."""
-        return CELLS
 
     def work_sizes(self, threads: int) -> FusedSizes:
         """Return the sizes that configurations depend on."""
@@ -235,9 +231,9 @@ def _broadcast(
     return (*[0] * (len(among) - len(byte_strides)), *byte_strides)
 
 
-def lower_flat(
+def lower_cells(
     program: Program, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
-) -> FlatKernel:
+) -> CellKernel:
     """Return the kernel of a region; raise LoweringError where its cells have several shapes."""
     table = {node_id: program.nodes[node_id] for node_id in [*inputs, *nodes]}
     constants = {node_id for node_id, node in table.items() if node.op == "Constant"}
@@ -245,7 +241,7 @@ def lower_flat(
     elementwise = [
         table[node_id]
         for node_id in nodes
-        if is_elementwise(table[node_id]) and not table[node_id].is_leaf
+        if table[node_id].is_elementwise and not table[node_id].is_leaf
     ]
     if len(reductions) + len(elementwise) + len(
         [node_id for node_id in nodes if node_id in constants]
@@ -259,7 +255,7 @@ def lower_flat(
     _check(program, elementwise, reductions, arrays, shape, outputs)
     folds = [Fold(_reduction(program, node)) for node in reductions]
     lines = _text(program, name, arrays, elementwise, folds, outputs)
-    return FlatKernel(
+    return CellKernel(
         name,
         "\n".join(lines),
         table,
@@ -330,7 +326,7 @@ def _text(
     for node_id in arrays:
         node = program.nodes[node_id]
         dtype = kernel_dtype(node)
-        kind, bits = C_TYPES[dtype], {"float64": 64, "float32": 32, "bool": 8}[dtype]
+        kind, bits = C_TYPES[dtype], BITS[dtype]
         lines.append(f"  const view *in{node_id} = (const view *)(a + {place});")
         place += VIEW
         if node.size == 1:

@@ -20,8 +20,8 @@ from ...codegen.unit import native_level, unit
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..planning.fusion_plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
-from ..program.evaluate import bound, evaluate, ignored
-from .cell_kernel import lower_flat
+from ..program.evaluate import bound, evaluate, extend, ignored
+from .cell_kernel import lower_cells
 from .entry_kernel import EntryKernel, lower_entries
 from .launch import Array, Function, default_threads, exported
 from .row_kernel import RowKernel, lower_rows
@@ -66,7 +66,7 @@ class ApartKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         given = {node_id: values[old] for node_id, old in self.nodes.items() if old in values}
-        results = self.kernel.run(function, given, threads, how or self.configuration)
+        results = self.kernel.run(function, given, threads, how)
         return {self.nodes[node_id]: value for node_id, value in results.items()}
 
 
@@ -144,7 +144,7 @@ def _generators(
     apart_rows = partial(lower_apart, lower_rows)
     apart_entries = partial(lower_apart, lower_entries)
     if not operator.sparse:
-        return [_flat, lower_rows, apart_rows]
+        return [_cells, lower_rows, apart_rows]
     turned = {operator.driver}
     readers = []
     for node in (program.nodes[node_id] for node_id in operator.nodes):
@@ -158,8 +158,8 @@ def _generators(
     return [lower_entries, lower_rows, apart_entries, apart_rows]
 
 
-def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:
-    return lower_flat(program, name, operator.nodes, operator.inputs, operator.outputs)
+def _cells(program: Program, operator: FusedOperator, name: str) -> Kernel:
+    return lower_cells(program, name, operator.nodes, operator.inputs, operator.outputs)
 
 
 Value = Any  # an ndarray or a sparse array of SciPy's; between steps also a number of NumPy's
@@ -240,9 +240,8 @@ class CompiledPlan:
 
     def _interpret(self, step: Step, values: dict[int, Value], threads: int) -> None:
         inner = dict(values)
-        for node in (self.program.nodes[node_id] for node_id in step.nodes):
-            if not node.is_leaf:
-                inner[node.id] = evaluate(node, [inner[input_] for input_ in node.inputs])
+        nodes = (self.program.nodes[node_id] for node_id in step.nodes)
+        extend(inner, (node for node in nodes if not node.is_leaf))
         values.update((node_id, inner[node_id]) for node_id in step.outputs)
 
     @cached_property

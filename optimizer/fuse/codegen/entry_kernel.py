@@ -15,15 +15,12 @@ import numpy as np
 from ...codegen.expressions import LoweringError
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..planning.fusion_plan import FusedOperator
-from ..program.dag import Node, Program, is_elementwise
-from ..program.evaluate import extend
-from .axes import Classes
+from ..program.dag import Node, Program
+from .axis_classes import Classes, State, node_states
 from .entry_text import EntryText
 from .launch import (
     DEAR,
-    DTYPES,
     Array,
-    Finish,
     Function,
     address,
     chunked,
@@ -31,64 +28,44 @@ from .launch import (
     finishes,
     partials,
     prepared,
-    row_begins,
+    prepared_sparse,
+    sparse_view,
     start,
 )
+from .region_kernel import Operand, RegionKernel
 from .statements import MOVES, kernel_dtype
 
 # How the work is divided where nothing else is chosen: an entry takes longer than a cell.
 ENTRIES = FusedConfiguration(run=1 << 14)
 
 
-@dataclass(frozen=True)
-class EntryKernel:
-    """A region run over the stored entries of `driver`; `text` defines the function `name`."""
+@dataclass(frozen=True, kw_only=True)
+class EntryKernel(RegionKernel):
+    """A region run over the stored entries of `driver`."""
 
-    name: str
-    text: str
-    program: Program
     driver: int
     built: EntryText
-    finishes: Mapping[int, Finish]
-    before: tuple[Node, ...]
-    after: tuple[Node, ...]
-    outputs: tuple[int, ...]
     meets: bool  # two sparse operands: SciPy stores no 0 of theirs
-
-    @cached_property
-    def total(self) -> int:
-        """Doubles of partial results."""
-        return sum(part.size for part in self.built.parts)
+    configuration: FusedConfiguration = ENTRIES
 
     @cached_property
     def widest(self) -> int:
         """The most columns of a product."""
         return max([1, *self.built.widths.values()])
 
-    @property
-    def configuration(self) -> FusedConfiguration:
-        """How its work is divided where nothing else is chosen."""
-        return ENTRIES
-
     def work_sizes(self, threads: int) -> FusedSizes:
         """Return the sizes that configurations depend on: how many threads run may be chosen."""
         return FusedSizes(self.program.nodes[self.driver].nnz or 0, 0, 1, threads)
 
-    def run(
+    def call(
         self,
         function: Function,
-        values: Mapping[int, Array],
+        known: Mapping[int, Array],
         threads: int,
-        how: FusedConfiguration = ENTRIES,
+        how: FusedConfiguration,
     ) -> dict[int, Array]:
-        """Return the outputs for the values of the inputs."""
-        known = dict(values)
-        if self.before:
-            extend(known, self.before)
-        _Call(self, known, how).run(function, threads)
-        if self.after:
-            extend(known, self.after)
-        return {node_id: known[node_id] for node_id in self.outputs}
+        """Return the values at entries, and what is reduced over them."""
+        return _Call(self, known, how).run(function, threads)
 
 
 @lru_cache(256)
@@ -105,52 +82,42 @@ class _Call:
     """One run: arrays that the kernel reads and writes are held until it is done."""
 
     kernel: EntryKernel
-    known: dict[int, Array]
+    known: Mapping[int, Array]
     how: FusedConfiguration
     arrays: list[Array] = field(default_factory=list)
 
-    def run(self, function: Function, threads: int) -> None:
-        kernel, built = self.kernel, self.kernel.built
+    def run(self, function: Function, threads: int) -> dict[int, Array]:
+        kernel = self.kernel
         matrix = self._driver()
         rows, columns = matrix.shape
         nnz, total = len(matrix.data), kernel.total
         chunks, step = _cut(rows, nnz, kernel.widest, total)
         partial = partials(chunks, total)
         head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
-        arguments = [*head, *built.sizes]
-        begins, wide = row_begins(matrix)
-        parts = (
-            contiguous(matrix.data, kernel.program.nodes[kernel.driver].dtype),
-            begins,
-            contiguous(matrix.indices, "int32"),
-        )
-        self.arrays += parts
-        arguments += [*map(address, parts), wide]
+        arguments = [*head, *kernel.sizes]
+        dtype = kernel.program.nodes[kernel.driver].dtype
+        arguments += sparse_view(matrix, dtype, self.arrays)
         results: dict[int, Array] = {}
-        for node_id, form in built.operands:
-            arguments += [*self._view(node_id, form, matrix, results), 0]
+        for operand in kernel.operands:
+            arguments += [*self._view(operand, matrix, results), 0]
         start(function, arguments, threads if nnz >= self.how.run else 1)
-        for node_id, result in results.items():
-            self.known[node_id] = self._shaped(node_id, result, matrix)
-        for part in built.parts:
-            piece = partial[:, part.offset : part.offset + part.size]
-            if part.reduction is not None:
-                self.known[part.node] = kernel.finishes[part.node].apply(piece, rows * columns)
-                continue
-            node = kernel.program.nodes[part.node]
-            whole = np.add.reduce(piece, axis=0).reshape(part.shape).astype(node.dtype)
-            self.known[part.node] = (whole.T if part.turned else whole).reshape(node.shape)
+        for operand in kernel.operands:
+            if operand.node in results:
+                result = results[operand.node]
+                results[operand.node] = self._shaped(operand, result, matrix)
+        for part in kernel.parts:
+            results[part.node] = kernel.reduced(part, partial, rows * columns)
+        return results
 
     def _driver(self) -> Array:
         node = self.kernel.program.nodes[self.kernel.driver]
-        matrix = self.known[node.id]
-        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
-            raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
+        matrix = prepared_sparse(self.known[node.id], node)
         return _canonical(matrix.tocsr(), matrix)
 
     def _view(
-        self, node_id: int, form: str, matrix: Array, results: dict[int, Array]
+        self, operand: Operand, matrix: Array, results: dict[int, Array]
     ) -> tuple[int, int, int]:
+        node_id, form = operand.node, operand.form
         node = self.kernel.program.nodes[node_id]
         rows = matrix.shape[0]
         if form in ("entries", "rows", "matrix_rows"):
@@ -178,20 +145,17 @@ class _Call:
         self.arrays.append(spread)
         return address(spread), 0, 0
 
-    def _shaped(self, node_id: int, result: Array, matrix: Array) -> Array:
-        node, built = self.kernel.program.nodes[node_id], self.kernel.built
-        if dict(built.operands)[node_id] != "entries":
-            return (
-                result.reshape(node.shape)
-                if not built.turned(node_id)
-                else (result.reshape(node.shape[::-1]).T)
-            )
+    def _shaped(self, operand: Operand, result: Array, matrix: Array) -> Array:
+        node = self.kernel.program.nodes[operand.node]
+        turned = self.kernel.built.turned(node.id)
+        if operand.form != "entries":
+            return result.reshape(node.shape[::-1]).T if turned else result.reshape(node.shape)
         sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
         sparse.has_canonical_format = True  # as the driver's: SciPy needn't look through it
         if self.kernel.meets:
             sparse = sparse.copy()  # the pattern is the driver's
             sparse.eliminate_zeros()
-        if built.turned(node_id):
+        if turned:
             sparse = sparse.T
         return sparse.toarray() if node.layout == "dense" else sparse.asformat(node.layout)
 
@@ -259,16 +223,19 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
     built = EntryText(program, axes, states, driver, operator.outputs)
     text = built.build(name, [node for node in covered if states[node.id] in ("cell", "aggregate")])
     return EntryKernel(
-        name,
-        text,
-        program,
-        driver,
-        built,
-        finishes(program, {part.node: part.reduction for part in built.parts}),
-        tuple(node for node in covered if states[node.id] == "before"),
-        tuple(node for node in covered if states[node.id] == "after"),
-        operator.outputs,
-        any(_of_two_sparse(program, node) for node in covered),
+        name=name,
+        text=text,
+        program=program,
+        operands=tuple(built.operands),
+        sizes=tuple(built.sizes),
+        parts=tuple(built.parts),
+        finishes=finishes(program, {part.node: part.reduction for part in built.parts}),
+        before=tuple(node for node in covered if states[node.id] == "before"),
+        after=tuple(node for node in covered if states[node.id] == "after"),
+        outputs=operator.outputs,
+        driver=driver,
+        built=built,
+        meets=any(_of_two_sparse(program, node) for node in covered),
     )
 
 
@@ -281,24 +248,18 @@ def _states(
     inputs: Sequence[int],
     covered: Sequence[Node],
     axes: Mapping[int, tuple[int | None, int | None]],
-) -> dict[int, str]:
-    """Say of each node: cell, aggregate, before or after, as in a kernel over rows."""
-    states = {node_id: "cell" if None not in axes[node_id] else "before" for node_id in inputs}
+) -> dict[int, State]:
+    """Say what each node is to a kernel over entries: a cell has both of the driver's axes."""
+    cells = {number for number, both in axes.items() if None not in both}
     for node in covered:
-        operands = [states[input_] for input_ in node.inputs]
-        both = None not in axes[node.id]
-        if any(state in ("aggregate", "after") for state in operands):
-            if both or "cell" in operands:
-                raise LoweringError(f"{node.op} (%{node.id}) needs all entries before it has one")
-            states[node.id] = "after"
-        elif both:
-            if not (is_elementwise(node) or node.op in MOVES or node.op == "MatMul"):
-                raise LoweringError(f"{node.op} is no operator of a kernel over entries")
-            states[node.id] = "cell"
-        elif "cell" not in operands:
-            states[node.id] = "before"
-        elif node.op == "MatMul" or (node.op.startswith("Reduce") and node.dtype != "bool"):
-            states[node.id] = "aggregate"
-        else:
-            raise LoweringError(f"{node.op} (%{node.id}) of single entries")
-    return states
+        if node.id in cells and not (
+            node.is_elementwise or node.op in MOVES or node.op == "MatMul"
+        ):
+            raise LoweringError(f"{node.op} is no operator of a kernel over entries")
+
+    def sums(node: Node) -> bool:
+        reduces = node.op == "MatMul" or (node.op.startswith("Reduce") and node.dtype != "bool")
+        return reduces and node.id not in cells and not cells.isdisjoint(node.inputs)
+
+    numbers = [node.id for node in covered]
+    return node_states(program, inputs, numbers, cells, sums, ("entries", "single entries"))

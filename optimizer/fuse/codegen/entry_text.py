@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError
+from ...codegen.expressions import SUFFIXES, LoweringError
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
-from ..program.dag import Node, Program
+from ..program.dag import Node
 from .cell_kernel import lanes_beside
 from .launch import HEADER, VIEW
-from .row_state import Part
-from .statements import MOVES, kernel_dtype, load, reduction, statement
+from .region_kernel import KernelText
+from .statements import MOVES, load, reduction, statement
 
 # Doubles of sums that lie in the nearest caches: scattered among more, they are looked ahead for.
 _NEAR = 1 << 15
@@ -29,8 +29,8 @@ Axes = tuple[int | None, int | None]  # where the driver's rows and columns are,
 
 
 @dataclass
-class EntryText:
-    """Builds the text; then `operands`, `sizes` and `parts` say how the kernel is called.
+class EntryText(KernelText):
+    """Builds the text.
 
     The form of an operand: cells (an array of the driver's shape), sparse (its values at the
     driver's entries), row, column, number (contiguous vectors along the driver's axes, a number),
@@ -38,14 +38,10 @@ class EntryText:
     (values at the entries), rows (a number a row), matrix_rows.
     """
 
-    program: Program
     axes: Mapping[int, Axes]
     states: Mapping[int, str]
     driver: int
     outputs: Sequence[int]
-    operands: list[tuple[int, str]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
     widths: dict[int, int] = field(default_factory=dict)
     heads: list[str] = field(default_factory=list)
     gathers: list[str] = field(default_factory=list)
@@ -55,7 +51,7 @@ class EntryText:
     tails: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
-    partial: int = 0
+    literal: ClassVar[int] = 128
 
     def turned(self, node_id: int) -> bool:
         """Whether a node has the driver's rows as its last axis."""
@@ -89,8 +85,8 @@ class EntryText:
             self.body.append(statement(self.program, node))
         for node in nodes:
             if self.states[node.id] == "cell" and node.id in self.outputs:
-                view = self._view(node.id, "entries")
-                kind = self._type(node.id)
+                view = self.view(node.id, "entries")
+                kind = self.c_type(node.id)
                 self.heads.append(f"{kind} *const y{node.id} = ({kind} *){view}->data;")
                 self.stores.append(f"y{node.id}[k + j] = v{node.id};")
         states = self.states
@@ -99,7 +95,7 @@ class EntryText:
 
     def _frame(self, name: str, cells: Sequence[Node]) -> list[str]:
         views = HEADER + len(self.sizes)
-        kind = self._type(self.driver)
+        kind = self.c_type(self.driver)
         # the rows of single entries are found for those who ask, in the tile and further on
         asked = any("rr" in line for line in (*self.gathers, *self.tails))
         lanes = 0
@@ -149,24 +145,9 @@ class EntryText:
         return [*lines, *over_chunks("last", inside), "}"]
 
     # ---- operands
-    def _type(self, node_id: int) -> str:
-        return C_TYPES[kernel_dtype(self.program.nodes[node_id])]
-
-    def _view(self, node_id: int, form: str) -> str:
-        if (node_id, form) not in self.operands:
-            self.operands.append((node_id, form))
-        return f"in{self.operands.index((node_id, form))}"
-
-    def _size(self, value: int) -> str:
-        if value <= 128:
-            return str(value)
-        if value not in self.sizes:
-            self.sizes.append(value)
-        return f"n{self.sizes.index(value)}"
-
     def _operand(self, number: int) -> None:
         """Make v<id> of what is given: gathered before the loop, read in it."""
-        node, kind = self.program.nodes[number], self._type(number)
+        node, kind = self.program.nodes[number], self.c_type(number)
         marker = f"const {kind} v{number} ="
         if node.op == "Constant" or any(line.startswith(f"{marker} ") for line in self.loads):
             return
@@ -179,15 +160,15 @@ class EntryText:
         if rows is not None and columns is not None and node.layout != "dense":
             self.heads.append(
                 f"const {kind} *const x{number} = "
-                f"(const {kind} *){self._view(number, 'sparse')}->data;"
+                f"(const {kind} *){self.view(number, 'sparse')}->data;"
             )
             self.loads.append(load(node, f"x{number}[k + j]"))
             return
         if node.layout != "dense":
             raise LoweringError("a sparse vector beside a sparse driver")
         if rows is not None and columns is not None:
-            bits = {"float64": "64", "float32": "32", "bool": "8"}[kernel_dtype(node)]
-            call = f"entries_{bits}({self._view(number, 'cells')}, rr, cc, n, known, b{number});"
+            view = self.view(number, "cells")
+            call = f"entries_{self.bits(number)}({view}, rr, cc, n, known, b{number});"
             self.heads.append(f"{kind} b{number}[TILE];")
             self.gathers.append(call)
             self.loads.append(load(node, f"b{number}[j]"))
@@ -195,12 +176,12 @@ class EntryText:
         if rows is not None or columns is not None:
             if node.size != node.shape[rows if rows is not None else columns or 0]:
                 raise LoweringError(f"%{number} is no vector along the driver")
-            view = self._view(number, "row" if rows is not None else "column")
+            view = self.view(number, "row" if rows is not None else "column")
             index = "rr[j]" if rows is not None else "cc[j]"
             element = f"((const {kind} *){view}->data)[{index}]"
         elif node.size == 1:
             self.heads.append(
-                f"const {kind} x{number} = *(const {kind} *){self._view(number, 'number')}->data;"
+                f"const {kind} x{number} = *(const {kind} *){self.view(number, 'number')}->data;"
             )
             self.loads.append(load(node, f"x{number}"))
             return
@@ -222,7 +203,7 @@ class EntryText:
 
     def _dots(self, node: Node) -> None:
         self._check_floating(node)
-        kind, bits = self._type(node.id), SUFFIXES[node.dtype]
+        kind, bits = self.c_type(node.id), SUFFIXES[node.dtype]
         along, across = self._factors(node)
         if any(self.program.nodes[number].layout != "dense" for number in (along, across)) or any(
             self.states[number] != "before" for number in (along, across)
@@ -230,11 +211,11 @@ class EntryText:
             raise LoweringError(f"MatMul (%{node.id}) of what isn't given dense")
         shape = self.program.nodes[along].shape
         rank = 1 if len(shape) == 1 else shape[1 - (self.axes[along][0] or 0)]
-        wide = self._size(rank)
+        wide = self.size(rank)
         for number in (along, across):
             self.heads.append(
                 f"const {kind} *const f{number} = "
-                f"(const {kind} *){self._view(number, 'factor')}->data;"
+                f"(const {kind} *){self.view(number, 'factor')}->data;"
             )
         self.heads.append(f"{kind} b{node.id}[TILE];")
         self.gathers.append(f"dots_at_{bits}(f{along}, rr, f{across}, cc, b{node.id}, n, {wide});")
@@ -250,15 +231,14 @@ class EntryText:
         if reduced.kind != "sum":
             raise LoweringError(f"{node.op} (%{node.id}) sees the zeros that aren't stored")
         if node.size == 1 and self.axes[node.id] == (None, None):
-            self.parts.append(Part(node.id, "sum", self.partial, 1, (1,), False, reduced))
-            self.partial += 1
+            self.part(node.id, "sum", (1,), reduced=reduced)
             self.folds.append(Fold(reduced))
             return
-        kind = self._type(node.id)
+        kind = self.c_type(node.id)
         self.heads.append(f"{kind} s{node.id}[TILE];")
         self.body.append(f"s{node.id}[j] = {reduced.body};")
         if self.axes[node.id][0] is not None:
-            view = self._view(node.id, "rows")
+            view = self.view(node.id, "rows")
             self.heads.append(f"{kind} *const o{node.id} = ({kind} *){view}->data;")
             if reduced.finish("x") != "x":
                 raise LoweringError(f"{node.op} (%{node.id}) of rows")
@@ -269,9 +249,7 @@ class EntryText:
             self.passed = [f"summed = r{node.id};"]
             return
         count = self.program.nodes[self.driver].shape[1]
-        offset = self._size(self.partial)
-        self.parts.append(Part(node.id, "sum", self.partial, count, (count,), False, reduced))
-        self.partial += count
+        offset = self.size(self.part(node.id, "sum", (count,), reduced=reduced))
         self.tails.append(f"for (i64 j = 0; j < n; j++) sums[{offset} + cc[j]] += s{node.id}[j];")
 
     def _product(self, node: Node) -> None:
@@ -279,7 +257,7 @@ class EntryText:
         cells = [number for number in node.inputs if self.states[number] == "cell"]
         if len(cells) != 1:
             raise LoweringError(f"MatMul (%{node.id}) of two values at entries")
-        cell, kind, bits = cells[0], self._type(node.id), SUFFIXES[node.dtype]
+        cell, kind, bits = cells[0], self.c_type(node.id), SUFFIXES[node.dtype]
         other = node.inputs[1] if node.inputs[0] == cell else node.inputs[0]
         if self.program.nodes[other].layout != "dense":
             raise LoweringError("a sparse factor beside a sparse driver")
@@ -289,24 +267,20 @@ class EntryText:
             ],
             1,
         )
-        wide = self._size(width)
+        wide = self.size(width)
         self.widths[node.id] = width
-        factor = f"((const {kind} *){self._view(other, 'factor')}->data)"
+        factor = f"((const {kind} *){self.view(other, 'factor')}->data)"
         self.heads.append(f"{kind} s{node.id}[TILE];")
         self.body.append(f"s{node.id}[j] = v{cell};")
         if self.axes[node.id][0] is not None:
-            view = self._view(node.id, "matrix_rows")
+            view = self.view(node.id, "matrix_rows")
             target = f"({kind} *){view}->data"
             call = f"add_to_rows_{bits}(s{node.id}, rr, cc, n, {factor}, {target}, {wide});"
             self.tails.append(call)
             return
         count = self.program.nodes[self.driver].shape[1]
-        offset = self._size(self.partial)
         turned = self.axes[node.id][1] == 1
-        self.parts.append(
-            Part(node.id, "product", self.partial, count * width, (count, width), turned)
-        )
-        self.partial += count * width
+        offset = self.size(self.part(node.id, "product", (count, width), turned))
         row = f"{factor} + (i64)rr[j] * {wide}"
         soon = f"sums + {offset} + (i64)cc[LEAST(j + 16, n - 1)] * {wide}"
         self.tails += [

@@ -30,6 +30,8 @@ from typing import Any
 import numpy as np
 
 from ....catalog.terms.index_notation import Apply, Read, Term
+from ....catalog.terms.term_evaluator import TermEvaluator
+from ....profiles.machine import processors
 from ... import codegen
 from ...codegen.compiler import FLAGS, CompilerError, find_compiler, library
 from ...codegen.expressions import LoweringError, Reduction
@@ -66,10 +68,7 @@ def together(function: Function, arguments: int, threads: int) -> None:
 
 def default_threads() -> int:
     """Return the number of processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return len(processors())
 
 
 @cache
@@ -158,7 +157,7 @@ def code(array: Array, node: Node) -> int:
 
 
 def _told_address(array: Array) -> int:
-    data: int = array.__array_interface__["data"][0]
+    data: int = array.ctypes.data
     return data
 
 
@@ -194,13 +193,28 @@ def contiguous(array: Array, dtype: str) -> Array:
     return np.require(array, dtype=dtype, requirements=["C", "A"])
 
 
-def row_begins(matrix: Array) -> tuple[Array, int]:
-    """Return where the rows of a sparse matrix begin, and WIDE if that is told in 64 bits.
+def prepared_sparse(matrix: Array, node: Node) -> Array:
+    """Return a sparse matrix; raise LoweringError if it isn't the node's, as `prepared` does."""
+    if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
+        raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
+    return matrix
 
-    SciPy has 32 bits for it unless there are too many entries, or the caller chose otherwise.
+
+def sparse_view(matrix: Array, dtype: str, used: list[Array]) -> tuple[int, int, int, int]:
+    """Return the view of a sparse matrix by rows, or by columns; its arrays are added to `used`.
+
+    The last number is WIDE if 64 bits tell where rows begin: SciPy has 32 for it unless there are
+    too many entries, or the caller chose otherwise.
     """
     wide = matrix.indptr.dtype.itemsize > 4
-    return contiguous(matrix.indptr, "int64" if wide else "int32"), WIDE if wide else 0
+    parts = (
+        contiguous(matrix.data, dtype),
+        contiguous(matrix.indptr, "int64" if wide else "int32"),
+        contiguous(matrix.indices, "int32"),
+    )
+    used += parts
+    data, begins, columns = map(address, parts)
+    return data, begins, columns, WIDE if wide else 0
 
 
 HEADER = 8
@@ -297,7 +311,7 @@ class Finish:
 
     @cached_property
     def _last(self) -> Callable[[Array], Array]:
-        return _function(self.last)
+        return _LastStep().value(self.last)
 
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -322,19 +336,23 @@ def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Ma
     }
 
 
-def _function(term: Term) -> Callable[[Array], Array]:
-    """Return what a term makes of the reduced value."""
-    match term:
-        case Read("whole", _):
-            return lambda whole: whole
-        case int() | float():
-            known = np.float64(term)
-            return lambda _: known
-        case Apply(("sqrt" | "log") as name, (operand,)):
-            inner, function = _function(operand), getattr(np, name)
-            return lambda whole: function(inner(whole))
-        case Apply("/", (left, right)):
-            over, under = _function(left), _function(right)
-            return lambda whole: np.divide(over(whole), under(whole))
-        case _:
-            raise LoweringError(f"{term} after a reduction")
+class _LastStep(TermEvaluator[Callable[[Array], Array]]):
+    """What a term makes of the reduced value, which it reads."""
+
+    def refusal(self, term: Term) -> LoweringError:
+        return LoweringError(f"{term} after a reduction")
+
+    def constant(self, value: float) -> Callable[[Array], Array]:
+        known: Array = np.float64(value)
+        return lambda _: known
+
+    def read(self, element: Read) -> Callable[[Array], Array]:
+        return lambda whole: whole
+
+    def apply(
+        self, function: str, arguments: Sequence[Callable[[Array], Array]]
+    ) -> Callable[[Array], Array]:
+        ufunc = {"sqrt": np.sqrt, "log": np.log, "/": np.divide}.get(function)
+        if ufunc is None:
+            raise self.refusal(Apply(function, ()))
+        return lambda whole: ufunc(*[argument(whole) for argument in arguments])

@@ -18,15 +18,13 @@ from ...native.configurations.fused_configuration import FusedConfiguration, Fus
 from ..planning.fusion_plan import FusedOperator
 from ..program import memory_pool
 from ..program.dag import Node, Program
-from ..program.evaluate import extend
-from .axes import Axis, Partition, partition
+from .axis_classes import Axis, RowPartition, partition_by_rows
 from .launch import (
     DEAR,
     DISTINCT,
     DTYPES,
     FROM,
     Array,
-    Finish,
     Function,
     address,
     chunked,
@@ -35,10 +33,12 @@ from .launch import (
     finishes,
     partials,
     prepared,
-    row_begins,
+    prepared_sparse,
+    sparse_view,
     start,
 )
-from .row_state import Operand, Part, schedule
+from .region_kernel import Operand, RegionKernel
+from .row_state import schedule
 from .row_text import RowText
 from .statements import kernel_dtype
 
@@ -53,53 +53,29 @@ _LEAST_CHUNKS = 4
 _NOTHING = np.zeros((1, 0))
 
 
-@dataclass(frozen=True)
-class RowKernel:
-    """A region run over the rows of one class of axes; `text` defines the function `name`."""
+@dataclass(frozen=True, kw_only=True)
+class RowKernel(RegionKernel):
+    """A region run over the rows of one class of axes."""
 
-    name: str
-    text: str
-    program: Program
-    part: Partition
-    operands: tuple[Operand, ...]
-    sizes: tuple[int, ...]
-    parts: tuple[Part, ...]
-    finishes: Mapping[int, Finish]
+    partition: RowPartition
     widest: int
     single: bool
-    before: tuple[Node, ...]
-    after: tuple[Node, ...]
-    outputs: tuple[int, ...]
-
-    @property
-    def configuration(self) -> FusedConfiguration:
-        """How its work is divided where nothing else is chosen."""
-        return ROWS
+    configuration: FusedConfiguration = ROWS
 
     def work_sizes(self, threads: int) -> FusedSizes:
         """Return the sizes that configurations depend on."""
         width = 0 if self.single else max(self.widest, self.work // 2)
-        return FusedSizes(self.part.rows * self.work, width, int(bool(self.parts)), threads)
+        return FusedSizes(self.partition.rows * self.work, width, int(bool(self.parts)), threads)
 
-    def run(
+    def call(
         self,
         function: Function,
-        values: Mapping[int, Array],
+        known: Mapping[int, Array],
         threads: int,
-        how: FusedConfiguration = ROWS,
+        how: FusedConfiguration,
     ) -> dict[int, Array]:
-        """Return the outputs for the values of the inputs."""
-        known = values
-        if self.before:
-            known = dict(values)
-            extend(known, self.before)
-        results = _Call(self, known, how).run(function, threads)
-        if not self.before and not self.after:
-            return results
-        known = {**known, **results}
-        if self.after:
-            extend(known, self.after)
-        return {node_id: known[node_id] for node_id in self.outputs}
+        """Return the results, and what is reduced over all rows."""
+        return _Call(self, known, how).run(function, threads)
 
     def head(self, how: FusedConfiguration) -> tuple[int, ...]:
         """Return the arguments of a call before its views, but for where partial results lie."""
@@ -113,10 +89,10 @@ class RowKernel:
         return {}
 
     def _head(self, how: FusedConfiguration) -> tuple[int, ...]:
-        rows = self.part.rows
+        rows = self.partition.rows
         widths = (self.widest, max(1, self.work // 2))
         block = 1 if self.single else min(_block(width, how.block) for width in widths)
-        total = sum(part.size for part in self.parts)
+        total = self.total
         least = max(block, how.part // self.work)
         for node in self._sparse:
             # what is scattered over the columns is made, and added up, for each chunk
@@ -130,7 +106,7 @@ class RowKernel:
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
         """How each operand is taken where it is as most are."""
-        return tuple(_form(self.program, self.part, operand) for operand in self.operands)
+        return tuple(_form(self.program, self.partition, operand) for operand in self.operands)
 
     @cached_property
     def work(self) -> int:
@@ -140,7 +116,8 @@ class RowKernel:
     @cached_property
     def flush_factor(self) -> int:
         """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
-        wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
+        rows = self.partition.rows
+        wide = [node.size // rows // max(1, self._stored(node)) for node in self._sparse]
         dense = any(operand.form == "rows" for operand in self.operands) and self.widest > 1
         return 1 if dense else max(1, min([4, *wide]) if wide else 1)
 
@@ -153,7 +130,7 @@ class RowKernel:
         ]
 
     def _stored(self, node: Node) -> int:
-        return (node.nnz or 0) // self.part.rows
+        return (node.nnz or 0) // self.partition.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +157,7 @@ class _Form:
         )
 
 
-def _form(program: Program, part: Partition, operand: Operand) -> _Form:
+def _form(program: Program, part: RowPartition, operand: Operand) -> _Form:
     node = program.nodes[operand.node]
     if operand.form == "result":
         turned = len(node.shape) == 2 and part.axis[node.id] == 1
@@ -226,10 +203,10 @@ class _Call:
                 arguments += (address(array), *form.rest)
             else:
                 arguments += self._view(operand)
-        busy = kernel.part.rows * kernel.work >= self.how.run
+        busy = kernel.partition.rows * kernel.work >= self.how.run
         start(function, arguments, threads if busy else 1)
         for part in kernel.parts:
-            results[part.node] = self._reduced(part, partial)
+            results[part.node] = kernel.reduced(part, partial, kernel.partition.rows)
         return results
 
     def _view(self, operand: Operand) -> tuple[int, int, int, int]:
@@ -252,7 +229,7 @@ class _Call:
     def _rows(self, node: Node, array: Array) -> tuple[int, int, int, int]:
         if array.ndim < 2:
             array = array.reshape(-1, 1)
-        elif self.kernel.part.axis[node.id] == 1:
+        elif self.kernel.partition.axis[node.id] == 1:
             array = array.T
         self.arrays.append(array)
         kind = code(array, node)
@@ -264,28 +241,10 @@ class _Call:
         return address(array), row, column, kind
 
     def _sparse(self, node: Node) -> tuple[int, int, int, int]:
-        matrix = self.known[node.id]
-        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
-            raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
-        matrix = matrix.tocsr() if self.kernel.part.axis[node.id] == 0 else matrix.tocsc()
-        data = contiguous(matrix.data, node.dtype)
-        begins, wide = row_begins(matrix)
-        columns = contiguous(matrix.indices, "int32")
-        self.arrays += [data, begins, columns]
-        known = (DISTINCT if matrix.has_canonical_format else 0) | wide
-        return address(data), address(begins), address(columns), known
-
-    def _reduced(self, part: Part, partial: Array) -> Array:
-        piece = partial[:, part.offset : part.offset + part.size]
-        if part.reduction is not None:
-            return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
-        node = self.kernel.program.nodes[part.node]
-        whole = np.add.reduce(piece, axis=0) if len(piece) > 1 else piece[0].copy()
-        if part.used is not None or len(part.shape) > 1:
-            whole = whole.reshape(part.shape)[:, : part.used]
-        if node.dtype != "float64":
-            whole = whole.astype(node.dtype)
-        return (whole.T if part.turned else whole).reshape(node.shape)
+        matrix = prepared_sparse(self.known[node.id], node)
+        matrix = matrix.tocsr() if self.kernel.partition.axis[node.id] == 0 else matrix.tocsc()
+        data, begins, columns, known = sparse_view(matrix, node.dtype, self.arrays)
+        return data, begins, columns, known | (DISTINCT if matrix.has_canonical_format else 0)
 
 
 def _block(widest: int, numbers: int) -> int:
@@ -324,39 +283,39 @@ def _seeds(program: Program, operator: FusedOperator) -> list[Axis]:
 
 def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -> RowKernel:
     nodes, inputs = operator.nodes, operator.inputs
-    part = partition(program, nodes, inputs, seed)
+    partition = partition_by_rows(program, nodes, inputs, seed)
     if any(not program.nodes[node_id].size for node_id in (*nodes, *inputs)):
         raise LoweringError("an array without elements")
-    plan = schedule(program, part, nodes, operator.outputs)
+    plan = schedule(program, partition, nodes, operator.outputs)
     if not plan.levels:
         raise LoweringError("nothing runs along the rows")
     for node_id in inputs:
         node = program.nodes[node_id]
-        if node.layout != "dense" and part.state[node_id] != "cell":
+        if node.layout != "dense" and partition.state[node_id] != "cell":
             raise LoweringError("a sparse operand that is the same for each row")
     covered = [program.nodes[node_id] for node_id in nodes if not program.nodes[node_id].is_leaf]
     wanted = {
-        input_ for node in covered if part.state[node.id] == "after" for input_ in node.inputs
+        input_ for node in covered if partition.state[node.id] == "after" for input_ in node.inputs
     }
-    results = [node_id for node_id in operator.outputs if part.state[node_id] == "cell"]
+    results = [node_id for node_id in operator.outputs if partition.state[node_id] == "cell"]
     if any(program.nodes[node_id].layout != "dense" for node_id in results):
         raise LoweringError("rows are written dense")
-    if wanted & {node.id for node in covered if part.state[node.id] == "cell"}:
+    if wanted & {node.id for node in covered if partition.state[node.id] == "cell"}:
         raise LoweringError("a cell that is needed after the last row")
-    builder = RowText(program, part, plan, inputs, results)
+    builder = RowText(program, partition, plan, inputs, results)
     text = builder.build(name)
     return RowKernel(
-        name,
-        text,
-        program,
-        part,
-        tuple(builder.operands),
-        tuple(builder.sizes),
-        tuple(builder.parts),
-        finishes(program, {part.node: part.reduction for part in builder.parts}),
-        builder.widest,
-        builder.single,
-        tuple(node for node in covered if part.state[node.id] == "before"),
-        tuple(node for node in covered if part.state[node.id] == "after"),
-        operator.outputs,
+        name=name,
+        text=text,
+        program=program,
+        operands=tuple(builder.operands),
+        sizes=tuple(builder.sizes),
+        parts=tuple(builder.parts),
+        finishes=finishes(program, {part.node: part.reduction for part in builder.parts}),
+        before=tuple(node for node in covered if partition.state[node.id] == "before"),
+        after=tuple(node for node in covered if partition.state[node.id] == "after"),
+        outputs=operator.outputs,
+        partition=partition,
+        widest=builder.widest,
+        single=builder.single,
     )

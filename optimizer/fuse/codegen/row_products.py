@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...codegen.expressions import SUFFIXES, LoweringError
 from ..program.dag import Node
-from .axes import contracted
+from ..program.kept_axes import contracted_axes
 from .row_state import RowState
 
 # Elements of the longest vectors.
@@ -37,7 +37,7 @@ class RowProducts(RowState):
                 read.update(group.operands(self.plan.alias))
             for node in level.products:
                 driver = self._driver(node)
-                if self.part.state[node.id] == "cell" and driver in self.given:
+                if self.partition.state[node.id] == "cell" and driver in self.given:
                     long, narrow = self.width(driver) >= _LONG, self.width(node.id) >= _COLUMNS
                     if long and narrow and driver not in read and not self._stored(driver):
                         fetched.add(driver)
@@ -63,7 +63,7 @@ class RowProducts(RowState):
         for node in (node for level in self.plan.levels for node in level.products):
             driver = self._driver(node)
             is_dense = driver in self.given and not self._stored(driver)
-            if self.part.state[node.id] == "cell":
+            if self.partition.state[node.id] == "cell":
                 multiplied.add(driver)
             elif driver in multiplied and is_dense and self.width(driver) >= _LONG:
                 following.setdefault(driver, node.id)
@@ -79,7 +79,7 @@ class RowProducts(RowState):
 
     def _driver(self, node: Node) -> int:
         """Return the operand whose rows a product takes one by one: a sparse one, the widest."""
-        cells = [number for number in self._factors(node) if self.part.state[number] == "cell"]
+        cells = [number for number in self._factors(node) if self.partition.state[number] == "cell"]
         sparse = [number for number in cells if self._stored(number)]
         return max(sparse or cells, key=self.width)
 
@@ -88,7 +88,7 @@ class RowProducts(RowState):
             self.node(number).dtype != node.dtype for number in node.inputs
         ):
             raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
-        if self.part.state[node.id] == "cell":
+        if self.partition.state[node.id] == "cell":
             self._times(node)
         else:
             self._gather(node)
@@ -96,10 +96,10 @@ class RowProducts(RowState):
     def _times(self, node: Node) -> None:
         """Rows times a matrix that is the same for all of them."""
         driver = self._driver(node)
-        matrix_is_left = self.part.state[node.inputs[0]] != "cell"
+        matrix_is_left = self.partition.state[node.inputs[0]] != "cell"
         other = node.inputs[0 if matrix_is_left else 1]
-        (_, axis), _ = contracted(self.node(node.inputs[0]), self.node(node.inputs[1]))
-        inner = self.node(node.inputs[0]).shape[axis]
+        left = self.node(node.inputs[0])
+        inner = left.shape[contracted_axes(left, self.node(node.inputs[1]))[0]]
         outer = self.width(node.id)
         by_rows, by_columns = ("turned", "whole") if matrix_is_left else ("whole", "turned")
         self._target(node.id)
@@ -150,7 +150,7 @@ class RowProducts(RowState):
         padded = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
         shape = (wide, narrow) if sparse else (narrow, padded)
         turned = (left == long) != sparse
-        place = self._part(node.id, "product", shape, turned, None if sparse else wide)
+        place = self._place(node.id, "product", shape, turned, None if sparse else wide)
         if sparse and bits == "64" and self._adds_rarely(long):
             self.opens.append(f"double *const {target} = {place};")
         else:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from ...codegen.expressions import C_TYPES, LoweringError, Reduction
-from ..program.dag import Node, Program, is_elementwise
-from .axes import Partition
-from .statements import MOVES, kernel_dtype, reduction
+from ...codegen.expressions import LoweringError
+from ..program.dag import Node, Program
+from ..program.kept_axes import reduced_axes
+from .axis_classes import RowPartition
+from .region_kernel import KernelText
+from .statements import MOVES, reduction
 
 
-def width(program: Program, part: Partition, node_id: int) -> int:
+def width(program: Program, part: RowPartition, node_id: int) -> int:
     """Return how many elements a row of a cell has."""
     shape = program.nodes[node_id].shape
     return 1 if len(shape) < 2 else shape[1 - part.axis[node_id]]
@@ -68,7 +71,7 @@ class Schedule:
 
 
 def schedule(
-    program: Program, part: Partition, nodes: Sequence[int], outputs: Sequence[int]
+    program: Program, part: RowPartition, nodes: Sequence[int], outputs: Sequence[int]
 ) -> Schedule:
     """Return the stages of the covered nodes; raise LoweringError for a node that has none."""
     levels: list[Level] = []
@@ -132,16 +135,16 @@ def schedule(
     return Schedule(tuple(levels), frozenset(kept), alias)
 
 
-def _kind(program: Program, part: Partition, node: Node) -> str:
+def _kind(program: Program, part: RowPartition, node: Node) -> str:
     """Return cell, row, column, full or product."""
-    if is_elementwise(node) or node.op in MOVES:
+    if node.is_elementwise or node.op in MOVES:
         return "cell"
     if node.op == "MatMul":
         return "product"
     if not node.op.startswith("Reduce"):
         raise LoweringError(f"{node.op} is no operator of a kernel over rows")
     operand = program.nodes[node.inputs[0]]
-    axes = tuple(node.attributes.get("axes", range(len(operand.shape))))
+    axes = reduced_axes(node, len(operand.shape))
     if not axes:
         raise LoweringError("a reduction of nothing")
     if part.state[node.id] == "cell":
@@ -150,48 +153,21 @@ def _kind(program: Program, part: Partition, node: Node) -> str:
     return "full" if wide == 1 or len(axes) == len(operand.shape) else "column"
 
 
-# Widths up to this are written into the text, so that short loops are unrolled.
-_LITERAL = 64
+@dataclass
+class RowState(KernelText):
+    """What the text is made of.
 
-
-@dataclass(frozen=True)
-class Operand:
-    """What a view of the arguments is: `form` says how the caller must prepare it.
-
-    rows: an array by rows; sparse: a sparse one; result: an output by rows. The same for each row:
-    whole: contiguous; turned: its transpose, contiguous; strided: a matrix as it lies.
+    The form of an operand: rows (an array by rows), sparse (a sparse one), result (an output by
+    rows); and of what is the same for each row: whole (contiguous), turned (its transpose,
+    contiguous), strided (a matrix as it lies). The first two sizes are the rows of a block, and the
+    blocks of a flush.
     """
 
-    node: int
-    form: str
-
-
-@dataclass(frozen=True)
-class Part:
-    """An aggregate in a chunk's partial results: `size` doubles from `offset` on."""
-
-    node: int
-    kind: str
-    offset: int
-    size: int
-    shape: tuple[int, ...]  # as it lies there
-    turned: bool  # whether the result is its transpose
-    reduction: Reduction | None = None
-    used: int | None = None  # so many columns of it; None: all
-
-
-@dataclass
-class RowState:
-    """What the text is made of; `operands`, `sizes` and `parts` say how the kernel is called."""
-
-    program: Program
-    part: Partition
+    partition: RowPartition
     plan: Schedule
     given: Sequence[int]
     outputs: Sequence[int]
-    operands: list[Operand] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=lambda: [0, 0])  # rows of a block, blocks of a flush
-    parts: list[Part] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=lambda: [0, 0], init=False)
     before: list[str] = field(default_factory=list)
     scratch: list[tuple[str, str, str]] = field(default_factory=list)  # name, type, count
     block: list[str] = field(default_factory=list)
@@ -199,43 +175,15 @@ class RowState:
     opens: list[str] = field(default_factory=list)
     closes: list[str] = field(default_factory=list)
     widest: int = 1
-    partial: int = 0
     single: bool = False  # a block is one row
     unfetched: set[int] = field(default_factory=set)  # whose readers look ahead themselves
     following: dict[int, int] = field(default_factory=dict)  # and after them the sum that does, too
     fetched: set[int] = field(default_factory=set)
-
-    # ---- names
-    def node(self, node_id: int) -> Node:
-        """Return a node of the program."""
-        return self.program.nodes[node_id]
-
-    def c_type(self, node_id: int) -> str:
-        """Return the type of a node's elements."""
-        return C_TYPES[kernel_dtype(self.node(node_id))]
-
-    def bits(self, node_id: int) -> str:
-        """Return the ending of functions over a node's type."""
-        return {"float64": "64", "float32": "32", "bool": "8"}[kernel_dtype(self.node(node_id))]
+    reserved: ClassVar[int] = 2
 
     def width(self, node_id: int) -> int:
         """Return how many elements a row of a cell has."""
-        return width(self.program, self.part, node_id)
-
-    def size(self, value: int) -> str:
-        """Return a size in C: a number, or the name of an argument."""
-        if value <= _LITERAL:
-            return str(value)
-        if value not in self.sizes[2:]:
-            self.sizes.append(value)
-        return f"n{self.sizes.index(value, 2)}"
-
-    def view(self, node_id: int, form: str) -> str:
-        """Return the name of the view of an array in a form."""
-        operand = Operand(node_id, form)
-        if operand not in self.operands:
-            self.operands.append(operand)
-        return f"in{self.operands.index(operand)}"
+        return width(self.program, self.partition, node_id)
 
     def _fetch(self, operands: Sequence[int]) -> None:
         """Make t<id> (where a block begins) and p<id> (its rows' distance) of what is given."""
@@ -243,7 +191,7 @@ class RowState:
             if (
                 number not in self.given
                 or number in self.fetched
-                or self.part.state[number] != "cell"
+                or self.partition.state[number] != "cell"
             ):
                 continue
             self.fetched.add(number)
@@ -272,28 +220,21 @@ class RowState:
             start = f"b{node_id}"
         self.block += [f"{kind} *const t{node_id} = {start};", f"const i64 p{node_id} = {wide};"]
 
-    def _part(
+    def _place(
         self,
         node_id: int,
         kind: str,
         shape: tuple[int, ...],
-        turned: bool,
+        turned: bool = False,
         used: int | None = None,
     ) -> str:
-        """Set aside a chunk's partial result; return its place."""
-        size = 1
-        for extent in shape:
-            size *= extent
-        reduced = (
-            None
-            if kind == "product"
-            else reduction(self.program, self.node(node_id), self.plan.alias)
-        )
-        offset = self.partial
-        self.parts.append(Part(node_id, kind, offset, size, shape, turned, reduced, used))
-        self.partial += size
-        # offsets are arguments too, so that kernels of other sizes have the same text
-        return f"sums + {self.size(offset)}"
+        """Set aside a chunk's partial result; return its place.
+
+        Offsets are arguments too, so that kernels of other sizes have the same text.
+        """
+        node = self.node(node_id)
+        reduced = None if kind == "product" else reduction(self.program, node, self.plan.alias)
+        return f"sums + {self.size(self.part(node_id, kind, shape, turned, reduced, used))}"
 
     def _sums(self, node: Node, count: int, place: str) -> None:
         """Set up sums that lie side by side: added plainly for some rows, then to what lasts."""

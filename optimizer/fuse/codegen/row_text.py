@@ -69,10 +69,10 @@ class RowText(RowProducts):
 
     def _is_of_a_sparse_row(self, node: Node) -> bool:
         driver = self._driver(node)
-        if (self.node(driver).nnz or 0) < _ENTRIES * self.part.rows:
+        if (self.node(driver).nnz or 0) < _ENTRIES * self.partition.rows:
             return False
         others = [number for number in self._factors(node) if number != driver]
-        if self.part.state[node.id] == "cell":
+        if self.partition.state[node.id] == "cell":
             return self._stored(driver) and self.width(node.id) == 1
         return self._stored(driver) and all(self.width(number) == 1 for number in others)
 
@@ -209,7 +209,7 @@ class RowText(RowProducts):
             node, kind = self.node(number), self.c_type(number)
             if node.op == "Constant":
                 continue
-            if self.part.state[number] != "cell":
+            if self.partition.state[number] != "cell":
                 view = self.view(number, "whole")
                 line = f"const {kind} *const x{number} = (const {kind} *){view}->data;"
                 if line not in self.before:
@@ -249,7 +249,7 @@ class RowText(RowProducts):
     def _full(self, node: Node) -> Fold:
         fold = Fold(reduction(self.program, node, self.plan.alias))
         whole = OverTiles(fold, "g")
-        place = self._part(node.id, fold.reduction.kind, (1,), False)
+        place = self._place(node.id, fold.reduction.kind, (1,))
         self.opens.append(whole.declare())
         self.closes.append(f"*({place}) = {whole.value};")
         return fold
@@ -259,7 +259,7 @@ class RowText(RowProducts):
         lines = []
         for node in group.columns:
             reduced = reduction(self.program, node, self.plan.alias)
-            place = self._part(node.id, reduced.kind, (group.width,), False)
+            place = self._place(node.id, reduced.kind, (group.width,))
             if reduced.kind == "sum":
                 self._sums(node, group.width, place)
                 lines.append(f"c{node.id}[j] += {reduced.body};")

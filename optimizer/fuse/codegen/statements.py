@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ....catalog.operators.expand import Expansion
-from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term
+from ....catalog.terms.index_notation import Apply, Read, Reduce, Symbol, Term, map_children
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction, expression
-from ..program.dag import Node, Program, is_elementwise
+from ..program.dag import Node, Program
 from ..program.numpy_operators import FUNCTIONS
+
+# How functions of C over elements of a type end.
+BITS: Mapping[str, str] = {**SUFFIXES, "bool": "8"}
 
 # Types that are read and then computed with as double, which holds each of their numbers.
 SMALL_INTEGERS = frozenset(["int8", "uint8", "int16", "uint16", "int32", "uint32"])
@@ -68,7 +71,7 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
         return (
             f"{variable(node)} = {expression(Read('X', ()), computed_dtype(program, node), known)};"
         )
-    if not is_elementwise(node):
+    if not node.is_elementwise:
         raise LoweringError(f"{node.op} is not elementwise")
     if node.op == "Cast":
         return f"{variable(node)} = {_cast(node, operands[0], alias)};"
@@ -145,20 +148,12 @@ def _without_reduce(term: Term, reduces: list[Reduce]) -> Term:
         case Reduce():
             reduces.append(term)
             return Read("whole", ())
-        case Apply(function, arguments):
-            return Apply(
-                function, tuple(_without_reduce(argument, reduces) for argument in arguments)
-            )
-        case Select(condition, then, otherwise):
-            return Select(
-                _without_reduce(condition, reduces),
-                _without_reduce(then, reduces),
-                _without_reduce(otherwise, reduces),
-            )
         case Symbol():
             raise LoweringError(f"{term} must be known")
-        case _:
+        case Read():
             return term
+        case _:
+            return map_children(lambda part: _without_reduce(part, reduces), term)
 
 
 def load(node: Node, element: str) -> str:

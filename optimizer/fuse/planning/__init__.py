@@ -26,14 +26,13 @@ from .fusion_plan import (
     Point,
 )
 from .fusion_planner import FusionError, plan
-from .machine_rates import Limits, Machine
+from .machine_rates import Machine
 from .plan_search import Pruning
 
 __all__ = [
     "FusedOperator",
     "FusionError",
     "FusionPlan",
-    "Limits",
     "Machine",
     "MemoEntry",
     "Partition",

@@ -8,16 +8,14 @@ is kept by just that: a program of a known structure costs nothing, whatever its
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
 
 from ....catalog.datalog.memory.execution import Evaluator
 from ....catalog.datalog.memory.program_cache import shipped
 from ..program.dag import Node, Program
+from ..program.kept_axes import reduced_axes
 
 # Types of elements that kernels compute with.
 TYPES = frozenset(["float32", "float64", "bool"])
@@ -32,20 +30,6 @@ Row = tuple[int | str, ...]
 Facts = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
-def live(program: Program) -> tuple[int, ...]:
-    """Return the nodes that outputs depend on, ascending."""
-    needed = set(program.outputs)
-    for node in reversed(program.nodes):
-        if node.id in needed:
-            needed.update(node.inputs)
-    return tuple(sorted(needed))
-
-
-def kind(node: Node) -> str:
-    """Return the class of a node's operator; leaves, and what has no specification: "other"."""
-    return "other" if node.specification is None else node.specification.kind
-
-
 def extent(node: Node) -> tuple[int, int]:
     """Return rows and columns; a vector is one row, a scalar one cell."""
     if len(node.shape) == 2:
@@ -56,8 +40,7 @@ def extent(node: Node) -> tuple[int, int]:
 def over(node: Node, operand: Node) -> str | None:
     """Say what a reduction runs over: each row, each column, or the full operand; else None."""
     rank = len(operand.shape)
-    axes = node.attributes.get("axes")
-    axes = tuple(range(rank)) if axes is None else tuple(axes)
+    axes = reduced_axes(node, rank)
     if rank == 0 or not axes:
         return None
     if axes == tuple(range(rank)):
@@ -65,20 +48,28 @@ def over(node: Node, operand: Node) -> str | None:
     return "row" if axes == (1,) else "column"
 
 
-def facts(programs: Sequence[Program], refused: frozenset[str] = frozenset()) -> Facts:
-    """Describe programs, the ids of each after those of the ones before.
-
-    Operators in `refused` are run as NumPy does.
-    """
+def facts(program: Program) -> Facts:
+    """Describe a program."""
     rows: dict[str, list[Row]] = {name: [] for name in ("node", "fusible", "reads", "reduces")}
-    rows |= {"sparse": [], "wanted": [], "skinny": [(SKINNY,)]}
-    first = 0
-    for program in programs:
-        _describe(program, first, refused, rows)
-        first += len(program.nodes)
-    return tuple(
-        (name, tuple(dict.fromkeys(relation_rows))) for name, relation_rows in rows.items()
-    )
+    rows |= {"sparse": [], "wanted": [(output,) for output in program.outputs]}
+    rows |= {"skinny": [(SKINNY,)]}
+    for number in program.live:
+        node = program.nodes[number]
+        of = node.kind
+        rows["node"].append((number, of, node.op, min(len(node.shape), 3), *extent(node)))
+        rows["reads"] += [(number, i, operand) for i, operand in enumerate(node.inputs)]
+        if node.nnz is not None:
+            rows["sparse"].append((number,))
+        if refusal(program, node):
+            continue
+        if of == "reduction":
+            direction = over(node, program.nodes[node.inputs[0]])
+            if direction is None:
+                continue
+            how = "additive" if node.op in ADDITIVE else "other"
+            rows["reduces"].append((number, direction, how))
+        rows["fusible"].append((number,))
+    return tuple((name, tuple(dict.fromkeys(relation))) for name, relation in rows.items())
 
 
 def ranked(described: Facts) -> Facts:
@@ -100,32 +91,6 @@ def templates() -> Evaluator:
     return shipped(resources.files(__package__) / "templates.dl")
 
 
-def _describe(
-    program: Program, first: int, refused: frozenset[str], rows: dict[str, list[Row]]
-) -> None:
-    for number in live(program):
-        node = program.nodes[number]
-        of = kind(node)
-        m, n = extent(node)
-        rows["node"].append((first + number, of, node.op, min(len(node.shape), 3), m, n))
-        rows["reads"] += [
-            (first + number, i, first + operand) for i, operand in enumerate(node.inputs)
-        ]
-        if node.nnz is not None:
-            rows["sparse"].append((first + number,))
-        if node.op in refused or refusal(program, node):
-            continue
-        if of == "reduction":
-            operand = program.nodes[node.inputs[0]]
-            direction = over(node, operand)
-            if direction is None:
-                continue
-            how = "additive" if node.op in ADDITIVE else "other"
-            rows["reduces"].append((first + number, direction, how))
-        rows["fusible"].append((first + number,))
-    rows["wanted"] += [(first + output,) for output in program.outputs]
-
-
 def refusal(program: Program, node: Node) -> str:
     """Return why no kernel computes a node, in plain words; "" where one may."""
     around = [node, *(program.nodes[operand] for operand in node.inputs)]
@@ -136,8 +101,7 @@ def refusal(program: Program, node: Node) -> str:
     others = sorted({node.dtype for node in around} - TYPES)
     if others:
         return f"kernels compute with float32, float64 and bool, not {', '.join(others)}"
-    of = kind(node)
-    match of:
+    match node.kind:
         case "elementwise":
             fusible = True
         case "reduction":
@@ -150,8 +114,6 @@ def refusal(program: Program, node: Node) -> str:
 
 
 Edge = tuple[int, int]
-
-_KEPT = 256
 
 
 @dataclass
@@ -166,55 +128,24 @@ class Conditions:
     partition: dict[int, int] = field(default_factory=dict)
 
 
-_kept: OrderedDict[Facts, Conditions] = OrderedDict()
+def conditions(program: Program) -> Conditions:
+    """Derive the conditions of a program, or find those of an earlier one with its facts."""
+    return derived(ranked(facts(program)))
 
 
-def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Conditions:
-    """Derive the conditions of one program, or find those of an earlier one with its facts."""
-    described = ranked(facts([program], refused))
-    derived = _kept.get(described)
-    if derived is None:
-        (derived,) = _divide(templates()(dict(described)), [len(program.nodes)])
-        _kept[described] = derived
-        if len(_kept) > _KEPT:
-            _kept.popitem(last=False)
-    return derived
-
-
-def all_conditions(
-    programs: Sequence[Program], refused: frozenset[str] = frozenset()
-) -> list[Conditions]:
-    """Derive the conditions of many programs in one run."""
-    sizes = [len(program.nodes) for program in programs]
-    return _divide(templates()(dict(facts(programs, refused))), sizes)
-
-
-def _divide(
-    derived: Mapping[str, Iterable[tuple[Any, ...]]], sizes: Sequence[int]
-) -> list[Conditions]:
-    """Return what was derived of each of several programs of so many nodes."""
-    owner: list[tuple[Conditions, int]] = []
-    conditions = []
-    for size in sizes:
-        conditions.append(Conditions())
-        owner += [(conditions[-1], len(owner))] * size
-    for h, c, template in derived["fuses"]:
-        described, first = owner[h]
-        edge = (h - first, c - first)
-        described.fuses[edge] = described.fuses.get(edge, frozenset()) | {template}
-    for n, template in derived["opens"]:
-        described, first = owner[n]
-        described.opens[n - first] = described.opens.get(n - first, frozenset()) | {template}
-    for n, template in derived["closes"]:
-        described, first = owner[n]
-        described.closes[n - first] = described.closes.get(n - first, frozenset()) | {template}
-    for h, c, why in derived["point"]:
-        described, first = owner[h]
-        described.points[h - first, c - first] = why
-    for a, b in derived["joins"]:
-        described, first = owner[a]
-        described.joins.add((a - first, b - first))
-    for n, p in derived["partition"]:
-        described, first = owner[n]
-        described.partition[n - first] = p - first
+@lru_cache(maxsize=256)
+def derived(described: Facts) -> Conditions:
+    """Derive the conditions of a program from its facts."""
+    rows = templates()(dict(described))
+    conditions = Conditions(
+        points={(h, c): why for h, c, why in rows["point"]},
+        joins={(a, b) for a, b in rows["joins"]},
+        partition=dict(iter(rows["partition"])),
+    )
+    for h, c, template in rows["fuses"]:
+        edge = (h, c)
+        conditions.fuses[edge] = conditions.fuses.get(edge, frozenset()) | {template}
+    for name, by_node in (("opens", conditions.opens), ("closes", conditions.closes)):
+        for node, template in rows[name]:
+            by_node[node] = by_node.get(node, frozenset()) | {template}
     return conditions

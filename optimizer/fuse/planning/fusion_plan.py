@@ -60,6 +60,11 @@ class FusedOperator:
     write_bytes: float = 0.0
     flops: float = 0.0
 
+    @property
+    def description(self) -> str:
+        """How it goes over its space, in words."""
+        return f"{self.template}, {self.variant}" + (", sparse" if self.sparse else "")
+
 
 @dataclass(frozen=True)
 class PlainOperator:
@@ -183,9 +188,7 @@ class FusionPlan:
 
         rows = []
         for step in self.steps:
-            kind = "NumPy"
-            if isinstance(step, FusedOperator):
-                kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
+            kind = step.description if isinstance(step, FusedOperator) else "NumPy"
             nodes = " ".join(f"%{node}" for node in step.nodes)
             outputs = " ".join(f"%{node}" for node in step.outputs)
             rows.append((kind, nodes, outputs, f"{step.cost_s * 1e6:.1f} µs"))

@@ -7,10 +7,11 @@ extents and numbers of entries.
 
 from __future__ import annotations
 
+import math
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ....catalog.errors import TensologError
 from ....profiles.machine import cores
@@ -27,34 +28,30 @@ from .fusion_plan import (
     PlanCounts,
     Point,
 )
-from .machine_rates import Limits, Machine
+from .machine_rates import Machine
 from .plan_search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
 from .plan_space import Operator, Region
-from .planning_graph import Graph, Operand, mask, members
+from .planning_graph import Operand, PlanningGraph, mask, members
 from .template_costs import INFINITE, TemplateCosts
 
-_KEPT = 1024
 # Kernels that take fewer times as long as a call of one may be left to NumPy.
 _FEW = 2
 
 
 class FusionError(TensologError):
-    """No plan keeps to the limits."""
+    """No plan keeps to the memory that is allowed."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What a plan depends on."""
+    """What a plan depends on; of the program, its `identity`."""
 
-    program: tuple[object, ...]
+    identity: tuple[object, ...]
+    program: Program = field(compare=False)
     machine: Machine
-    limits: Limits
+    memory_bytes: float
     heuristic: Heuristic
-    refused: frozenset[str]
     pruning: Pruning
-
-
-_plans: OrderedDict[_Question, FusionPlan] = OrderedDict()
 
 
 @seldom_collected()
@@ -63,41 +60,40 @@ def plan(
     machine: Machine | None = None,
     heuristic: Heuristic = "cost",
     *,
-    limits: Limits | None = None,
-    refused: frozenset[str] = frozenset(),
+    memory_bytes: float = math.inf,
     pruning: Pruning | None = None,
 ) -> FusionPlan:
     """Return the operators that a program runs as, fused where that is cheaper.
 
     `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
-    what several read), or "none" (each node alone). Operators in `refused` are never fused.
-    `machine` is this one by default, as far as it was measured.
-    Raises FusionError where no plan keeps to the limits. Source: PVLDB 2018, sections 3 and 4.
+    what several read), or "none" (each node alone). `machine` is this one by default, as far as it
+    was measured. No operator may read and write more than `memory_bytes` together: raises
+    FusionError where no plan keeps to that. Source: PVLDB 2018, sections 3 and 4.
     """
-    question = _Question(
-        _identity(program),
-        machine or Machine.here(cores()),
-        limits or Limits(),
-        heuristic,
-        refused,
-        pruning or Pruning(),
-    )
-    known_plan = _plans.get(question)
-    if known_plan is None:
-        begin = time.perf_counter()
-        new_plan = make_plan(
+    return _answered(
+        _Question(
+            _identity(program),
             program,
-            conditions(program, refused),
-            question.machine,
+            machine or Machine.here(cores()),
+            memory_bytes,
             heuristic,
-            limits=question.limits,
-            pruning=question.pruning,
+            pruning or Pruning(),
         )
-        known_plan = replace(new_plan, planning_s=time.perf_counter() - begin)
-        _plans[question] = known_plan
-        if len(_plans) > _KEPT:
-            _plans.popitem(last=False)
-    return known_plan
+    )
+
+
+@lru_cache(maxsize=1024)
+def _answered(question: _Question) -> FusionPlan:
+    begin = time.perf_counter()
+    new_plan = make_plan(
+        question.program,
+        conditions(question.program),
+        question.machine,
+        question.heuristic,
+        memory_bytes=question.memory_bytes,
+        pruning=question.pruning,
+    )
+    return replace(new_plan, planning_s=time.perf_counter() - begin)
 
 
 def make_plan(
@@ -106,12 +102,12 @@ def make_plan(
     machine: Machine,
     heuristic: Heuristic = "cost",
     *,
-    limits: Limits | None = None,
+    memory_bytes: float = math.inf,
     pruning: Pruning | None = None,
 ) -> FusionPlan:
     """Plan a program whose conditions are known; see plan."""
-    graph = Graph(program, conditions if heuristic != "none" else Conditions())
-    prices = TemplateCosts(graph, machine, limits or Limits())
+    graph = PlanningGraph(program, conditions if heuristic != "none" else Conditions())
+    prices = TemplateCosts(graph, machine, memory_bytes)
     operators: list[Operator] = []
     partitions: list[Partition] = []
     counts: list[PlanCounts] = []
@@ -152,7 +148,7 @@ def make_plan(
 
 def unfused_s(program: Program, machine: Machine) -> float:
     """Return the seconds that a program takes node by node."""
-    prices = TemplateCosts(Graph(program, Conditions()), machine, Limits())
+    prices = TemplateCosts(PlanningGraph(program, Conditions()), machine)
     return sum(prices.plain(number).cost_s for number in prices.graph.forced)
 
 
@@ -165,7 +161,7 @@ def _without_small(
     and a chain is one operator. NumPy's calls, which are shorter, have their own price here.
     """
     called = replace(machine, dispatch_s=machine.plain_s)
-    numpy = TemplateCosts(prices.graph, called, prices.limits)
+    numpy = TemplateCosts(prices.graph, called, prices.memory_bytes)
     stored = {output for operator in operators for output in operator.outputs}
     kept: list[Operator] = []
     plain: dict[int, Operator] = {}
@@ -187,7 +183,7 @@ def _without_small(
     return [*kept, *plain.values()]
 
 
-def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
+def _is_dense(graph: PlanningGraph, operator: FusedOperator) -> bool:
     return all(graph.nodes[number].nnz is None for number in (*operator.nodes, *operator.inputs))
 
 
@@ -204,13 +200,13 @@ def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:
         inside = set(nodes)
         edges = [edge for edge in conditions.fuses if edge[0] in inside]
         candidates = {c for h, c in conditions.points if h in inside}
-        if prices.limits.memory_bytes is not None:
+        if prices.memory_bytes < math.inf:
             candidates = {c for _, c in edges}  # less may have to be fused than could be
         regions.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
     return regions
 
 
-def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
+def memo_table(graph: PlanningGraph) -> tuple[MemoEntry, ...]:
     """Return the memo table: of each node and template the entry that fuses most.
 
     Each subset of its fused inputs is an entry too.
@@ -305,8 +301,8 @@ def _no_plan(region: Region) -> FusionError:
 def _exceeded(prices: TemplateCosts, number: int) -> FusionError:
     node = prices.graph.nodes[number]
     return FusionError(
-        f"node {number} ({node.op} of shape {node.shape}) does not keep to the limits"
-        f" ({prices.limits}) in any plan; allow more memory"
+        f"node {number} ({node.op} of shape {node.shape}) takes more than"
+        f" {prices.memory_bytes:,.0f} bytes in any plan; allow more memory"
     )
 
 
@@ -326,7 +322,7 @@ def _identity(program: Program) -> tuple[object, ...]:
     return (*map(tuple, nodes), program.inputs, program.outputs)
 
 
-def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
+def steps(graph: PlanningGraph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
     """Order operators such that each follows what it reads; views that they need are added."""
     by_output: dict[int, Operator] = {}
     for operator in operators:
@@ -354,7 +350,7 @@ def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
     return tuple(ordered)
 
 
-def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
+def _with_turns(graph: PlanningGraph, operator: FusedOperator) -> FusedOperator:
     """Name a transpose as covered where rows are read of what it turns, else as the input."""
     nodes = set(operator.nodes)
     inputs: dict[int, None] = {}
@@ -379,7 +375,7 @@ def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
     return replace(operator, nodes=tuple(sorted(nodes)), inputs=tuple(inputs), driver=driver)
 
 
-def covers_turn(graph: Graph, operator: FusedOperator, h: int, operand: Operand) -> bool:
+def covers_turn(graph: PlanningGraph, operator: FusedOperator, h: int, operand: Operand) -> bool:
     """Whether an operator reads below the transpose of a product's operand."""
     if operand.node in operator.nodes:
         return True

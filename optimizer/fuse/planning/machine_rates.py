@@ -229,15 +229,3 @@ class Machine:
 def _measured() -> Machine:
 
     return replace(Machine(), **rates())  # type: ignore[arg-type]  # none of them is `cores`
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a plan must keep to; what doesn't has infinite cost.
-
-    memory_bytes    inputs and outputs of one operator together
-    block_columns   columns of the rows that a Row operator walks
-    """
-
-    memory_bytes: float | None = None
-    block_columns: int | None = None

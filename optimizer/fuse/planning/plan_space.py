@@ -18,7 +18,7 @@ from itertools import permutations
 
 from .fusion_candidates import Edge
 from .fusion_plan import FusedOperator, PlainOperator
-from .planning_graph import Graph, mask, members
+from .planning_graph import PlanningGraph, mask, members
 from .template_costs import ROW_S, Cover, TemplateCosts
 
 # The groupings of so many aggregates are all tried: 203 of six.
@@ -27,7 +27,7 @@ FEW = 6
 Group = tuple[int, ...]
 
 
-def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
+def groupings(graph: PlanningGraph, roots: Sequence[int]) -> list[list[Group]]:
     """Return the ways to compute aggregates in shared passes over cells of one shape, or rows.
 
     No aggregate waits for its own pass, nor passes for each other. Of more aggregates than FEW,
@@ -39,7 +39,7 @@ def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
     return [grouping for grouping in _partitions(list(roots)) if _may_be(graph, grouping)]
 
 
-def _passes(graph: Graph, root: int) -> set[object]:
+def _passes(graph: PlanningGraph, root: int) -> set[object]:
     """Return what an aggregate can run over: the cells of a shape, so many rows."""
     shape = graph.nodes[graph.operands[root][0].node].shape
     closes = graph.conditions.closes.get(root, ())
@@ -47,7 +47,7 @@ def _passes(graph: Graph, root: int) -> set[object]:
     return passes | ({shape[0]} if "Row" in closes and shape else set())
 
 
-def _may_be(graph: Graph, grouping: list[Group]) -> bool:
+def _may_be(graph: PlanningGraph, grouping: list[Group]) -> bool:
     for group in grouping:
         if len(group) > 1 and not set.intersection(*(_passes(graph, node) for node in group)):
             return False
@@ -67,7 +67,7 @@ def _may_be(graph: Graph, grouping: list[Group]) -> bool:
     return all(a != b for a, b in waits)
 
 
-def _by_level(graph: Graph, roots: Sequence[int]) -> list[Group]:
+def _by_level(graph: PlanningGraph, roots: Sequence[int]) -> list[Group]:
     levels: dict[int, int] = {}
     classes: dict[object, list[int]] = {}
     for root in sorted(roots):
@@ -309,7 +309,7 @@ class Region:
         joining: bool = True,
     ) -> None:
         self.prices = prices
-        self.graph: Graph = prices.graph
+        self.graph: PlanningGraph = prices.graph
         self.nodes = tuple(sorted(nodes))
         self.edges = frozenset(edges)
         self.minima = Minima(prices, self.nodes, self.edges)

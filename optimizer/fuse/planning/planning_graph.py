@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..program.dag import Node, Program
-from .fusion_candidates import OTHER, Conditions, extent, kind, live
+from .fusion_candidates import OTHER, Conditions, extent
 from .work import work
 
 
@@ -48,26 +48,25 @@ class Operand:
     via: int | None = None
 
 
-class Graph:
+class PlanningGraph:
     """A program with its conditions; everything about a node that costs ask for, once."""
 
     def __init__(self, program: Program, conditions: Conditions) -> None:
         self.program = program
         self.nodes = program.nodes
         self.conditions = conditions
-        self.live = live(program)
+        self.live = program.live
         self.operands: dict[int, tuple[Operand, ...]] = {
-            number: tuple(self._operand(self.nodes[number], i) for i in range(self._arity(number)))
+            number: tuple(
+                self._operand(self.nodes[number], i) for i in range(len(self.nodes[number].inputs))
+            )
             for number in self.live
         }
-        self.kinds = {number: kind(self.nodes[number]) for number in self.live}
+        self.kinds = {number: self.nodes[number].kind for number in self.live}
         self.bytes = {number: stored_bytes(self.nodes[number]) for number in self.live}
         self.extents = {number: extent(self.nodes[number]) for number in self.live}
         self._unfilled: dict[int, float] = {}
         self._by_rows: dict[int, bool] = {}
-
-    def _arity(self, number: int) -> int:
-        return len(self.nodes[number].inputs)
 
     def _operand(self, node: Node, position: int) -> Operand:
         read = self.nodes[node.inputs[position]]

@@ -15,7 +15,7 @@ import numpy as np
 from ....catalog.operators.functions import ShapeError
 from ..program.dag import Node, Program
 from ..program.numpy_operators import meaning
-from .planning_graph import Graph
+from .planning_graph import PlanningGraph
 
 # What is known of an element at a place where the driver is zero: its value, or nothing.
 Known = float | None
@@ -84,7 +84,7 @@ def _value(
     return float(result)
 
 
-def multiplies_unstored(graph: Graph, covered: Iterable[int], driver: int | None) -> bool:
+def multiplies_unstored(graph: PlanningGraph, covered: Iterable[int], driver: int | None) -> bool:
     """Whether covered nodes, in topological order, multiply at places that aren't stored.
 
     Visited are all places, or those that `driver` stores: the ones of what is made of it alone.

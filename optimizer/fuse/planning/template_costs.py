@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from .fusion_candidates import ADDITIVE, Edge, over
 from .fusion_plan import FusedOperator, PlainOperator, Template, Variant
-from .machine_rates import Limits, Machine
-from .planning_graph import Graph
+from .machine_rates import Machine
+from .planning_graph import PlanningGraph
 from .sparsity import Known, at_zero, multiplies_unstored
 from .work import ONE_BY_ONE, SINGLE
 
@@ -46,12 +46,17 @@ class Cover:
 
 
 class TemplateCosts:
-    """Costs of operators over one program on one machine."""
+    """Costs of operators over one program on one machine.
 
-    def __init__(self, graph: Graph, machine: Machine, limits: Limits) -> None:
+    Those that read and write more than `memory_bytes` together have infinite cost.
+    """
+
+    def __init__(
+        self, graph: PlanningGraph, machine: Machine, memory_bytes: float = math.inf
+    ) -> None:
         self.graph = graph
         self.machine = machine.over(self._outside())
-        self.limits = limits
+        self.memory_bytes = memory_bytes
 
     def _outside(self) -> float:
         """Return the bytes of what a program reads and returns."""
@@ -102,7 +107,7 @@ class TemplateCosts:
             around = (number, *graph.nodes[number].inputs)
             computed_s += max(graph.extents[number][0] for number in around) * _LOOP_S
         cost += max(read / machine.read, computed_s)
-        if self._exceeds(read + written):
+        if read + written > self.memory_bytes:
             cost = INFINITE
         return PlainOperator(number, cost, read, written, flops)
 
@@ -217,8 +222,6 @@ class TemplateCosts:
         extents = {graph.extents[number][len(graph.nodes[number].shape) == 1] for number in walked}
         rows = max(extents)
         if len(cover.roots) > 1 and (extents - {1, rows} or not self._together(cover, walked)):
-            return None
-        if self.limits.block_columns is not None and columns > self.limits.block_columns:
             return None
         driver, sparse = self._row_driver(cover, walked, (rows, columns))
         if graph.nodes[cover.root].nnz is not None and (not sparse or self._waits(cover)):
@@ -406,9 +409,6 @@ class TemplateCosts:
         sparse = [read for read in sparse if nodes[read].shape == shape]
         return sorted(sparse, key=lambda read: (nodes[read].nnz or 0, read))
 
-    def _exceeds(self, size: float) -> bool:
-        return self.limits.memory_bytes is not None and size > self.limits.memory_bytes
-
     def _priced(self, operator: FusedOperator, cover: Cover) -> FusedOperator:
         return self.price(replace(operator, inputs=cover.reads), cover.nodes)
 
@@ -442,7 +442,7 @@ class TemplateCosts:
             compute_s += sum(map(self._beside, operator.outputs)) / machine.cache
         cost = machine.dispatch_s + written / (machine.write * machine.bus)
         cost += max(read / (machine.read * machine.bus), compute_s / machine.cores)
-        if self._exceeds(read + written):
+        if read + written > self.memory_bytes:
             cost = INFINITE
         flops = sum(work.values())
         return replace(operator, cost_s=cost, read_bytes=read, write_bytes=written, flops=flops)

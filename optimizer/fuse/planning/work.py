@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ....catalog.operators.functions import ShapeError
-from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
+from ....catalog.terms.index_notation import Apply, Reduce, Select, Term, reads
 from ..program.numpy_operators import meaning
 
 # Relative to one addition in a vectorized loop, as in SystemML's cost model (PVLDB 2018, section
@@ -76,22 +76,10 @@ def _work(term: Term) -> float:
     match term:
         case Apply(function, arguments):
             inner = sum(map(_work, arguments))
-            return inner + (WEIGHTS.get(function, 1) if _reads(term) else 0)
+            return inner + (WEIGHTS.get(function, 1) if reads(term) else 0)
         case Select(condition, then, otherwise):
             return 1 + _work(condition) + _work(then) + _work(otherwise)
         case Reduce(_, _, _, _, body):
             return 1 + _work(body)
         case _:
             return 0.0
-
-
-def _reads(term: Term) -> bool:
-    match term:
-        case Read() | Reduce():
-            return True
-        case Apply(_, arguments):
-            return any(map(_reads, arguments))
-        case Select():
-            return True
-        case _:
-            return False

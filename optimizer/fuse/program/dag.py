@@ -31,33 +31,12 @@ from typing import Any
 from ....catalog.errors import TensologError
 from ....catalog.operators import Specification
 from ....catalog.operators.expand import Expansion
-from .numpy_operators import meaning
+from .numpy_operators import listed_inputs, meaning
 
 # Imported within functions: onnx, which planning does without.
 
 LEAVES = frozenset(["Input", "Constant"])
-
-# Inputs of a specification that are lists or numbers known beforehand: here they are attributes.
-LISTS: Mapping[str, tuple[str, ...]] = {
-    "ReduceSum": ("axes",),
-    "ReduceMean": ("axes",),
-    "ReduceMax": ("axes",),
-    "ReduceMin": ("axes",),
-    "ReduceProd": ("axes",),
-    "ReduceL1": ("axes",),
-    "ReduceL2": ("axes",),
-    "ReduceSumSquare": ("axes",),
-    "ReduceLogSum": ("axes",),
-    "ReduceLogSumExp": ("axes",),
-    "Reshape": ("shape",),
-    "Expand": ("shape",),
-    "Squeeze": ("axes",),
-    "Unsqueeze": ("axes",),
-    "Slice": ("starts", "ends", "axes", "steps"),
-    "CumSum": ("axis",),
-    "CumProd": ("axis",),
-    "Trilu": ("k",),
-}
+FLOATS = frozenset(["float32", "float64"])
 
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
@@ -108,19 +87,28 @@ class Node:
         meant = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
         return None if meant is None or meant.opaque is not None else meant
 
+    @property
+    def kind(self) -> str:
+        """The class of the operator; of leaves, and of what has no specification, "other"."""
+        return "other" if self.specification is None else self.specification.kind
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether an element of the output is made of one element of each input."""
+        return self.kind == "elementwise"
+
     def __str__(self) -> str:
         attributes = ", ".join(f"{name}={value}" for name, value in self.attributes.items())
         operands = ", ".join(f"%{operand}" for operand in self.inputs)
-        shape = "x".join(map(str, self.shape)) or "scalar"
+        shape = shape_text(self.shape)
         store = "" if self.layout == "dense" else f" {self.layout} nnz={self.nnz}"
         called = f"{self.op}<{attributes}>" if attributes else self.op
         return f"%{self.id} = {called}({operands}) : {self.dtype} {shape}{store}"
 
 
-def is_elementwise(node: Node) -> bool:
-    """Whether an element of the output is made of one element of each input."""
-    spec = node.specification
-    return spec is not None and spec.kind == "elementwise"
+def shape_text(shape: Sequence[int]) -> str:
+    """Return a shape as people read it."""
+    return "x".join(map(str, shape)) or "scalar"
 
 
 @dataclass(frozen=True)
@@ -157,19 +145,21 @@ class Program:
         return tuple(map(tuple, consumers))
 
     @cached_property
+    def live(self) -> tuple[int, ...]:
+        """The nodes that outputs depend on, ascending."""
+        needed = set(self.outputs)
+        for node in reversed(self.nodes):
+            if node.id in needed:
+                needed.update(node.inputs)
+        return tuple(sorted(needed))
+
+    @cached_property
     def schedule(self) -> tuple[tuple[Node, tuple[int, ...]], ...]:
         """The nodes that compute what the outputs need, in order; the operands read there last."""
-        needed: set[int] = set()
-        waiting = list(self.outputs)
-        while waiting:
-            number = waiting.pop()
-            if number not in needed:
-                needed.add(number)
-                waiting += self.nodes[number].inputs
         steps: list[tuple[Node, tuple[int, ...]]] = []
         kept = set(self.outputs)
-        for node in reversed(self.nodes):
-            if node.id in needed and node.op != "Input":
+        for node in (self.nodes[number] for number in reversed(self.live)):
+            if node.op != "Input":
                 steps.append((node, tuple(sorted(set(node.inputs) - kept))))
                 kept |= set(node.inputs)
         return tuple(reversed(steps))
@@ -184,7 +174,7 @@ class Program:
         if spec is None:
             raise ProgramError(f"{node.op} has no specification")
         shapes: list[Sequence[int] | None] = [self.nodes[i].shape for i in node.inputs]
-        listed = LISTS.get(node.op, ())
+        listed = listed_inputs(node.op)
         values: dict[int, object] = {}
         attributes = {name: v for name, v in node.attributes.items() if name not in listed}
         for name in listed:

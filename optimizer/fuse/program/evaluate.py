@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from . import memory_pool
-from .dag import Node, Program, ProgramError
+from .dag import FLOATS, Node, Program, ProgramError
+from .kept_axes import reduced_axes
 
 # Imported within functions: SciPy's functions, for programs that call them.
 
@@ -216,7 +217,7 @@ def _called(function: Callable[..., Any], node: Node, operands: Sequence[Any]) -
 
 
 def _reduce(node: Node, operand: Any) -> Any:
-    axes = tuple(node.attributes.get("axes", range(operand.ndim)))
+    axes = reduced_axes(node, operand.ndim)
     keepdims = bool(node.attributes.get("keepdims", 1))
     if node.op in ("ReduceMax", "ReduceMin"):
         return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims)
@@ -266,16 +267,18 @@ def _call(node: Node, operands: Sequence[Any]) -> Any:
     return attrgetter(name.removeprefix("numpy."))(np)(*operands, **options)
 
 
+def _keeps_zero(function: Callable[[Any], Any]) -> bool:
+    """Whether a function maps 0 to 0."""
+    with np.errstate(all="ignore"):
+        value = function(np.float64(0.0))
+    return bool(value.dtype == np.float64 and value == 0.0)
+
+
 # Elementwise functions that map 0 to 0, applied to the stored values.
-ZERO_TO_ZERO: Mapping[str, Callable[[Any], Any]] = {
-    name: UNARY[name]
-    for name in (
-        *("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Sqrt", "Expm1", "Log1p"),
-        *("Sin", "Tan", "Asin", "Atan", "Sinh", "Tanh", "Asinh", "Atanh"),
-    )
-}
-COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
-    name: BINARY[name] for name in ("Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal")
+ZERO_TO_ZERO: Mapping[str, np.ufunc] = {
+    name: function
+    for name, function in UNARY.items()
+    if isinstance(function, np.ufunc) and _keeps_zero(function)
 }
 
 
@@ -306,7 +309,7 @@ def _value(node: Node, operands: Sequence[Any]) -> Any:
         case "Add" | "Sub":
             return _sum(node, *operands)
         case "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" | "Equal":
-            return _with_data(first, COMPARED[node.op](first.data, operands[1]))
+            return _with_data(first, BINARY[node.op](first.data, operands[1]))
         case "Pow":
             return _with_data(first, np.power(first.data, operands[1]))
         case "ReduceSum":
@@ -361,7 +364,6 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
     "GreaterOrEqual": operator.ge,
     "LessOrEqual": operator.le,
 }
-_FLOATS = frozenset(["float32", "float64"])
 # Elements from which on the time is that of the array.
 _LARGE = 1 << 14
 
@@ -374,7 +376,7 @@ def bound(program: Program, node: Node) -> Callable[..., Any]:
     operands = [program.nodes[number] for number in node.inputs]
     if all(around.layout == "dense" and around.size < _LARGE for around in (node, *operands)):
         if (
-            all(not operand.shape and operand.dtype in _FLOATS for operand in operands)
+            all(not operand.shape and operand.dtype in FLOATS for operand in operands)
             and node.op in _NUMBERS
         ):
             return _NUMBERS[node.op]

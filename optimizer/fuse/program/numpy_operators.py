@@ -1,7 +1,7 @@
-"""Functions of NumPy's that ONNX has no operators for, as operators of programs.
+"""What the operators of programs mean: ONNX's, and functions of NumPy's that ONNX has none for.
 
-What they mean stands in operators.ops, for the planner: which cells are needed, where zeros stay
-zeros. Kernels compute them by functions of their own, as exp(x) - 1 cancels and log(exp(x))
+What the latter mean stands in operators.ops, for the planner: which cells are needed, where zeros
+stay zeros. Kernels compute them by functions of their own, as exp(x) - 1 cancels and log(exp(x))
 overflows. A rule that matches ONNX's operators doesn't see them (rule_rewrites.py), and no model
 has them.
 """
@@ -52,6 +52,25 @@ def meaning(op: str) -> Specification | None:
     statement = parsed(text, "operators.ops", line)
     assert isinstance(statement, Operator)
     return OwnSpecification(_DOMAIN, op, 1, (statement,))
+
+
+@cache
+def listed_inputs(op: str) -> tuple[str, ...]:
+    """Return the inputs of an operator that are lists or numbers known beforehand, as axes are.
+
+    Nodes of programs have them as attributes.
+    """
+    known = meaning(op)
+    if known is None or not known.blocks:
+        return ()
+    return tuple(input_.name for input_ in known.blocks[0].inputs if input_.kind != "tensor")
+
+
+@cache
+def is_commutative(op: str) -> bool:
+    """Whether the operands of an operator may be exchanged."""
+    known = meaning(op)
+    return known is not None and known.commutative
 
 
 @cache

@@ -29,8 +29,8 @@ from ....catalog.kept import cache_path, kept, load_data
 from ...graph.graph import Graph, TensorType, attribute_value
 from ...graph.graph import Node as GraphNode
 from ...match.rewrite import attribute_proto
-from .dag import LISTS, Node, Program, type_code
-from .numpy_operators import FUNCTIONS, OPSET
+from .dag import Node, Program, type_code
+from .numpy_operators import FUNCTIONS, OPSET, listed_inputs
 from .value_rewrites import Builder
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _graph_node(graph: Graph, program: Program, node: Node) -> GraphNode:
     if outside_onnx or any(described.layout != "dense" for described in (node, *operands)):
         return GraphNode(str(node.id), _OWN, node.inputs, (node.id,), {})
     attributes: dict[str, Any] = {}
-    listed = LISTS.get(node.op, ())
+    listed = listed_inputs(node.op)
     inputs = list(node.inputs)
     for name in listed:
         if name not in node.attributes:
@@ -282,7 +282,7 @@ def program_of(graph: Graph, before: Program) -> Program:
         if node.domain or type_ is None or type_.shape is None:
             raise TranslationError(f"{node.operator} is no operator of programs")
         # Of what has lists as inputs, the first one is the array.
-        count = 1 if node.op_type in LISTS else len(node.inputs)
+        count = 1 if listed_inputs(node.op_type) else len(node.inputs)
         shape = tuple(int(extent) for extent in type_.shape)
         attributes = _attributes(graph, node, shape)
         operands = [operand(number) for number in node.inputs[:count]]
@@ -295,7 +295,7 @@ def _attributes(graph: Graph, node: GraphNode, shape: tuple[int, ...]) -> Mappin
     """Return a node's attributes as a program spells them: none is negative, none is left out."""
     attributes = {name: attribute_value(proto) for name, proto in node.attributes.items()}
     attributes.pop("noop_with_empty_axes", None)
-    for name, value in zip(LISTS.get(node.op_type, ()), node.inputs[1:], strict=False):
+    for name, value in zip(listed_inputs(node.op_type), node.inputs[1:], strict=False):
         constant = graph.constant(value)
         if constant is None:
             raise TranslationError(f"{name} of {node.operator} isn't known")

@@ -26,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from .dag import Node, Program
+from .dag import FLOATS, Node, Program
 from .evaluate import evaluate
-
-_COMMUTATIVE = frozenset(["Add", "Mul", "Max", "Min", "Equal", "And", "Or", "Xor"])
+from .numpy_operators import is_commutative
 
 
 class Builder:
@@ -50,7 +49,7 @@ class Builder:
         nnz: int | None = None,
     ) -> int:
         """Return the node that computes this: an equal one, a number, or a new one."""
-        operands = tuple(sorted(inputs)) if op in _COMMUTATIVE else tuple(inputs)
+        operands = tuple(sorted(inputs)) if is_commutative(op) else tuple(inputs)
         node = Node(
             len(self.nodes), op, operands, dict(attributes or {}), shape, dtype, nnz, layout
         )
@@ -178,7 +177,7 @@ def _convert_power(builder: Builder, node: Node, inputs: Sequence[int]) -> int |
     base = builder.nodes[inputs[0]]
     if exponent not in (2, 3, -1) or base.shape != node.shape or base.layout != "dense":
         return None
-    if node.dtype not in ("float32", "float64"):
+    if node.dtype not in FLOATS:
         return None
     if exponent == -1:
         return _like(builder, node, "Reciprocal", inputs[0])
@@ -226,7 +225,7 @@ def _sum_of_product(builder: Builder, node: Node, inputs: Sequence[int]) -> int 
     if inner.op != "MatMul" or node.shape or len(inner.shape) != 2 or inner.layout != "dense":
         return None
     left, right = (builder.nodes[number] for number in inner.inputs)
-    if len(left.shape) != 2 or len(right.shape) != 2 or node.dtype not in ("float32", "float64"):
+    if len(left.shape) != 2 or len(right.shape) != 2 or node.dtype not in FLOATS:
         return None
     sums = [
         builder.add(
@@ -286,7 +285,7 @@ def _is_product(program: Program, node: Node) -> bool:
         node.op == "MatMul"
         and len(node.shape) <= 2
         and node.layout == "dense"
-        and node.dtype in ("float32", "float64")
+        and node.dtype in FLOATS
         and all(1 <= len(program.nodes[number].shape) <= 2 for number in node.inputs)
     )
 

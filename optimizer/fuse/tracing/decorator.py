@@ -17,7 +17,7 @@ from .eager import shown
 from .eligibility import MODES, FuseError, Mode, asks, mode_of, target, watched
 from .escapes import release, release_from, result
 from .expressions import leaf, type_name
-from .marker_types import FusedFunction
+from .marker_types import PLAIN, FusedFunction
 from .prepare import Heuristic, Options
 from .region_engine import Engine, Runner
 from .replay import (
@@ -45,7 +45,6 @@ _CUT_BYTES = 1 << 16
 _DIRECT = 1024
 # Of lists and dicts so many items are looked at to tell calls.
 _LOOKED_AT = 16
-_PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
 # So many are done again without tracing them.
 _AGAIN = 64
 # Looked at in every call, however short.
@@ -315,7 +314,7 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
 def _likeness(value: Any) -> Hashable:
     """Return what a value has in common with those for which as much is gained by tracing."""
     kind: type = type(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return int(value) if kind is int else kind
     if kind is _ARRAY:
         return value.shape, value.dtype

@@ -33,12 +33,11 @@ import numpy as np
 from ..blocks.partitioned import Partitioned
 from .buffers import memory_behind
 from .liveness import put_in_frame
-from .marker_types import is_lazy
+from .marker_types import PLAIN, is_lazy
 
 if TYPE_CHECKING:
     from .trace import Trace
 
-_PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
 _NO_CONTAINERS = (type, ModuleType, BuiltinFunctionType, MethodType)
 _FRAMES = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 # Of exceptions: what a generator returned, what a process ends with.
@@ -55,7 +54,7 @@ def result(value: Any) -> Any:
 
 def in_variable(value: Any) -> Any:
     """Return what a local variable is to hold instead of a value from now on."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     return _Leaving().value(value, 1)
 
@@ -76,7 +75,7 @@ class _Leaving:
 
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             return value
         if kind is np.ndarray:
             if value.dtype.hasobject:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from ..program.dag import FLOATS
 
 Attributes = tuple[tuple[str, Any], ...]
 
@@ -163,7 +164,7 @@ def cast(operand: Expression, dtype: str) -> Expression:
         return operand
     if operand.op == "Constant" and operand.attributes:
         return constant(operand.attributes[0][1], dtype)
-    if dtype in ("float32", "float64") and _is_count(operand):
+    if dtype in FLOATS and _is_count(operand):
         return cast(operand.operands[0], dtype)
     if operand.op in _VIEWS and operand.layout == "dense" and _is_count(operand.operands[0]):
         (count,) = operand.operands

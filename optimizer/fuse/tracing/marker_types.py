@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from ..arrays.lazy_array import LazyArray
 
 
+# What holds no array.
+PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
+
+
 class Lazy:
     """What a lazy array is."""
 

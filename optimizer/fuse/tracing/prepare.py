@@ -181,11 +181,8 @@ def prepare(program: Program, options: Options) -> Prepared:
     try:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan
-        from ..codegen.launch import default_threads
-        from ..planning.machine_rates import Machine
 
-        machine = Machine.here(options.threads or default_threads())
-        prepared.plan = _planned(prepared.program, machine, options)
+        prepared.plan = _planned(prepared.program, options)
         if tracing_s:
             prepared.seconds = (tracing_s + prepared.plan.cost_s, alone_s)
         prepared.compiled = compile_plan(prepared.program, prepared.plan)
@@ -196,6 +193,14 @@ def prepare(program: Program, options: Options) -> Prepared:
     except Exception as defect:
         prepared.refusal = _defect(defect)
     return prepared
+
+
+def machine_of(options: Options) -> Machine:
+    """Return this machine with the threads that kernels may have."""
+    from ..codegen.launch import default_threads
+    from ..planning.machine_rates import Machine
+
+    return Machine.here(options.threads or default_threads())
 
 
 def _conversion_s(values: Sequence[Any], formats: Sequence[str]) -> float:
@@ -234,18 +239,18 @@ def _may_race(program: Program) -> bool:
     return sparse and max(sizes) <= 2 * most
 
 
-def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan:
+def _planned(program: Program, options: Options) -> FusionPlan:
     """Return the plan; where an operator of it exceeds the budget, one that keeps to it.
 
     Where none does, NumPy wouldn't either, and the plan stays.
     """
     from ..planning.fusion_planner import FusionError, plan
-    from ..planning.machine_rates import Limits
 
+    machine = machine_of(options)
     made_plan = plan(program, machine, options.heuristic)
     if any(step.read_bytes + step.write_bytes > options.budget for step in made_plan.steps):
         with contextlib.suppress(FusionError):
-            return plan(program, machine, options.heuristic, limits=Limits(options.budget))
+            return plan(program, machine, options.heuristic, memory_bytes=options.budget)
     return made_plan
 
 

@@ -15,7 +15,7 @@ from ..blocks.block_passes import prepared as prepared_pass
 from ..blocks.block_plan import BlockPlan
 from ..planning.fusion_candidates import refusal
 from ..planning.fusion_plan import FusedOperator, FusionPlan
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, shape_text
 from .prepare import Prepared
 from .region_engine import Computed, Runner
 
@@ -89,8 +89,8 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         for step in prepared.plan.steps:
             if isinstance(step, FusedOperator):
                 kernel = _kernel_text(ran.get(step.outputs))
-                kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
-                lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
+                cost = f"{step.cost_s * 1e6:.1f} µs estimated"
+                lines.append(f"{step.description} ({kernel}), {cost}")
                 lines += [f"  {_line(program, program.nodes[node_id])}" for node_id in step.nodes]
             else:
                 node = program.nodes[step.nodes[0]]
@@ -145,9 +145,8 @@ def _block_lines(plan: BlockPlan) -> list[str]:
 
 def _given(program: Program, node_id: int) -> str:
     node = program.nodes[node_id]
-    shape = "x".join(map(str, node.shape)) or "scalar"
     layout = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
-    return f"%{node_id}: {node.dtype} {shape}{layout}"
+    return f"%{node_id}: {node.dtype} {shape_text(node.shape)}{layout}"
 
 
 def _line(program: Program, node: Node) -> str:
@@ -156,8 +155,8 @@ def _line(program: Program, node: Node) -> str:
     options |= dict(options.pop("options", ()))
     called = node.attributes.get("function", node.op)
     attributes = ", ".join(f"{name}={value}" for name, value in options.items())
-    shape = "x".join(map(str, node.shape)) or "scalar"
-    return f"%{node.id} = {called}({operands}{'; ' if options else ''}{attributes}) : {shape}"
+    given = f"{operands}{'; ' if options else ''}{attributes}"
+    return f"%{node.id} = {called}({given}) : {shape_text(node.shape)}"
 
 
 def _operand(node: Node) -> str:

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from ..program import memory_pool
+from ..program.dag import shape_text
 from ..program.evaluate import is_sparse
 from .escapes import in_variable
 from .expressions import Expression, Record, Thunk, leaf, type_name
@@ -239,7 +240,7 @@ class Trace:
         if not _writable(array):
             return leaf(array, self.places)
         raise UnsupportedError(
-            f"an array {_shown(array)} that is no argument and could be written meanwhile"
+            f"an array {shape_text(array.shape)} that is no argument and could be written meanwhile"
         )
 
     # -- computing ---------------------------------------------------------------------------
@@ -501,7 +502,3 @@ def _writable(array: Any) -> bool:
 @cache
 def _is_own(module: str) -> bool:
     return module.startswith(("tensolog.", "numpy."))
-
-
-def _shown(array: Any) -> str:
-    return "x".join(map(str, array.shape)) or "scalar"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.codegen.cell_kernel import FlatKernel
+from tensolog.optimizer.fuse.codegen.cell_kernel import CellKernel
 
 from tensolog import fuse
 
@@ -24,7 +24,7 @@ def test_products_of_vectors_beside_sums(count, dtype):
         for first, other in pairs:
             assert type(first) is type(other)
             np.testing.assert_allclose(first, other, rtol=tolerance, atol=tolerance * count)
-    assert {type(step.kernel) for step in steps(found) if step.kernel} == {FlatKernel}
+    assert {type(step.kernel) for step in steps(found) if step.kernel} == {CellKernel}
 
 
 def steps(fused):

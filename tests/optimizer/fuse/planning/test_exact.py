@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
-from tensolog.optimizer.fuse.planning.fusion_candidates import all_conditions
+from tensolog.optimizer.fuse.planning import Machine, Pruning
+from tensolog.optimizer.fuse.planning.fusion_candidates import conditions
 from tensolog.optimizer.fuse.planning.fusion_planner import make_plan, regions
 from tensolog.optimizer.fuse.planning.plan_search import Bound, fuse_all, fuse_no_redundancy, search
-from tensolog.optimizer.fuse.planning.planning_graph import Graph, mask, members
+from tensolog.optimizer.fuse.planning.planning_graph import PlanningGraph, mask, members
 from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 
 from tests.campaigns import examples
@@ -47,8 +47,8 @@ def draw_regions(seed, producers=8):
             programs.append(shared_program(source))
         else:
             programs.append(random_program(source, source.choice([6, 9, 12])))
-    for program, held in zip(programs, all_conditions(programs), strict=True):
-        prices = TemplateCosts(Graph(program, held), draw_machine(source), Limits())
+    for program, held in zip(programs, map(conditions, programs), strict=True):
+        prices = TemplateCosts(PlanningGraph(program, held), draw_machine(source))
         for region in regions(prices):
             if len({c for _, c in region.edges}) <= producers:
                 yield program, region
@@ -80,11 +80,11 @@ def test_products_that_feed_products_are_planned_as_cheaply_and_bounded(seed):
     """Rows that wait for a product are held, and libraries multiply faster or slower than loops."""
     source = random.Random(seed)
     programs = [layered_program(source) for _ in range(BATCH // 2)]
-    for program, held in zip(programs, all_conditions(programs), strict=True):
+    for program, held in zip(programs, map(conditions, programs), strict=True):
         machine = draw_machine(source)
         cache = machine.write * source.choice([1.0, 4.0, 16.0])
         machine = replace(machine, cache=cache, matmul=source.choice([1e9, 4e10, 1e11]))
-        for region in regions(TemplateCosts(Graph(program, held), machine, Limits())):
+        for region in regions(TemplateCosts(PlanningGraph(program, held), machine)):
             if len({c for _, c in region.edges}) > 8:
                 continue
             expected = oracle(region)
@@ -99,9 +99,9 @@ def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
     b = Build()
     column = b.op("Sigmoid", b.column(b.given(60)))
     program = b.program(b.op("Sub", b.given(1, 60), column))
-    (held,) = all_conditions([program])
+    held = conditions(program)
     machine = Machine(read=1e11, write=5e9, cache=1e11, flops=1e11, products=1e10, dispatch_s=0.0)
-    (region,) = regions(TemplateCosts(Graph(program, held), machine, Limits()))
+    (region,) = regions(TemplateCosts(PlanningGraph(program, held), machine))
     assert search(region, Pruning()).cost_s == pytest.approx(oracle(region), rel=1e-9)
 
 
@@ -160,7 +160,7 @@ def test_a_search_that_ends_early_says_how_good_it_may_be():
     source = random.Random(11)
     programs = [shared_program(source, most=20) for _ in range(30)]
     early = 0
-    for program, held in zip(programs, all_conditions(programs), strict=True):
+    for program, held in zip(programs, map(conditions, programs), strict=True):
         whole = make_plan(program, held, Machine(), pruning=Pruning(limit=100_000))
         short = make_plan(program, held, Machine(), pruning=Pruning(limit=10))
         assert short.bound_s <= whole.cost_s * (1 + 1e-9)

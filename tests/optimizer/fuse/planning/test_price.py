@@ -4,8 +4,7 @@ import pytest
 from tensolog.optimizer.fuse.planning import Machine
 from tensolog.optimizer.fuse.planning.fusion_candidates import Conditions
 from tensolog.optimizer.fuse.planning.fusion_planner import plan, unfused_s
-from tensolog.optimizer.fuse.planning.machine_rates import Limits
-from tensolog.optimizer.fuse.planning.planning_graph import Graph
+from tensolog.optimizer.fuse.planning.planning_graph import PlanningGraph
 from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 from tensolog.optimizer.fuse.program.dag import Node, Program
 
@@ -61,7 +60,7 @@ def test_short_rows_cost_a_product_with_a_vector():
         found = build.matmul(build.t(matrix) if turned else matrix, vector)
         program = build.program(found)
         prices = TemplateCosts(
-            Graph(program, Conditions()), Machine(near=4.0, near_bytes=1e9), Limits()
+            PlanningGraph(program, Conditions()), Machine(near=4.0, near_bytes=1e9)
         )
         return prices.plain(found).cost_s
 
@@ -75,7 +74,7 @@ def test_numpy_is_never_faster_than_a_kernels_loops():
         for op in ("Exp", "Pow", "Log2", "Sinh", "Add"):
             for dtype in ("float64", "float32"):
                 program = one(op, *([1] if op in ("Pow", "Add") else []), dtype=dtype)
-                prices = TemplateCosts(Graph(program, Conditions()), machine, Limits())
+                prices = TemplateCosts(PlanningGraph(program, Conditions()), machine)
                 assert prices._rate(program.outputs[0]) <= machine.flops
 
 
