@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensolog.optimizer.native.configurations.timed import Timed, beside
-from tensolog.optimizer.native.grow import RegionKernel
+from tensolog.optimizer.native.kernel import RegionKernel, supply
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
 from tensolog.optimizer.native.library import Library
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.profiles.races.race import Lap
 
 

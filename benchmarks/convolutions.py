@@ -28,9 +28,9 @@ from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.profiles.sessions.execution import Execution
 from tensolog.profiles.sessions.session import AS_WRITTEN, BoundRun, open_session
 

@@ -27,10 +27,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.fuse_graph import fused_graph, regions
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS, measured_forms
 from tensolog.optimizer.native.library import build as build_library
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import RANKS, formed, supply
+from tensolog.optimizer.native.product.kernel import RANKS, formed
 from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
 from tensolog.profiles.races.race import race
 from tensolog.profiles.sessions.execution import Execution

@@ -39,10 +39,9 @@ from tensolog.optimizer.native.configured_kinds import (
 )
 from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.fuse_graph import regions
-from tensolog.optimizer.native.grow import RegionKernel
+from tensolog.optimizer.native.kernel import Kernel, RegionKernel
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.loops.lower import Kernel
 
 from .configuration_races import beside_default, races
 from .environment import RESULTS

@@ -47,7 +47,7 @@ from tensolog.optimizer.native.configurations.ranking import (
     shipped_samples,
 )
 from tensolog.optimizer.native.configurations.timed import among
-from tensolog.optimizer.native.grow import RegionKernel
+from tensolog.optimizer.native.kernel import RegionKernel
 from tensolog.optimizer.native.library import Library, build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import configured, products

@@ -8,8 +8,8 @@ round otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -20,14 +20,16 @@ from ...profiles.sessions.session import open_session
 from ...rules import ABSENT
 from ..codegen.expressions import LoweringError
 from ..graph.convert import model_around, node_proto
-from ..graph.graph import Graph, TensorType
+from ..graph.graph import Graph
 from ..graph.simplify import is_pure
-from .grow import MOST_NODES, RegionKernel
+from .grow import MOST_NODES
+from .kernel import Kernel, RegionKernel, first_lowered, label_of, region_kernel, shapes_of
 from .loops.affine import Affine, loop
+from .loops.c_function import function_text, operand
 from .loops.elements import C_TYPES
-from .loops.kernel_region import Meanings, Region, read_by
+from .loops.kernel_region import Meanings, needed_outside
 from .loops.loops import Groups
-from .loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
+from .quantized.packing import FixedNumbers
 from .quantized.whole import whole
 
 GIVEN = frozenset({"int8", "uint8"})
@@ -35,18 +37,6 @@ NUMBERS = 256
 # Elements of a unit, and such that are worth a task.
 BLOCK, GRAIN = 4096, 16384
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-
-
-@dataclass(frozen=True)
-class Table:
-    """The results for all numbers, from the least to the largest."""
-
-    results: bytes
-    dtype: str
-
-    def lay(self, array: np.ndarray) -> np.ndarray:
-        """Return them, whatever constant stands for them in the graph."""
-        return np.frombuffer(self.results, numpy_dtype(self.dtype))
 
 
 def lookups(
@@ -57,25 +47,20 @@ def lookups(
     Of each of some `groups` they have all nodes or none.
     """
     graph = meanings.graph
-    order = meanings.order
-    position = {number: place for place, number in enumerate(order)}
-    tables: list[RegionKernel] = []
-    taken: set[int] = set()
     starts = dict.fromkeys(
         value
-        for number in order
+        for number in meanings.order
         if graph.nodes[number].operator == "DequantizeLinear"
         for value in graph.nodes[number].inputs[:1]
         if graph.dtype(value) in GIVEN and value not in graph.constants
     )
+    tables: list[RegionKernel] = []
+    free = set(allowed)
     for value in starts:
-        nodes = _function(meanings, value, set(allowed) - taken, position, groups)
-        if nodes:
-            try:
-                table = _lowered(meanings, value, nodes)
-            except LoweringError:
-                continue
-            taken |= set(nodes)
+        nodes = _function(meanings, value, free, groups)
+        table = first_lowered([partial(_lowered, meanings, value, nodes)] if nodes else [])
+        if table is not None:
+            free -= set(nodes)
             tables.append(table)
     return tables
 
@@ -84,7 +69,6 @@ def _function(
     meanings: Meanings,
     value: int,
     allowed: set[int],
-    position: Mapping[int, int],
     groups: Collection[frozenset[int]],
 ) -> tuple[int, ...]:
     """Return the most nodes that depend on one value alone, and give one that is needed outside."""
@@ -93,7 +77,7 @@ def _function(
     of: dict[int, int] = {}
     waiting = set(graph.users.get(value, ()))
     while waiting:
-        number = min(waiting, key=position.__getitem__)
+        number = min(waiting, key=meanings.position.__getitem__)
         waiting.remove(number)
         node = graph.nodes[number]
         numbers = {n for v in node.inputs if (n := _number(graph, v)) is not None}
@@ -108,14 +92,13 @@ def _function(
         waiting |= graph.users.get(node.outputs[0], set())
     best: set[int] = set()
     for number, nodes in inside.items():
-        others = {v for n in nodes - {number} for v in graph.nodes[n].outputs}
-        closed = not any(graph.is_pinned(v) or graph.users.get(v, set()) - nodes for v in others)
+        closed = set(needed_outside(graph, nodes)) <= set(graph.nodes[number].outputs)
         if closed and whole(groups, nodes) and len(best) < len(nodes) <= MOST_NODES:
             best = nodes
     operators = {graph.nodes[number].op_type for number in best}
     if len(best) < 2 or operators <= CONVERSIONS:
         return ()
-    return tuple(sorted(best, key=position.__getitem__))
+    return meanings.in_order(best)
 
 
 def _number(graph: Graph, value: int) -> int | None:
@@ -146,61 +129,51 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     graph = meanings.graph
     shape = meanings.shape(value)
     axes = [axis for axis, size in enumerate(shape) if size != 1]
-    if not axes or len(axes) > MOST_LOOPS or len(shape) > MOST_AXES:
-        raise LoweringError("no loops, or too many")
+    if not axes:
+        raise LoweringError("no loops")
     (output,) = graph.nodes[nodes[-1]].outputs
     given, result_dtype = graph.dtype(value) or "", graph.dtype(output) or ""
-    table = Table(_results(graph, value, nodes, output), result_dtype)
+    table = FixedNumbers(_results(graph, value, nodes, output), result_dtype, "table")
     numbers = (v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
     source = next(numbers, None)
     if source is None:
         raise LoweringError("no constant that its table could stand beside")
-    key = (source, table)
-    if key not in meanings.packed:
-        name = f"{graph.names[output]}.table"
-        meanings.packed[key] = graph.new_value(name, TensorType(result_dtype, (NUMBERS,)))
-    laid = meanings.packed[key]
+    laid = meanings.laid_out(source, table)
     place = iter(range(len(axes)))
     extents = tuple(shape[axis] for axis in axes)
     written = tuple(Affine() if size == 1 else loop(next(place)) for size in shape)
     shapes = shapes_of(
         meanings,
-        (value, laid),
+        (value, laid.value),
         extents,
-        ((shape, written),),
+        [(shape, written)],
         groups=Groups((0,) * len(axes)),
         made=(result_dtype,),
     )
     kernel = Kernel(
-        "",
-        label([graph.nodes[number].op_type for number in nodes]),
+        label_of(meanings, nodes),
         _text(given, result_dtype),
         shapes,
-        (value, laid),
+        (value, laid.value),
         (output,),
         block=BLOCK,
         grain=GRAIN,
         flushes=False,
         is_exact=True,
-        packed=((laid, source, table),),
+        packed=(laid,),
     )
-    region = Region(nodes, read_by(graph, nodes), (output,), shape, sort="table")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, nodes, kernel, "table", space=shape)
 
 
 def _text(given: str, result_dtype: str) -> str:
     low, result = (integer_range(given) or (0, 0))[0], C_TYPES[result_dtype]
-    return "\n".join(
+    return function_text(
         [
-            "static void NAME(i64 *given) {",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
-            f"  const {C_TYPES[given]} *restrict x = (const {C_TYPES[given]} *)c->in[0];",
-            f"  const {result} *restrict table = (const {result} *)c->in[1];",
+            f"  const {C_TYPES[given]} *restrict x = {operand(0, C_TYPES[given])};",
+            f"  const {result} *restrict table = {operand(1, result)};",
             f"  {result} *restrict y = ({result} *)c->out[0];",
             f"  const i64 end = LEAST(own->end * {BLOCK}, c->inner);",
             f"  for (i64 j = own->first * {BLOCK}; j < end; j++) y[j] = table[x[j] - ({low})];",
-            "}",
         ]
     )
 

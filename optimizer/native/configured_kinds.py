@@ -55,10 +55,9 @@ from .configurations.timed import Timed, TimedConfigurations, among, beside
 from .convolution.blocked import Choose, is_laid_out
 from .convolution.pair import Choose as ChoosePair
 from .fuse_graph import by_kernel
-from .grow import RegionKernel
+from .kernel import RegionKernel, extents_under
 from .kernel_trial import KERNEL
 from .loops.kernel_region import Meanings
-from .loops.lower import extents_under
 from .loops.lower import reconfigured as loops_kernel
 from .product.kernel import configured
 from .product.text import EACH

@@ -7,7 +7,7 @@ from onnx import helper
 
 from ..graph.convert import type_proto
 from ..graph.graph import Graph, Node, TensorType
-from .loops.lower import Kernel
+from .kernel import Kernel
 
 RULE = "FuseKernel"
 # The domain of kernels whose library isn't built yet.

@@ -16,7 +16,8 @@ from .convolution.pair import no_others as no_other_pairs
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
-from .grow import Grower, RegionKernel
+from .grow import Grower
+from .kernel import RegionKernel
 from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed

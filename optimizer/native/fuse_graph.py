@@ -12,14 +12,15 @@ from ..match.rewrite import Step
 from .attention.kernel import attentions
 from .byte_tables import lookups
 from .embed import embed, place
-from .grow import Grower, RegionKernel
+from .grow import Grower
 from .indexed.kernel import scattered_rows
 from .indexed.moved_rows import gather_moved_rows
 from .indexed.rows import separate_indices
+from .kernel import RegionKernel, supply
 from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.four_bits import four_bit_products
-from .product.kernel import formed, products, supply
+from .product.kernel import formed, products
 from .product.text import EACH
 from .quantized.dynamic import dynamic_products, fold_rows
 from .quantized.groups import separate

@@ -9,25 +9,17 @@ before, but for cheap ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ..codegen.expressions import LoweringError
-from .loops.kernel_region import Meanings, Region, read_by
-from .loops.lower import Kernel, lower_region
+from .kernel import RegionKernel
+from .loops.kernel_region import Meanings, Region, needed_outside, read_by
+from .loops.lower import lower_region
 from .regions.region_candidates import Candidate, candidates
 from .regions.region_facts import MOVES
 
 # Nodes of a region at most; longer chains are cut there.
 MOST_NODES = 48
-
-
-@dataclass(frozen=True)
-class RegionKernel:
-    """A region and its kernel."""
-
-    region: Region
-    kernel: Kernel
 
 
 class Grower:
@@ -38,7 +30,6 @@ class Grower:
         self.meanings = meanings
         self.graph = meanings.graph
         self.candidates = candidates(meanings)
-        self.position = {number: i for i, number in enumerate(meanings.order)}
         self.gone = set(self.graph.nodes).difference(allowed)
 
     def regions(self) -> list[RegionKernel]:
@@ -66,7 +57,7 @@ class Grower:
         if not candidate.reduced:
             return -1
         reducing = candidate.nodes & self.candidates.reducing
-        return max((self.position[number] for number in reducing), default=-1)
+        return max((self.meanings.position[number] for number in reducing), default=-1)
 
     def _lowered(self, candidate: Candidate) -> RegionKernel | None:
         """Return what is left of a candidate, with its kernel; None where there is none."""
@@ -104,14 +95,8 @@ class Grower:
         return {user for several in users for user in several}
 
     def _attempt(self, nodes: Sequence[int], candidate: Candidate) -> RegionKernel | None:
-        inside = set(nodes)
         ordered = tuple(nodes[::-1])
-        outputs = tuple(
-            value
-            for number in ordered
-            for value in self.graph.nodes[number].outputs
-            if self.graph.is_pinned(value) or self.graph.users.get(value, set()) - inside
-        )
+        outputs = tuple(needed_outside(self.graph, ordered))
         reduced, read = candidate.reduced, read_by(self.graph, ordered)
         region = Region(ordered, read, outputs, candidate.space, reduced.reduced, reduced.behind)
         try:
@@ -120,7 +105,7 @@ class Grower:
             return None
 
     def _latest_first(self, nodes: Collection[int]) -> list[int]:
-        return sorted(nodes, key=self.position.__getitem__, reverse=True)
+        return sorted(nodes, key=self.meanings.position.__getitem__, reverse=True)
 
     def _is_worth(self, nodes: Collection[int], reduced: int) -> bool:
         """Tell whether a kernel could gain: it saves a pass over memory, or a slow operator.
@@ -132,3 +117,39 @@ class Grower:
             return True
         slow = self.candidates.slow
         return bool(computing) and (len(nodes) > 2 or computing[0] in slow)
+
+
+def with_makers(
+    meanings: Meanings,
+    nodes: Collection[int],
+    read: Callable[[Collection[int]], Iterable[int]],
+    allowed: Collection[int],
+    lower: Callable[[tuple[int, ...]], RegionKernel],
+) -> RegionKernel:
+    """Return a region of `nodes` and of all that make what it alone reads, as far as there can be.
+
+    With some `taken`, the last one last, it reads the values `read(taken)` and is lowered by
+    `lower(taken)`, which raises LoweringError where that can't be. Those that may be taken are
+    among `allowed` nodes.
+    """
+    graph = meanings.graph
+    taken, refused = tuple[int, ...](), set[int]()
+    best = lower(taken)
+    while len(taken) < MOST_NODES:
+        inside = {*nodes, *taken}
+        makers = {graph.producer[value] for value in read(taken) if value in graph.producer}
+        remaining = (makers & set(allowed)) - inside - refused
+        if not remaining:
+            break
+        number = max(remaining)
+        try:
+            made = graph.nodes[number].outputs
+            if any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in made):
+                raise LoweringError("what others read")
+            best = lower((*taken, number))
+        except LoweringError:
+            refused.add(number)
+            continue
+        taken = (*taken, number)
+        refused.clear()
+    return best

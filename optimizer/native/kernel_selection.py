@@ -28,11 +28,10 @@ from .configured_kinds import reconfigured
 from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of, nodes_of_runtime
 from .fuse_graph import by_kernel, prepare, regions
-from .grow import RegionKernel
+from .kernel import Kernel, RegionKernel, supply
 from .library import Library
 from .loops.kernel_region import Meanings, Region
-from .loops.lower import Kernel
-from .product.kernel import RANKS, formed, supply
+from .product.kernel import RANKS, formed
 from .region_kind_race import Alone
 from .region_kinds import CHOSEN, PLAN_LOST, Kind, best_forms, cover, step_of
 

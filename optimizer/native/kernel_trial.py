@@ -18,9 +18,9 @@ from ...profiles.sessions.feeds import random_feeds
 from ..graph.convert import node_proto, tensor_proto
 from ..graph.graph import Graph, Node, TensorType
 from .embed import channels_last, turning
+from .kernel import Kernel
 from .library import Library
 from .loops.kernel_region import Region
-from .loops.lower import Kernel
 
 OPERATORS, KERNEL = "operators", "kernel"
 # Constants that the operators are given as what they are; larger ones only have a shape.

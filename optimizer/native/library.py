@@ -25,7 +25,7 @@ from ..codegen.unit import LEVELS, unit
 from .configurations import attention_configuration, product_configuration
 from .configurations.attention_configuration import ChosenAttention
 from .configurations.product_configuration import Chosen
-from .loops.lower import ChosenConfiguration, Kernel
+from .kernel import ChosenConfiguration, Kernel
 from .loops.tables import operation, registration
 
 SUFFIX = ".dll" if os.name == "nt" else ".so"

@@ -11,9 +11,9 @@ from ..phases import Phases
 from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest
 from .configured_kinds import ConfiguredKinds
+from .kernel import supply
 from .kernel_trial import joined, measured_forms
 from .library import Library
-from .product.kernel import supply
 from .region_kinds import Kind
 from .shapes.shapes import Followed
 

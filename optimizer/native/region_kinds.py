@@ -14,7 +14,7 @@ from .configurations.pair_configuration import PairConfiguration
 from .configurations.product_configuration import ProductConfiguration
 from .configurations.timed import Timed
 from .embed import RULE
-from .grow import RegionKernel
+from .kernel import RegionKernel
 from .kernel_trial import KERNEL, OPERATORS
 from .product.text import EACH, FOUR_BITS
 from .quantized.kernel import INTEGERS

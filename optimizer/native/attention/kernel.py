@@ -10,17 +10,26 @@ nothing needs to be known of the mask beforehand; a causal one halves the work.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..configurations.attention_configuration import ChosenAttention
-from ..grow import RegionKernel
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    flushes,
+    label_of,
+    named,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, flushes, label, named, shapes_of
+from ..loops.kernel_region import Meanings, read_by
 from ..regions.region_candidates import AttentionCandidate, candidates
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
@@ -47,15 +56,14 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[RegionKerne
 
 
 def _matched(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
-    kernels: list[RegionKernel] = []
-    for match in candidates(meanings).attentions.values():
-        needed = {match.softmax, match.scores, match.product, *match.chain, *match.behind}
-        if needed <= set(allowed):
-            try:
-                kernels.append(_lowered(meanings, match, allowed))
-            except LoweringError:
-                continue
-    return kernels
+    matches = candidates(meanings).attentions
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        match = matches[number]
+        if free.issuperset({match.scores, match.product, *match.chain, *match.behind}):
+            yield partial(_lowered, meanings, match, free)
+
+    return disjoint_kernels(matches, allowed, attempts)
 
 
 # ------------------------------------------------------------------------------------ lowering
@@ -85,14 +93,14 @@ def _lowered(
     depth, width = meanings.shape(query)[-1], meanings.shape(value)[-1]
     extents: tuple[Extent, ...] = (*scores, depth, width)
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
-    if len(extents) > MOST_LOOPS or rank > MOST_AXES or 0 in extents:
-        raise LoweringError("too many axes")
+    if 0 in extents:
+        raise LoweringError("nothing to attend to")
     outer = tuple(range(batch))
     inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
     moving = [nodes & set(allowed) for nodes in match.moves]
     operands = _operands(meanings, places, extents, moving, inner)
-    chain = tuple(n for n in meanings.order if n in match.chain)
+    chain = meanings.in_order(match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
     accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
@@ -102,15 +110,13 @@ def _lowered(
     output, place, last = _result(meanings, match.product, (*outer, i, e), last)
     moved = frozenset[int]().union(*(operand.nodes for operand in operands))
     covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
-    nodes = tuple(n for n in meanings.order if n in covered)
-    outputs = ((meanings.shape(output), place),)
-    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
+    nodes = meanings.in_order(covered)
+    result = [(meanings.shape(output), place)]
+    shapes = shapes_of(meanings, inputs, extents, result, accesses=accesses)
     scale = math.prod(scales.values(), start=1.0)
     text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
-    region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1, sort="attention")
-    names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
+    names = label_of(meanings, (n for n in nodes if n not in moved))
     kernel = Kernel(
-        "",
         f"Attention{names}"[:60],
         text,
         shapes,
@@ -122,7 +128,7 @@ def _lowered(
         skips=written.is_masked,
         flushes=flushes(meanings, chain),
     )
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, nodes, kernel, "attention", space=scores, reduced=1)
 
 
 def configured(attention: RegionKernel, chosen: ChosenAttention) -> RegionKernel:

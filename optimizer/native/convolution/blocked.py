@@ -16,7 +16,6 @@ import numpy as np
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
-from ...graph.graph import TensorType
 from ...layouts.runtime import NCHWC, block_size
 from ..configurations.convolution_configuration import (
     LEAST_TOGETHER,
@@ -24,10 +23,9 @@ from ..configurations.convolution_configuration import (
     ConvolutionConfiguration,
     ConvolutionSizes,
 )
-from ..grow import RegionKernel
+from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import Kernel, Laying, flushes, named, shapes_of
+from ..loops.kernel_region import LaidOut, Laying, Meanings
 from .epilogue import bounds_of, end_of
 from .filters import Filters, Merged, Outer, Padded
 from .grouped import Sliding, check_sliding, sliding_text
@@ -53,8 +51,6 @@ CACHED_BYTES = 2 << 20
 MOST_MERGED = 8
 # Channels whose filters are transformed at a time, otherwise.
 PIECE = 32
-# How constants are laid out for kernels of convolutions.
-Layings = Filters | Merged | Outer | Padded
 # Bytes that a task has where it needs none: how many tasks there are depends on them.
 LINE_BYTES = 4 * LINE
 # Statements that change t as an activation does, by its name; `{0}` and `{1}` are its parameters.
@@ -311,9 +307,8 @@ def _lowered(
     filters = Filters(
         convolution.taps, tile, convolution.block, convolution.groups, convolution.before
     )
-    transformed = ((filters, (panels, products, group_depth, PANEL)),) if laid_out else ()
     inputs, packed, added = _operands(
-        meanings, convolution, convolution.before, group_depth, transformed
+        meanings, convolution, convolution.before, filters if laid_out else None
     )
     down, across = convolution.taps
     more = range(len(inputs) - len(convolution.reads), len(inputs))
@@ -326,7 +321,7 @@ def _lowered(
         Affine(),
         *(Affine(((number, 1),)) if number else Affine() for number in sides_at),
     )
-    return _region_kernel(
+    return _of_form(
         meanings,
         convolution,
         (inputs, packed),
@@ -365,11 +360,11 @@ def _sliding(meanings: Meanings, convolution: Convolution) -> RegionKernel | Non
     except LoweringError:
         return None
     outer = None if convolution.before is None else Outer(convolution.block)
-    inputs, packed, added = _operands(meanings, convolution, outer, convolution.group_channels[0])
+    inputs, packed, added = _operands(meanings, convolution, outer)
     more = range(len(inputs) - len(convolution.reads), len(inputs))
     text = sliding_text(plan, added[0], added[1], convolution.bounds, convolution.end, more)
     place = (Affine(((0, 1),)), Affine(), Affine(), Affine())
-    return _region_kernel(
+    return _of_form(
         meanings,
         convolution,
         (inputs, packed),
@@ -386,30 +381,27 @@ def _sliding(meanings: Meanings, convolution: Convolution) -> RegionKernel | Non
 def _operands(
     meanings: Meanings,
     convolution: Convolution,
-    before: Merged | Outer | None,
-    depth: int,
-    transformed: Sequence[tuple[Filters, tuple[int, ...]]] = (),
-) -> tuple[list[int], list[tuple[int, int, Laying]], list[int]]:
+    before: Laying | None,
+    transformed: Laying | None = None,
+) -> tuple[list[int], list[LaidOut], list[int]]:
     """Return a kernel's inputs, those laid out, and the numbers of bias and summand, -1 for none.
 
-    These are the image, filters of `depth` channels, laid out by `before` where that is given, the
-    same `transformed`, bias and summand, and what the end reads.
+    These are the image, filters, laid out by `before` where that is given, the same `transformed`,
+    bias and summand, and what the end reads.
     """
     image, weights, bias, summand = convolution.values
     width = int(convolution.result[1])
     inputs = [image, weights]
-    packed: list[tuple[int, int, Laying]] = []
+    packed: list[LaidOut] = []
     if before is not None:
-        inputs[1] = _laid_out(meanings, weights, before, (width, depth, *convolution.taps))
-        packed.append((inputs[1], weights, before))
-    for how, shape in transformed:
-        inputs.append(_laid_out(meanings, weights, how, shape))
-        packed.append((inputs[-1], weights, how))
+        packed.append(meanings.laid_out(weights, before))
+        inputs[1] = packed[-1].value
+    if transformed is not None:
+        packed.append(meanings.laid_out(weights, transformed))
+        inputs.append(packed[-1].value)
     if convolution.filled < width and bias != ABSENT:
-        padded = Padded(width)
-        laid = _laid_out(meanings, bias, padded, (width,))
-        packed.append((laid, bias, padded))
-        bias = laid
+        packed.append(meanings.laid_out(bias, Padded(width)))
+        bias = packed[-1].value
     added = [-1, -1]
     for position, value in enumerate((bias, summand)):
         if value != ABSENT:
@@ -418,10 +410,10 @@ def _operands(
     return [*inputs, *convolution.reads], packed, added
 
 
-def _region_kernel(
+def _of_form(
     meanings: Meanings,
     convolution: Convolution,
-    operands: tuple[Sequence[int], Sequence[tuple[int, int, Laying]]],
+    operands: tuple[Sequence[int], Sequence[LaidOut]],
     extents: tuple[Extent, ...],
     place: tuple[Affine, ...],
     *,
@@ -437,9 +429,8 @@ def _region_kernel(
     `operands` are its inputs, and those that are laid out; `place` is where its result goes.
     """
     inputs, packed = operands
-    shapes = shapes_of(meanings, inputs, extents, ((convolution.result, place),))
+    shapes = shapes_of(meanings, inputs, extents, [(convolution.result, place)])
     kernel = Kernel(
-        "",
         op_type,
         text,
         shapes,
@@ -455,26 +446,12 @@ def _region_kernel(
         form=form,
         configuration=chosen,
     )
-    read = read_by(meanings.graph, convolution.nodes)
-    region = Region(
-        convolution.nodes, read, (convolution.output,), convolution.result, sort="convolution"
+    return region_kernel(
+        meanings, convolution.nodes, kernel, "convolution", space=convolution.result
     )
-    return RegionKernel(region, named(kernel))
 
 
 def is_laid_out(size_bytes: int, tiles: int | None) -> bool:
     """Tell whether filters are transformed in advance."""
     has_many = tiles is None or tiles >= LAID_OUT_TILES
     return size_bytes <= (LAID_OUT_BYTES if has_many else CACHED_BYTES)
-
-
-def _laid_out(meanings: Meanings, weights: int, how: Layings, shape: tuple[int, ...]) -> int:
-    """Return the value that filters are when they are laid out, one for each way."""
-    key = (weights, how)
-    if key not in meanings.packed:
-        graph = meanings.graph
-        name = graph.names[weights]
-        if isinstance(how, Filters):
-            name = f"{name}.{how.tile[0]}x{how.tile[1]}"
-        meanings.packed[key] = graph.new_value(name, TensorType("float32", shape))
-    return meanings.packed[key]

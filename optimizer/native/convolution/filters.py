@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 
+from ...graph.graph import TensorType
 from ...layouts.filters import dense, outer
 from ...layouts.layout import Layout
 from .text import PANEL
@@ -20,6 +21,13 @@ class Merged:
     groups: int
     merged: int
     block: int
+    kind = "merged"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of filters [m, c, h, w] when they are merged."""
+        m, c, h, w = map(int, given.shape or ())
+        channels = ceil(self.groups / self.merged) * self.merged * (m // self.groups)
+        return TensorType("float32", (channels, self.merged * c, h, w))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return filters as ONNX Runtime's convolution in blocks reads them.
@@ -46,6 +54,12 @@ class Outer:
     """How filters of narrow groups are laid out when each lane reads its own group's channel."""
 
     block: int
+    kind = "outer"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of filters [m, c, h, w], with channels that fill blocks."""
+        m, c, h, w = map(int, given.shape or ())
+        return TensorType("float32", (ceil(m / self.block) * self.block, c, h, w))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return filters [m, c, h, w] as (block of m, c, row, column, m of the block)."""
@@ -57,6 +71,11 @@ class Padded:
     """How numbers for each channel are laid out where there are `width` places."""
 
     width: int
+    kind = "padded"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of so many numbers."""
+        return TensorType(given.dtype, (self.width,))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the numbers, and zeros behind them."""
@@ -75,6 +94,22 @@ class Filters:
     block: int
     groups: int = 1
     before: Merged | None = None
+
+    @property
+    def kind(self) -> str:
+        """The size of a tile."""
+        return f"{self.tile[0]}x{self.tile[1]}"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of the panels."""
+        if self.before is not None:
+            given = self.before.type_of(given)
+        m, c, *_ = map(int, given.shape or ())
+        panels = ceil(m // self.groups / PANEL) * self.groups
+        products = prod(
+            outputs + taps - 1 for outputs, taps in zip(self.tile, self.taps, strict=True)
+        )
+        return TensorType("float32", (panels, products, c, PANEL))
 
     def lay(self, weights: np.ndarray) -> np.ndarray:
         """Return [panels, products, channels read, PANEL], zeros beyond a group's last channel.

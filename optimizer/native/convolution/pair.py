@@ -21,10 +21,9 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
-from ..grow import RegionKernel
+from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import Kernel, flushes, named, shapes_of
+from ..loops.kernel_region import Meanings
 from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of, literal
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
@@ -210,10 +209,9 @@ def _lowered(meanings: Meanings, pair: Pair, chosen: ChosenPair | None = None) -
     behind = [number for end in pair.ends for number in end.nodes]
     units = ceil(pair.width / (2 * pair.block)) * numbers["PARTS"]
     written = (loop(0), Affine(), Affine(), Affine())
-    shapes = shapes_of(meanings, inputs, (pair.image[0], units), ((pair.result, written),))
+    shapes = shapes_of(meanings, inputs, (pair.image[0], units), [(pair.result, written)])
     down, across = pair.taps
     kernel = Kernel(
-        "",
         f"ConvPointsThen{down}x{across}",
         pair_text(numbers, _sliding(pair, numbers), ends, bounds, more, ORDERS[how.loop_order]),
         shapes,
@@ -229,8 +227,7 @@ def _lowered(meanings: Meanings, pair: Pair, chosen: ChosenPair | None = None) -
         configuration=chosen,
     )
     every = (pair.first, *pair.ends[0].nodes, pair.second, *pair.ends[1].nodes)
-    region = Region(every, read_by(graph, every), (output,), pair.result, sort="convolution")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, every, kernel, "convolution", space=pair.result)
 
 
 def _numbers(pair: Pair, biases: Sequence[int], how: PairConfiguration) -> dict[str, int]:

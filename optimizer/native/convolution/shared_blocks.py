@@ -16,7 +16,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
-from ..grow import RegionKernel
+from ..kernel import RegionKernel
 from ..loops.kernel_region import Meanings
 from .blocked import (
     Choose,

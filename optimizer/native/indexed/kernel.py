@@ -8,25 +8,24 @@ by its updates in their order, as it is in ONNX Runtime: sums are equal to the b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 from ...codegen.expressions import LoweringError
-from ..grow import MOST_NODES, RegionKernel
+from ..grow import with_makers
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    flushes,
+    label_of,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import Affine, Extent, Map, Ranges, loop
 from ..loops.cells import Access, Cells
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups, merged
-from ..loops.lower import (
-    MOST_ACCESSES,
-    MOST_AXES,
-    MOST_LOOPS,
-    MOST_OPERANDS,
-    Kernel,
-    flushes,
-    label,
-    named,
-    shapes_of,
-)
 from ..regions.region_candidates import candidates
 from .rows import Gather, Scatter, gather_of, scatter_of
 from .text import ScatterText
@@ -37,66 +36,42 @@ GRAIN = 16384
 
 def scattered_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find scatters of rows with what is computed for them alone, no two with a common node."""
-    derived = candidates(meanings)
-    remaining = set(allowed)
-    kernels: list[RegionKernel] = []
-    for number in sorted(derived.scatters, key=derived.position.__getitem__, reverse=True):
+    updated = candidates(meanings).scatters
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
         scatter = scatter_of(meanings, number)
-        if not remaining.issuperset(scatter.nodes):
-            continue
-        try:
-            grown = _grown(meanings, scatter, derived.scatters[number] & remaining)
-        except LoweringError:
-            continue
-        remaining -= set(grown.region.nodes)
-        kernels.append(grown)
-    return kernels[::-1]
+        if free.issuperset(scatter.nodes):
+            yield partial(_grown, meanings, scatter, updated[number] & free)
+
+    return disjoint_kernels(meanings.in_order(updated)[::-1], allowed, attempts)[::-1]
 
 
 def _grown(meanings: Meanings, scatter: Scatter, allowed: Collection[int]) -> RegionKernel:
     """Return the region of a scatter and of what updates are made of, of `allowed` nodes."""
     graph = meanings.graph
-    best = _lowered(meanings, scatter, (), ())
-    computed: set[int] = set()
-    gathers: list[Gather] = []
-    refused: set[int] = set()
-    while len(computed) + len(gathers) < MOST_NODES:
-        inside = {*scatter.nodes, *computed, *(gather.node for gather in gathers)}
-        read = {v for n in computed for v in graph.nodes[n].inputs} | {scatter.updates}
-        makers = {graph.producer[value] for value in read if value in graph.producer}
-        open_ = sorted((makers & set(allowed)) - inside - refused)
-        if not open_:
-            break
-        number = open_[-1]
-        try:
-            if not _is_read_inside(meanings, number, inside):
-                raise LoweringError("rows that others read")
-            more_computed, more_gathers = {*computed}, [*gathers]
-            if graph.nodes[number].operator == "Gather":
-                more_gathers.append(gather_of(meanings, number))
-            else:
-                more_computed.add(number)
-            best = _lowered(meanings, scatter, more_computed, more_gathers)
-            computed, gathers = more_computed, more_gathers
-            refused.clear()
-        except LoweringError:
-            refused.add(number)
-    return best
 
+    def gathers(number: int) -> bool:
+        return graph.nodes[number].operator == "Gather"
 
-def _is_read_inside(meanings: Meanings, number: int, inside: set[int]) -> bool:
-    """Tell whether all that read what a node gives are there already."""
-    outputs = meanings.graph.nodes[number].outputs
-    return not any(meanings.graph.users.get(value, set()) - inside for value in outputs)
+    def read(taken: Collection[int]) -> Iterator[int]:
+        yield scatter.updates
+        for number in taken:
+            yield from () if gathers(number) else graph.nodes[number].inputs
+
+    def lower(taken: tuple[int, ...]) -> RegionKernel:
+        gathered = [gather_of(meanings, number) for number in taken if gathers(number)]
+        computed = [number for number in taken if not gathers(number)]
+        return _lowered(meanings, scatter, computed, gathered)
+
+    return with_makers(meanings, scatter.nodes, read, allowed, lower)
 
 
 def _lowered(
     meanings: Meanings, scatter: Scatter, computed: Iterable[int], gathers: Iterable[Gather]
 ) -> RegionKernel:
     graph = meanings.graph
-    order = {number: place for place, number in enumerate(meanings.order)}
     gathered = {graph.nodes[gather.node].outputs[0]: gather for gather in gathers}
-    computed = tuple(sorted(computed, key=order.__getitem__))
+    computed = meanings.in_order(computed)
     moved = meanings.shape(scatter.updates)
     axes = tuple(axis for axis, size in enumerate(moved) if size != 1)
     if scatter.axis not in axes:
@@ -129,8 +104,6 @@ def _lowered(
         tables[value] = len(extents)
         extents.append(meanings.shape(gather.table)[scatter.axis])
     groups = Groups((*groups.of, *range(groups.count, groups.count + len(extents) - len(axes))))
-    if len(extents) > MOST_LOOPS or max(len(target), len(moved)) > MOST_AXES:
-        raise LoweringError("too many loops")
 
     named_rows = meanings.shape(scatter.indices)
     named_by: Map = tuple(
@@ -152,8 +125,6 @@ def _lowered(
     inputs = tuple(dict.fromkeys(access.value for access in accesses))
     if fill is None:
         inputs = tuple(dict.fromkeys((*inputs, scatter.target)))
-    if len(inputs) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
-        raise LoweringError("too many operands")
     text = ScatterText(
         cells,
         groups,
@@ -170,16 +141,15 @@ def _lowered(
         0.0 if fill is None else fill,
     )
     shapes = shapes_of(
-        meanings, inputs, tuple(extents), ((target, place),), accesses=accesses, groups=groups
+        meanings, inputs, tuple(extents), [(target, place)], accesses=accesses, groups=groups
     )
     nodes = {*scatter.nodes, *computed, *(gather.node for gather in gathered.values())}
-    ordered = tuple(sorted(nodes, key=order.__getitem__))
+    ordered = meanings.in_order(nodes)
     outputs = graph.nodes[scatter.nodes[-1]].outputs
     drawn = [(scatter.indices, scatter.target, axis) for axis in range(scatter.axis, ends)]
     drawn += [(gather.indices, gather.table, gather.axis) for gather in gathered.values()]
     kernel = Kernel(
-        "",
-        label([graph.nodes[number].op_type for number in ordered]),
+        label_of(meanings, ordered),
         text.text(),
         shapes,
         inputs,
@@ -191,5 +161,4 @@ def _lowered(
         flushes=flushes(meanings, computed),
         drawn=tuple(drawn),
     )
-    region = Region(ordered, read_by(graph, ordered), outputs, target, sort="rows")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, ordered, kernel, "rows", space=target)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from ....catalog.operators.expand import Expansion
 from ....catalog.terms.index_notation import Apply
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph
+from ...graph.graph import Graph, TensorType
 from .affine import Extent
 from .elements import C_TYPES, FULL, as_numbers
 from .reshape import expanded_reshape
@@ -61,6 +62,39 @@ def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:
     )
 
 
+def needed_outside(graph: Graph, nodes: Collection[int]) -> list[int]:
+    """Return what some nodes give that others read, or the model gives."""
+    inside = set(nodes)
+    return [
+        value
+        for number in nodes
+        for value in graph.nodes[number].outputs
+        if graph.is_pinned(value) or graph.users.get(value, set()) - inside
+    ]
+
+
+class Laying(Protocol):
+    """How a constant is laid out before a model runs; it is hashable, equal ways are one."""
+
+    @property
+    def kind(self) -> str:
+        """What the result is called, behind the constant's name."""
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the constant as a kernel reads it."""
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of what `lay` returns, of a constant of some type."""
+
+
+class LaidOut(NamedTuple):
+    """A value that a constant, its `source`, becomes when it is laid out."""
+
+    value: int
+    source: int
+    how: Laying
+
+
 def _bounded(expansion: Expansion) -> Expansion:
     """Give a Clip the bounds that it has where the model names none: the largest numbers.
 
@@ -82,7 +116,7 @@ class Meanings:
 
     `optimized` are the nodes of the model as the runtime optimizes it, by the names of what they
     give, None where nobody knows; of what is quantized while it runs, kernels round as these.
-    `packed` has the values that constants become, by what they are and how they are laid out, where
+    `packed` has the values that others become, by what they are and how they are laid out, where
     kernels read them in another layout.
     """
 
@@ -107,6 +141,26 @@ class Meanings:
     def order(self) -> Sequence[int]:
         """The nodes in topological order, as `Graph.order`: the graph isn't to change any more."""
         return self.graph.order()
+
+    @cached_property
+    def position(self) -> Mapping[int, int]:
+        """Where each node is in that order."""
+        return {number: position for position, number in enumerate(self.order)}
+
+    def in_order(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """Sort nodes topologically."""
+        return tuple(sorted(nodes, key=self.position.__getitem__))
+
+    def laid_out(self, source: int, how: Laying) -> LaidOut:
+        """Return the value that a constant is when it is laid out, the same for all that ask.
+
+        `supply` gives the graph its numbers, where a kernel that reads it is chosen.
+        """
+        key = (source, how)
+        if key not in self.packed:
+            type_ = how.type_of(self.graph.constants[source].type)
+            self.packed[key] = self.graph.new_value(f"{self.graph.names[source]}.{how.kind}", type_)
+        return LaidOut(self.packed[key], source, how)
 
     def has(self, number: int) -> bool:
         """Tell whether a kernel may contain a node."""

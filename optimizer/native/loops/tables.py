@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..kernel import Kernel
 from .affine import Extent
-from .lower import Kernel
 
 # The level of instructions that every processor has, and what people call the others.
 PLAIN, SPOKEN = "plain", {"avx512": "AVX-512", "avx2": "AVX2"}

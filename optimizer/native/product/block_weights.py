@@ -16,7 +16,7 @@ import numpy as np
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph
+from ...graph.graph import Graph, TensorType
 from ..regions.region_candidates import BlockProduct
 from .panels import PANEL, packed
 
@@ -65,7 +65,7 @@ class BlockWeights:
 
 
 @dataclass(frozen=True)
-class Laid:
+class BlockLayout:
     """How one part of block weights is laid out in panels, and as which type."""
 
     part: Part
@@ -73,10 +73,14 @@ class Laid:
     dtype: str
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of what `lay` gives."""
+    def kind(self) -> str:
+        """What the panels are called."""
+        return self.part.replace(" ", "_")
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of the panels."""
         groups = -(-self.layout.depth // IN_WORD) if self.part == "numbers" else self.layout.blocks
-        return (-(-self.layout.width // PANEL), groups, PANEL)
+        return TensorType(self.dtype, (-(-self.layout.width // PANEL), groups, PANEL))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels; of integers that have no sign, what they are less by 8."""
@@ -168,14 +172,15 @@ def block_weights(graph: Graph, product: int, candidate: BlockProduct) -> BlockW
     )
 
 
-def laid_parts(weights: BlockWeights) -> dict[str, tuple[int, Laid]]:
-    """Return the parts that a kernel reads: by name, (constant, how it is laid out)."""
-    parts: dict[str, tuple[int, Laid]] = {
-        "numbers": (weights.numbers, Laid("numbers", weights.layout, "int32")),
-        "scales": (weights.scales, Laid("scales", weights.layout, "float32")),
-    }
+def laid_parts(weights: BlockWeights) -> list[tuple[int, BlockLayout]]:
+    """Return what a kernel reads: numbers, scales and maybe zero points, how they are laid out."""
+    layout = weights.layout
+    parts = [
+        (weights.numbers, BlockLayout("numbers", layout, "int32")),
+        (weights.scales, BlockLayout("scales", layout, "float32")),
+    ]
     if weights.zeros is not None:
-        parts["zeros"] = (weights.zeros, Laid("zeros", weights.layout, "int8"))
+        parts.append((weights.zeros, BlockLayout("zeros", layout, "int8")))
     elif weights.is_from_zero:
-        parts["zeros"] = (weights.scales, Laid("from zero", weights.layout, "int8"))
+        parts.append((weights.scales, BlockLayout("from zero", layout, "int8")))
     return parts

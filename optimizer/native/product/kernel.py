@@ -8,29 +8,28 @@ gate, a residual are computed on each panel before it leaves the cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..configurations.product_configuration import Chosen, ProductConfiguration
-from ..grow import RegionKernel
-from ..loops.affine import Extent, axis_by_axis
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import (
-    MOST_AXES,
-    MOST_LOOPS,
-    MOST_OPERANDS,
+from ..kernel import (
     Kernel,
+    RegionKernel,
+    disjoint_kernels,
     flushes,
-    label,
-    named,
+    label_of,
+    region_kernel,
     shapes_of,
 )
+from ..loops.affine import Extent, axis_by_axis
+from ..loops.kernel_region import Laying, Meanings, needed_outside
 from ..regions.region_candidates import Matrix, candidates
-from .panels import PANEL, Likeness, Panels, fits_half, pairs_of
-from .text import EACH, HALVES, SEVEN, TILES, product_text
+from .panels import PANEL, Likeness, Panels, fits_half
+from .text import EACH, FOUR_BITS, HALVES, SEVEN, TILES, FourBits, product_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 20
@@ -44,12 +43,14 @@ RANKS = {HALVES: 0, TILES: 1, SEVEN: 2}
 ARRANGED = {
     EACH: "arrange_product",
     HALVES: "arrange_halves",
+    FOUR_BITS: "arrange_halves",
     SEVEN: "arrange_seven",
     TILES: "arrange_tiles",
 }
 SUPPORT = {
     EACH: "product.h",
     HALVES: "elements.h product.h product_halves.h",
+    FOUR_BITS: "product.h product_four_bits.h",
     SEVEN: "product.h product_seven.h",
     TILES: "product.h product_tiles.h",
 }
@@ -57,23 +58,33 @@ SUPPORT = {
 MOST_BEHIND = 24
 
 
+@dataclass(frozen=True)
+class Factor:
+    """A constant matrix [depth, width] that rows are multiplied by, as a form of kernels reads it.
+
+    `parts` are constants and how they are laid out, the matrix first; `bias` is what is added to
+    each row, if something is; `without` are nodes that a kernel does without.
+    """
+
+    depth: Extent
+    width: Extent
+    parts: tuple[tuple[int, Laying], ...]
+    bias: tuple[int, ...]
+    without: frozenset[int]
+    form: str
+    four_bits: FourBits | None = None
+    chosen: Chosen | None = None
+
+
 def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find products that one kernel computes with what follows, no two with a common node."""
-    kernels: list[RegionKernel] = []
-    remaining = set(allowed)
-    derived = candidates(meanings)
-    for number in sorted(derived.products, key=derived.position.__getitem__):
-        if number not in remaining:
-            continue
-        for behind in growths(meanings, number, remaining):
-            try:
-                product_kernel = _lowered(meanings, number, derived.products[number], behind)
-            except LoweringError:
-                continue
-            remaining -= set(product_kernel.region.nodes)
-            kernels.append(product_kernel)
-            break
-    return kernels
+    matrices = candidates(meanings).products
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        for behind in growths(meanings, number, free):
+            yield partial(_lowered, meanings, number, matrices[number], behind)
+
+    return disjoint_kernels(meanings.in_order(matrices), allowed, attempts)
 
 
 def formed(
@@ -123,15 +134,6 @@ def _product_of(
     return product, matrix, frozenset(product_kernel.region.nodes) - matrix.nodes - {product}
 
 
-def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
-    """Lay out the constants that kernels read, as constants of the graph; each of them once."""
-    for kernel in kernels:
-        for value, source, how in kernel.packed:
-            if value not in graph.constants:
-                array = graph.constants[source].array()
-                graph.set_constant(value, graph.shelve(how.lay(array)))
-
-
 # ------------------------------------------------------------------------------------ choosing
 
 
@@ -141,29 +143,18 @@ def growths(meanings: Meanings, product: int, allowed: Collection[int]) -> list[
     `product` is the node that gives its result. In each, one value alone is needed outside. What
     may be there at all is derived by finishing.dl; without some of it, without what reads that.
     """
-    graph, derived = meanings.graph, candidates(meanings)
-    following = derived.following(product)
+    graph, following = meanings.graph, candidates(meanings).following(product)
     inside = {product}
     growing: list[frozenset[int]] = [frozenset()]
-    for number in sorted(following, key=derived.position.__getitem__):
+    for number in meanings.in_order(following):
         makers = {graph.producer.get(value) for value in graph.nodes[number].reads}
         if len(inside) > MOST_BEHIND:
             break
         if number in allowed and makers & following <= inside:
             inside.add(number)
-            if len(needed(graph, inside)) == 1:
+            if len(needed_outside(graph, inside)) == 1:
                 growing.append(frozenset(inside - {product}))
     return growing[::-1]
-
-
-def needed(graph: Graph, inside: set[int]) -> list[int]:
-    """Return what some nodes give that others read, or the model gives."""
-    return [
-        value
-        for number in inside
-        for value in graph.nodes[number].outputs
-        if graph.is_pinned(value) or graph.users.get(value, set()) - inside
-    ]
 
 
 # ------------------------------------------------------------------------------------ lowering
@@ -177,32 +168,24 @@ def _lowered(
     form: str = EACH,
     chosen: Chosen | None = None,
 ) -> RegionKernel:
-    graph, position = meanings.graph, candidates(meanings).position
-    node = graph.nodes[product]
-    rows, out = node.inputs[0], node.outputs[0]
-    given, result_shape = meanings.shape(rows), meanings.shape(out)
-    stored = meanings.shape(matrix.value)
+    factor = _factor(meanings, product, matrix, form, chosen)
+    return lower_product(meanings, product, factor, behind, named_by={product, *behind})
+
+
+def _factor(
+    meanings: Meanings, product: int, matrix: Matrix, form: str, chosen: Chosen | None
+) -> Factor:
+    """Return the matrix as a form has it; raise LoweringError where that gains or means nothing."""
+    given, stored = (
+        meanings.shape(meanings.graph.nodes[product].inputs[0]),
+        meanings.shape(matrix.value),
+    )
     depth, width = stored[::-1] if matrix.transposed else stored
-    if graph.dtype(rows) != "float32" or len(given) < 2 or given[-1] != depth:
-        raise LoweringError("no rows to multiply")
-    if given[:-1] != result_shape[:-1] or result_shape[-1] != width or 0 in result_shape:
-        raise LoweringError("rows whose sizes aren't known")
-    inside = {product, *behind}
-    (output,) = needed(graph, inside)
-    if graph.dtype(output) != "float32":
-        raise LoweringError("a result that is no float32")
-    shape = meanings.shape(output)
-    chain = tuple(sorted(behind, key=position.__getitem__))
-    bias = row_bias(meanings, product, width)
-    extents: tuple[Extent, ...] = (*shape[:-1], width, depth)
-    if len(extents) > MOST_LOOPS or max(len(shape), len(given)) > MOST_AXES:
-        raise LoweringError("too many axes")
-    after = Between(meanings, chain, out, output, shape, result_shape) if chain else None
-    accesses = [] if after is None else after.loads
-    panel = PANEL if chosen is None else chosen.configuration.panel
-    ways: list[Panels | Likeness] = [Panels(matrix.transposed, width=panel)]
+    ways: list[Laying] = [
+        Panels(matrix.transposed, width=PANEL if chosen is None else chosen.configuration.panel)
+    ]
     if form == HALVES:
-        if not fits_half(graph.constants[matrix.value].array()):
+        if not fits_half(meanings.graph.constants[matrix.value].array()):
             raise LoweringError("a matrix that 16 bits don't hold")
         ways = [Panels(matrix.transposed, "float16")]
     if form == SEVEN:
@@ -210,22 +193,67 @@ def _lowered(
         ways.append(Likeness(matrix.transposed))
     if form == TILES:
         _check_tiles(given, int(depth))
-    laid = [_laid_out(meanings, matrix, how) for how in ways]
-    inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(access.value for access in accesses)]))
-    if len(inputs) > MOST_OPERANDS:
-        raise LoweringError("too many operands")
-    outputs = ((shape, axis_by_axis(len(shape))),)
-    shapes = shapes_of(meanings, inputs, extents, outputs, accesses=accesses)
-    nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
-    added = inputs.index(bias[0]) if bias else None
-    text = product_text(extents, accesses, inputs, added, after, form)
-    arrange, columns = ARRANGED[form], tuple[int, ...]()
-    if chosen is not None:
-        text = chosen.specialised(text)
-        arrange, columns = "arrange_product_by", chosen.configuration.arranged
+    return Factor(
+        depth,
+        width,
+        tuple((matrix.value, how) for how in ways),
+        row_bias(meanings, product, width),
+        matrix.nodes,
+        form,
+        chosen=chosen,
+    )
+
+
+def lower_product(
+    meanings: Meanings,
+    product: int,
+    factor: Factor,
+    behind: frozenset[int],
+    *,
+    named_by: Collection[int],
+) -> RegionKernel:
+    """Return the kernel of a product of rows with a factor, and of what is `behind` it.
+
+    Its name says the operators of the nodes `named_by`.
+    """
+    graph, node = meanings.graph, meanings.graph.nodes[product]
+    rows, out = node.inputs[0], node.outputs[0]
+    given, result_shape = meanings.shape(rows), meanings.shape(out)
+    if graph.dtype(rows) != "float32" or len(given) < 2 or given[-1] != factor.depth:
+        raise LoweringError("no rows to multiply")
+    if (*given[:-1], factor.width) != result_shape or 0 in result_shape:
+        raise LoweringError("rows whose sizes aren't known")
+    (output,) = needed_outside(graph, {product, *behind})
+    if graph.dtype(output) != "float32":
+        raise LoweringError("a result that is no float32")
+    shape, chain = meanings.shape(output), meanings.in_order(behind)
+    extents: tuple[Extent, ...] = (*shape[:-1], factor.width, factor.depth)
+    after = Between(meanings, chain, out, output, shape, result_shape) if chain else None
+    accesses = [] if after is None else after.loads
+    laid = [meanings.laid_out(source, how) for source, how in factor.parts]
+    inputs = tuple(
+        dict.fromkeys(
+            [rows, *(part.value for part in laid), *factor.bias, *(a.value for a in accesses)]
+        )
+    )
+    shapes = shapes_of(
+        meanings, inputs, extents, [(shape, axis_by_axis(len(shape)))], accesses=accesses
+    )
+    text = product_text(
+        extents,
+        accesses,
+        inputs,
+        inputs.index(factor.bias[0]) if factor.bias else None,
+        after,
+        factor.form,
+        factor.four_bits,
+    )
+    arrange, columns = ARRANGED[factor.form], tuple[int, ...]()
+    if factor.chosen is not None:
+        text = factor.chosen.specialised(text)
+        arrange, columns = "arrange_product_by", factor.chosen.configuration.arranged
     kernel = Kernel(
-        "",
-        label([graph.nodes[n].op_type for n in nodes if n not in matrix.nodes]),
+        label_of(meanings, meanings.in_order(named_by)),
         text,
         shapes,
         inputs,
@@ -233,14 +261,14 @@ def _lowered(
         grain=GRAIN,
         arrange=arrange,
         columns=columns,
-        support=SUPPORT[form],
+        support=SUPPORT[factor.form],
         flushes=flushes(meanings, chain),
-        packed=tuple((value, matrix.value, how) for value, how in zip(laid, ways, strict=True)),
-        form=form,
-        configuration=chosen,
+        packed=tuple(laid),
+        form=factor.form,
+        configuration=factor.chosen,
     )
-    region = Region(nodes, read_by(graph, nodes), (output,), shape, sort="product")
-    return RegionKernel(region, named(kernel))
+    nodes = meanings.in_order({product, *behind, *factor.without})
+    return region_kernel(meanings, nodes, kernel, "product")
 
 
 def _check_seven(rows: tuple[Extent, ...], width: int, depth: int) -> None:
@@ -275,21 +303,3 @@ def row_bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]
     if graph.dtype(inputs[2]) != "float32":
         raise LoweringError("a Gemm of another type")
     return (inputs[2],)
-
-
-def _laid_out(meanings: Meanings, matrix: Matrix, how: Panels | Likeness) -> int:
-    """Return the value that a matrix is when it is laid out, one for each way."""
-    key = (matrix.value, how)
-    if key not in meanings.packed:
-        graph = meanings.graph
-        depth, width = map(int, meanings.shape(matrix.value)[:: -1 if matrix.transposed else 1])
-        if isinstance(how, Panels):
-            shape: tuple[int, ...] = (-(-width // how.width), depth, how.width)
-            dtype, kind = how.dtype, "halves" if how.dtype == "float16" else "panels"
-            if how.width != PANEL:
-                kind = f"{kind}.{how.width}"
-        else:
-            shape, dtype, kind = (pairs_of(width),), "float32", "alike"
-        name = f"{graph.names[matrix.value]}.{kind}"
-        meanings.packed[key] = graph.new_value(name, TensorType(dtype, shape))
-    return meanings.packed[key]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...graph.graph import TensorType
+
 # Columns of a panel, and half of a piece of the depth at most where seven products stand for eight,
 # as call.h has them.
 PANEL, DEEP = 48, 512
@@ -22,6 +24,17 @@ class Panels:
     dtype: str = "float32"
     width: int = PANEL
 
+    @property
+    def kind(self) -> str:
+        """What the panels are called."""
+        kind = "halves" if self.dtype == "float16" else "panels"
+        return kind if self.width == PANEL else f"{kind}.{self.width}"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of the panels of a matrix: [panels, depth, width]."""
+        depth, columns = sizes_of(given, self.transposed)
+        return TensorType(self.dtype, (-(-columns // self.width), depth, self.width))
+
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels of it, see `packed`."""
         laid = packed(array.T if self.transposed else array, self.width)
@@ -33,10 +46,21 @@ class Likeness:
     """Which panels of a matrix, or of its transpose, may be added up."""
 
     transposed: bool
+    kind = "alike"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of as many numbers as there are two panels."""
+        return TensorType("float32", (pairs_of(sizes_of(given, self.transposed)[1]),))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return 1 or 0 for each two panels, see `alike`."""
         return alike(array.T if self.transposed else array)
+
+
+def sizes_of(given: TensorType, transposed: bool) -> tuple[int, int]:
+    """Return the depth and the columns of a constant matrix, or of its transpose."""
+    depth, columns = map(int, given.shape or ())
+    return (columns, depth) if transposed else (depth, columns)
 
 
 def packed(matrix: np.ndarray, width: int = PANEL) -> np.ndarray:

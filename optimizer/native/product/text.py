@@ -21,11 +21,10 @@ FOUR_BITS = "weights of 4 bits"
 
 @dataclass(frozen=True)
 class FourBits:
-    """Weights of 4 bits: the size of a block, and which inputs are scales and zero points."""
+    """Weights of 4 bits: the size of a block, and whether zero points are read of each."""
 
     size: int
-    scales: int
-    zeros: int | None
+    has_zeros: bool
 
 
 def product_text(
@@ -42,7 +41,7 @@ def product_text(
     The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
     if there is one. `accesses` are what is read behind the product, where there is something. Where
     seven products stand for eight, the third input says of which panels; where the matrix has 4
-    bits, `four_bits` says what else is read of it.
+    bits, as `four_bits` says, that are its scales, and the fourth its zero points.
     """
     outer = len(extents) - 2
     kind = {HALVES: "uint16_t", FOUR_BITS: "int32_t"}.get(form, "float")
@@ -79,11 +78,11 @@ def _four_bits(start: str, ending: Sequence[str], told: FourBits) -> list[str]:
     lines = [
         WIDE,
         f"  const i64 words = (depth + 7) / 8, blocks = (depth + {told.size - 1}) / {told.size};",
-        f"  const float *scale = (const float *)c->in[{told.scales}];",
+        "  const float *scale = (const float *)c->in[2];",
     ]
     zero = "NULL"
-    if told.zeros is not None:
-        lines.append(f"  const int8_t *zero = (const int8_t *)c->in[{told.zeros}];")
+    if told.has_zeros:
+        lines.append("  const int8_t *zero = (const int8_t *)c->in[3];")
         zero = "zero + column * blocks"
     matrix = f"w + column * words, {told.size}, scale + column * blocks, {zero}"
     return [

@@ -10,8 +10,9 @@ a tensor of integers, so that several products of it share what quantizes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,13 +20,20 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..attention.text import Between
-from ..grow import RegionKernel
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    label_of,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import Extent, axis_by_axis
+from ..loops.c_function import access_pointers, function_text, initializer, operand
 from ..loops.cells import Access
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, MOST_LOOPS, MOST_OPERANDS, Kernel, label, named, shapes_of
-from ..product.kernel import growths, needed
-from ..product.text import ending_text, operands
+from ..loops.kernel_region import LaidOut, Meanings, needed_outside
+from ..product.kernel import growths
+from ..product.text import ending_text
 from ..regions.region_facts import is_exact
 from .groups import INTEGERS as EIGHT_BITS
 from .groups import Numbers, known, sign_flip, sole_user
@@ -35,12 +43,11 @@ from .kernel import (
     LEAST_DEPTH,
     LEAST_OUTPUTS,
     convolved,
-    laid,
     multiplied,
     support_of,
     task_of,
 )
-from .packing import Filters, Given
+from .packing import Filters, FixedNumbers
 from .window import Window, turned
 
 PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})
@@ -73,27 +80,17 @@ def dynamic_products(
 
     What is elementwise and follows is computed with it, of nodes `behind`.
     """
-    kernels: list[RegionKernel] = []
-    taken: set[int] = set()
-    position = {number: place for place, number in enumerate(meanings.order)}
-    for number in position:
-        group = dynamic_product(meanings.graph, number)
-        free = set(allowed) - taken
+    graph = meanings.graph
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        group = dynamic_product(graph, number)
         if group is None or not free.issuperset(group.nodes):
-            continue
-        last = meanings.graph.producer[group.result]
+            return
         follows = set(behind) & free - set(group.nodes)
-        for chain in growths(meanings, last, follows):
-            try:
-                region_kernel = _lowered(
-                    meanings, group, tuple(sorted(chain, key=position.__getitem__))
-                )
-            except LoweringError:
-                continue
-            taken |= set(region_kernel.region.nodes)
-            kernels.append(region_kernel)
-            break
-    return kernels
+        for chain in growths(meanings, graph.producer[group.result], follows):
+            yield partial(_lowered, meanings, group, meanings.in_order(chain))
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def fold_rows(graph: Graph) -> None:
@@ -241,14 +238,14 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
         raise LoweringError("too little to multiply")
     result = group.result
     if chain:
-        (result,) = needed(graph, {*chain, graph.producer[group.result]})
+        (result,) = needed_outside(graph, {*chain, graph.producer[group.result]})
     if graph.dtype(result) != "float32":
         raise LoweringError("a result that is no float32")
     as_read = {v: turned(meanings, v) if is_image else v for v in (group.x, result)}
     shape = meanings.shape(as_read[result])
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
-    if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES or shape[-1] != outputs:
-        raise LoweringError("too many axes")
+    if shape[-1] != outputs:
+        raise LoweringError("a result of other outputs")
     after = None
     if chain:
         # of an image nothing else is read: what follows is the same wherever its channels are
@@ -259,26 +256,19 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
         raise LoweringError("an image that is computed with others")
     packed = _laid_out(meanings, group, filters, outputs)
     read = {"x": as_read[group.x], "step": group.step, "zero": group.zero}
-    read |= {name: constant[0] for name, constant in packed.items()}
+    read |= {name: constant.value for name, constant in packed.items()}
     inputs = tuple(dict.fromkeys((*read.values(), *(access.value for access in accesses))))
-    if len(inputs) > MOST_OPERANDS:
-        raise LoweringError("too many operands")
-    outputs_at = ((shape, axis_by_axis(len(shape))),)
-    shapes = shapes_of(meanings, inputs, extents, outputs_at, accesses=accesses)
+    result_place = [(shape, axis_by_axis(len(shape)))]
+    shapes = shapes_of(meanings, inputs, extents, result_place, accesses=accesses)
     flip = sign_flip(graph.dtype(group.x))
     copies = flip != 0 or window.copies
     nodes = (*group.nodes, *chain)
     operands = {name: inputs.index(value) for name, value in read.items()}
-    behind = [] if after is None else _behind(extents, accesses, inputs, after)
+    following = [] if after is None else [_behind(extents, accesses, inputs, after)]
+    told = window.told(outputs, copies, flip)
     kernel = Kernel(
-        "",
-        label([graph.nodes[n].op_type for n in nodes]),
-        "\n".join(
-            [
-                *behind,
-                *_text(window, window.told(outputs, copies, flip), flip, operands, bool(behind)),
-            ]
-        ),
+        label_of(meanings, nodes),
+        "\n".join([*following, _text(window, told, flip, operands, after is not None)]),
         shapes,
         inputs,
         (as_read[result],),
@@ -292,79 +282,72 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),
     )
-    shape = meanings.shape(result)
-    region = Region(nodes, read_by(graph, nodes), (result,), shape, sort="integers")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, nodes, kernel, "integers", outputs=(result,))
 
 
 def _laid_out(
     meanings: Meanings, group: Dynamic, filters: Filters, outputs: int
-) -> dict[str, tuple[int, int, Filters | Given]]:
+) -> dict[str, LaidOut]:
     """Lay out filters, their sums, their scales, a bias, and what filters are stored without.
 
-    By what quantized.h calls them, (operand, constant, how) each.
+    They are named as quantized.h calls them.
     """
-    source = group.w.value
-    array = meanings.graph.constants[source].array()
+    array = meanings.graph.constants[group.w.value].array()
     stored, rest = filters.fitted(array)
     sums = filters.centred(array).sum(axis=(1, 2), dtype=np.int64).astype(np.int32)
-    scales = np.ascontiguousarray(np.broadcast_to(group.w.scale, (outputs,)))
-    ways: dict[str, tuple[Filters | Given, str, str, int]] = {
-        "w": (stored, "filters", "int8", source),
-        "start": (filters.filled(sums), "sums", "int32", source),
-        "scale": (filters.filled(scales), "scale", "float32", source),
+    ways: dict[str, Filters | FixedNumbers] = {
+        "w": stored,
+        "start": filters.filled(sums, "sums"),
+        "scale": filters.filled(_spread(group.w.scale, outputs), "scale"),
     }
+    sources = dict.fromkeys((*ways, "rest"), group.w.value)
     if group.bias is not None:
         bias = meanings.graph.constants[group.bias].array().reshape(-1)
-        bias = np.ascontiguousarray(np.broadcast_to(bias, (outputs,)))
-        ways["bias"] = (filters.filled(bias), "bias", "float32", group.bias)
+        ways["bias"] = filters.filled(_spread(bias, outputs), "bias")
+        sources["bias"] = group.bias
     if rest is not None:
-        ways["rest"] = (filters.filled(rest), "rest", "int32", source)
-    return {
-        name: (laid(meanings, of, how, stem, dtype), of, how)
-        for name, (how, stem, dtype, of) in ways.items()
-    }
+        ways["rest"] = filters.filled(rest, "rest")
+    return {name: meanings.laid_out(sources[name], how) for name, how in ways.items()}
 
 
-def _text(
-    window: Window, told: str, flip: int, operands: Mapping[str, int], more: bool
-) -> list[str]:
+def _spread(numbers: np.ndarray, outputs: int) -> np.ndarray:
+    """Return a number for each output, of one for all or of as many."""
+    return np.ascontiguousarray(np.broadcast_to(numbers, (outputs,)))
+
+
+def _text(window: Window, told: str, flip: int, operands: Mapping[str, int], more: bool) -> str:
     """Return the function of `operands` by their names; `more` says that something follows."""
     kinds = {"start": "int32_t", "scale": "float", "step": "float", "bias": "float"}
     ending = {
-        name: f"(const {kind} *)c->in[{operands[name]}]"
+        name: operand(operands[name], kind)
         for name, kind in (kinds | {"rest": "int32_t"}).items()
         if name in operands
     }
     if more:
         ending["behind"] = "NAME_behind"
-    x, w = (
-        f"(const {kind} *)c->in[{operands[name]}]"
-        for name, kind in (("x", "uint8_t"), ("w", "int8_t"))
+    x, w = operand(operands["x"], "uint8_t"), operand(operands["w"], "int8_t")
+    zero = f"*{operand(operands['zero'], 'uint8_t')}"
+    return function_text(
+        [
+            f"  const window g = {{{told}, (uint8_t)({zero} ^ {flip})}};",
+            f"  const ending e = {initializer(ending)};",
+            f"  {task_of(window)}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
+        ]
     )
-    told_ending = ", ".join(f".{name} = {text}" for name, text in ending.items())
-    zero = f"*(const uint8_t *)c->in[{operands['zero']}]"
-    return [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
-        f"  const window g = {{{told}, (uint8_t)({zero} ^ {flip})}};",
-        f"  const ending e = {{{told_ending}}};",
-        f"  {task_of(window)}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
-        "}",
-    ]
 
 
 def _behind(
     extents: tuple[Extent, ...], accesses: list[Access], inputs: tuple[int, ...], after: Between
-) -> list[str]:
+) -> str:
     """Return the function that computes what follows a product, and writes it out."""
-    return [
-        "static void NAME_behind(",
-        "    const call *c, const float *S, i64 first, i64 count, i64 column, i64 n) {",
-        f"  const i64 width = c->extent[{len(extents) - 2}];",
-        "  float *out = (float *)c->out[0];",
-        *operands(accesses, inputs),
-        *ending_text(extents, accesses, after, "QUANTIZED_PANEL"),
-        "}",
-    ]
+    return "\n".join(
+        [
+            "static void NAME_behind(",
+            "    const call *c, const float *S, i64 first, i64 count, i64 column, i64 n) {",
+            f"  const i64 width = c->extent[{len(extents) - 2}];",
+            "  float *out = (float *)c->out[0];",
+            *access_pointers(accesses, inputs),
+            *ending_text(extents, accesses, after, "QUANTIZED_PANEL"),
+            "}",
+        ]
+    )

@@ -7,29 +7,29 @@ last inside: what turns them is left out between two kernels (embed.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ....catalog.operators.derive import integer_range
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph, TensorType
-from ..grow import RegionKernel
-from ..loops.affine import Extent, axis_by_axis
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import (
-    MOST_AXES,
-    MOST_LOOPS,
+from ...graph.graph import Graph
+from ..kernel import (
     Kernel,
-    Laying,
-    label,
-    named,
+    RegionKernel,
+    disjoint_kernels,
+    label_of,
+    region_kernel,
     shapes_of,
 )
+from ..loops.affine import Extent, axis_by_axis
+from ..loops.c_function import function_text, initializer, operand
+from ..loops.kernel_region import LaidOut, Meanings
 from .groups import DEQUANTIZE, Group, Numbers, group_of, sign_flip
 from .groups import INTEGERS as EIGHT_BITS
-from .packing import LANES, ApartFilters, Filters, Given, NarrowFilters
+from .packing import LANES, ApartFilters, Filters, FixedNumbers, NarrowFilters
 from .sums import Sum, sum_behind
 from .whole import refuse_real
 from .window import Window, turned, window_of
@@ -52,27 +52,20 @@ def quantized_products(
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
     graph = meanings.graph
-    kernels: list[RegionKernel] = []
-    taken: set[int] = set()
-    looked_up = {function.kernel.inputs[0]: function for function in functions}
-    for number in meanings.order:
-        group = group_of(graph, number) if number in allowed else None
-        free = set(allowed) - taken
+    by_operand = {function.kernel.inputs[0]: function for function in functions}
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        group = group_of(graph, number)
         if group is None or not free.issuperset(group.nodes):
-            continue
+            return
         added = sum_behind(graph, group)
         if added is not None and not free.issuperset(added.nodes):
             added = None
-        function = looked_up.get((group if added is None else added).y.value)
+        function = by_operand.get((group if added is None else added).y.value)
         for ends in ((added, function), (added, None), (None, None)):
-            try:
-                region_kernel = _lowered(meanings, group, *ends)
-            except LoweringError:
-                continue
-            taken |= set(region_kernel.region.nodes)
-            kernels.append(region_kernel)
-            break
-    return kernels
+            yield partial(_lowered, meanings, group, *ends)
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def _lowered(
@@ -97,11 +90,9 @@ def _lowered(
         raise LoweringError("too little to multiply")
     flip = sign_flip(graph.dtype(group.x.value))
     fill = int(group.x.zero[0]) + flip
-    packed: list[tuple[int, int, Laying]] = [*_laid_out(meanings, group, filters, fill)]
-    rest = packed[3:]
     numbers = _numbers(group, integer_range(graph.dtype(group.y.value) or ""), fill, added)
-    source = group.w.value
-    packed[3:] = [(laid(meanings, source, numbers, "numbers", "float32"), source, numbers), *rest]
+    stored, start, scale, *rest = _laid_out(meanings, group, filters, fill)
+    packed = [stored, start, scale, meanings.laid_out(group.w.value, numbers), *rest]
     others = () if added is None else (added.other,)
     result, nodes = group.y.value, group.nodes
     if added is not None:
@@ -117,24 +108,21 @@ def _lowered(
     written = as_read[result]
     shape = meanings.shape(written)
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
-    if len(extents) > MOST_LOOPS or len(shape) > MOST_AXES:
-        raise LoweringError("too many axes")
-    operands = [as_read[group.x.value], *(constant[0] for constant in packed)]
+    operands = [as_read[group.x.value], *(constant.value for constant in packed)]
     inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
-    outputs_at = ((shape, axis_by_axis(len(shape))),)
     made_as = (graph.dtype(result) or "",)
-    shapes = shapes_of(meanings, inputs, extents, outputs_at, made=made_as)
+    result_place = [(shape, axis_by_axis(len(shape)))]
+    shapes = shapes_of(meanings, inputs, extents, result_place, made=made_as)
     copies = flip != 0 or window.copies
     ending = _ending(
         integer_range(given) or (0, 0),
         added,
         None if added is None else inputs.index(as_read[added.other]),
         None if function is None else inputs.index(function.kernel.inputs[1]),
-        inputs.index(rest[0][0]) if rest else None,
+        inputs.index(rest[0].value) if rest else None,
     )
     kernel = Kernel(
-        "",
-        label([graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE]),
+        label_of(meanings, (n for n in nodes if graph.nodes[n].operator != DEQUANTIZE)),
         _text(window.told(outputs, copies, flip), ending, task_of(window)),
         shapes,
         inputs,
@@ -149,9 +137,7 @@ def _lowered(
         form=INTEGERS,
         turned=tuple(as_read.items()) if is_image else (),
     )
-    shape = meanings.shape(result)
-    region = Region(nodes, read_by(graph, nodes), (result,), shape, sort="integers")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, nodes, kernel, "integers", outputs=(result,))
 
 
 def looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
@@ -163,12 +149,9 @@ def looked_up(graph: Graph, value: int, function: RegionKernel) -> int:
     return result
 
 
-def _laid_out(
-    meanings: Meanings, group: Group, filters: Filters, fill: int
-) -> list[tuple[int, int, Filters | Given]]:
-    """Lay out filters, what sums begin with, and their scales: (operand, constant, how) each."""
-    source = group.w.value
-    array = meanings.graph.constants[source].array()
+def _laid_out(meanings: Meanings, group: Group, filters: Filters, fill: int) -> list[LaidOut]:
+    """Lay out filters, what sums begin with, their scales, what filters are stored without."""
+    array = meanings.graph.constants[group.w.value].array()
     numbers = filters.centred(array)
     stored, rest = filters.fitted(array)
     start = -fill * numbers.sum(axis=(1, 2), dtype=np.int64)
@@ -179,14 +162,14 @@ def _laid_out(
     if not np.isfinite(scale).all():
         raise LoweringError("scales beyond float32")
     scales = np.ascontiguousarray(np.broadcast_to(scale, (len(start),)))
-    ways: list[tuple[Filters | Given, str, str]] = [
-        (stored, "filters", "int8"),
-        (filters.filled(wrapped), "start", "int32"),
-        (filters.filled(scales), "scale", "float32"),
+    ways: list[Filters | FixedNumbers] = [
+        stored,
+        filters.filled(wrapped, "start"),
+        filters.filled(scales, "scale"),
     ]
     if rest is not None:
-        ways.append((filters.filled(rest), "rest", "int32"))
-    return [(laid(meanings, source, *way), source, way[0]) for way in ways]
+        ways.append(filters.filled(rest, "rest"))
+    return [meanings.laid_out(group.w.value, how) for how in ways]
 
 
 def multiplied(
@@ -257,31 +240,32 @@ def _bias(bias: np.ndarray, outputs: int) -> np.ndarray:
     return np.broadcast_to(bias.reshape(-1), (outputs,)).astype(np.int64)
 
 
-def laid(meanings: Meanings, source: int, how: Filters | Given, stem: str, dtype: str) -> int:
-    """Return the value that a constant is when it is laid out."""
-    key = (source, how)
-    if key not in meanings.packed:
-        graph = meanings.graph
-        laid = how.lay(graph.constants[source].array())
-        type_ = TensorType(dtype, tuple(laid.shape))
-        meanings.packed[key] = graph.new_value(f"{graph.names[source]}.{stem}", type_)
-    return meanings.packed[key]
-
-
 def constant_of(graph: Graph, nodes: Iterable[int]) -> int:
     """Return the first constant that nodes read, beside which the numbers of a kernel are laid."""
     return next(v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
 
 
-def _numbers(group: Group, limits: tuple[int, int] | None, fill: int, added: Sum | None) -> Given:
+def _numbers(
+    group: Group, limits: tuple[int, int] | None, fill: int, added: Sum | None
+) -> FixedNumbers:
     """Return what differs between products of the same sizes, as `_ending` reads it."""
     low, high = limits or (0, 0)
     zero = int(group.y.zero[0])
     ratios, fixed = (0.0, 0.0), 0.0
     if added is not None:
         ratios, fixed = added.ratios if added.is_first else added.ratios[::-1], added.fixed
-    told = (low - zero, high - zero, zero, fill, *ratios, fixed)
-    return Given(np.array(told, np.float32).tobytes(), "float32")
+    return FixedNumbers.of((low - zero, high - zero, zero, fill, *ratios, fixed), "numbers")
+
+
+def rounded(limits: tuple[int, int]) -> dict[str, str]:
+    """Return what quantized.h is told of how scaled sums become integers between limits."""
+    return {
+        "low": "t[0]",
+        "high": "t[1]",
+        "zero": "(int32_t)t[2]",
+        "least": str(limits[0]),
+        "most": str(limits[1]),
+    }
 
 
 def _ending(
@@ -290,29 +274,21 @@ def _ending(
     other: int | None,
     table: int | None,
     rest: int | None,
-) -> str:
-    """Return what quantized.h is told of how sums become integers between limits.
+) -> dict[str, str]:
+    """Return what quantized.h is told of sums, and of how they become integers between limits.
 
     `other` and `table` are the operands that are added and that functions are looked up in, `rest`
     is that of what filters are stored without.
     """
-    told = {
-        "start": "(const int32_t *)c->in[2]",
-        "scale": "(const float *)c->in[3]",
-        "low": "t[0]",
-        "high": "t[1]",
-        "zero": "(int32_t)t[2]",
-        "least": str(limits[0]),
-        "most": str(limits[1]),
-    }
-    if added is not None:
-        told |= {"other": f"(const uint8_t *)c->in[{other}]", "ratio": "t[4]"}
-        told |= {"other_ratio": "t[5]", "fixed": "t[6]", "own_first": str(int(added.is_first))}
+    fields = {"start": operand(2, "int32_t"), "scale": operand(3), **rounded(limits)}
+    if added is not None and other is not None:
+        fields |= {"other": operand(other, "uint8_t"), "ratio": "t[4]"}
+        fields |= {"other_ratio": "t[5]", "fixed": "t[6]", "own_first": str(int(added.is_first))}
     if table is not None:
-        told["table"] = f"(const uint8_t *)c->in[{table}]"
+        fields["table"] = operand(table, "uint8_t")
     if rest is not None:
-        told["rest"] = f"(const int32_t *)c->in[{rest}]"
-    return ", ".join(f".{name} = {value}" for name, value in told.items())
+        fields["rest"] = operand(rest, "int32_t")
+    return fields
 
 
 def task_of(window: Window) -> str:
@@ -329,17 +305,13 @@ def support_of(window: Window) -> str:
     return "quantized.h quantized_apart.h" if window.is_apart else "quantized.h"
 
 
-def _text(told: str, ending: str, function: str) -> str:
-    task = "own, g, &e, (const uint8_t *)c->in[0], (const int8_t *)c->in[1], (uint8_t *)c->out[0]"
-    return "\n".join(
+def _text(told: str, ending: dict[str, str], function: str) -> str:
+    x, w = operand(0, "uint8_t"), operand(1, "int8_t")
+    return function_text(
         [
-            "static void NAME(i64 *given) {",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
-            "  const float *t = (const float *)c->in[4];",
+            f"  const float *t = {operand(4)};",
             f"  const window g = {{{told}, (uint8_t)t[3]}};",
-            f"  const ending e = {{{ending}}};",
-            f"  {function}({task});",
-            "}",
+            f"  const ending e = {initializer(ending)};",
+            f"  {function}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
         ]
     )

@@ -9,7 +9,8 @@ lie.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -17,11 +18,18 @@ from ....catalog.operators.derive import integer_range
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..grow import RegionKernel
-from ..loops.affine import Affine, Extent, Map
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    label,
+    region_kernel,
+    shapes_of,
+)
+from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.c_function import function_text, initializer, operand
 from ..loops.cells import Access
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Laying, label, named, shapes_of
+from ..loops.kernel_region import Meanings
 from .groups import (
     DEQUANTIZE,
     QUANTIZE,
@@ -33,8 +41,8 @@ from .groups import (
     sign_flip,
     sole_user,
 )
-from .kernel import constant_of, laid, looked_up
-from .packing import Given
+from .kernel import constant_of, looked_up, rounded
+from .packing import FixedNumbers
 from .whole import refuse_real
 
 # Products and sums that are worth a task.
@@ -48,23 +56,15 @@ def matrix_products(
 
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
-    graph = meanings.graph
-    kernels: list[RegionKernel] = []
-    free = set(allowed)
-    of = {function.kernel.inputs[0]: function for function in functions}
-    for number in meanings.order:
-        group = group_of(graph, number) if number in free else None
-        if group is None or not free.issuperset(group.nodes):
-            continue
-        for function in (of.get(group.y.value), None):
-            try:
-                lowered = _lowered(meanings, group, function, free)
-            except LoweringError:
-                continue
-            free -= set(lowered.region.nodes)
-            kernels.append(lowered)
-            break
-    return kernels
+    by_operand = {function.kernel.inputs[0]: function for function in functions}
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        group = group_of(meanings.graph, number)
+        if group is not None and free.issuperset(group.nodes):
+            for function in (by_operand.get(group.y.value), None):
+                yield partial(_lowered, meanings, group, function, free)
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def _lowered(
@@ -75,7 +75,7 @@ def _lowered(
     refuse_real(meanings, group.product)
     if graph.nodes[group.product].op_type not in ("MatMul", "QLinearMatMul"):
         raise LoweringError("something else than two matrices")
-    if w.value in graph.constants or {operand.scale.size for operand in (x, w, group.y)} != {1}:
+    if w.value in graph.constants or {numbers.scale.size for numbers in (x, w, group.y)} != {1}:
         raise LoweringError("a known matrix, or several scales")
     left, right = meanings.shape(x.value), meanings.shape(w.value)
     shape = meanings.shape(group.y.value)
@@ -83,8 +83,6 @@ def _lowered(
     if min(len(left), len(right)) < 2 or left[-1] != right[-2] or 0 in (*shape, left[-1]):
         raise LoweringError("no rows, or no columns")
     extents: tuple[Extent, ...] = (*shape, left[-1])
-    if len(extents) > MOST_LOOPS or rank > MOST_AXES:
-        raise LoweringError("too many axes")
     batch = tuple(range(rank - 2))
     rows, columns, depth = rank - 2, rank - 1, rank
     x_value, x_place, x_nodes = _read(
@@ -98,59 +96,40 @@ def _lowered(
     # rows become unsigned, columns signed
     flips = [sign_flip(graph.dtype(x.value)), 128 - sign_flip(graph.dtype(w.value))]
     source = constant_of(graph, nodes)
-    numbers = _numbers(group, limits, flips)
-    packed: list[tuple[int, int, Laying]] = [
-        (laid(meanings, source, numbers, "numbers", "float32"), source, numbers)
-    ]
+    packed = [meanings.laid_out(source, _numbers(group, limits, flips))]
     if function is not None:
         result = looked_up(graph, result, function)
         nodes += function.region.nodes
         packed += function.kernel.packed
     moved, place, behind = _written(meanings, result, (*batch, rows, columns), free)
-    inputs = tuple(dict.fromkeys((x_value, w_value, *(entry[0] for entry in packed))))
-    numbers_of = {value: inputs.index(value) for value in inputs}
+    inputs = tuple(dict.fromkeys((x_value, w_value, *(constant.value for constant in packed))))
     shapes = shapes_of(
         meanings,
         inputs,
         extents,
-        ((meanings.shape(moved), place),),
+        [(meanings.shape(moved), place)],
         accesses=[
             Access(value, read_at, graph.dtype(value) or "")
             for value, read_at in ((x_value, x_place), (w_value, w_place))
         ],
         made=(graph.dtype(moved) or "",),
     )
-    told = {
-        "low": "t[0]",
-        "high": "t[1]",
-        "zero": "(int32_t)t[2]",
-        "least": str(limits[0]),
-        "most": str(limits[1]),
-    }
+    ending = rounded(limits)
     if function is not None:
-        told["table"] = f"(const uint8_t *)c->in[{numbers_of[function.kernel.inputs[1]]}]"
-    ending = ", ".join(f".{name} = {text}" for name, text in told.items())
-    text = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
-        f"  const float *t = (const float *)c->in[{numbers_of[packed[0][0]]}];",
-        f"  const matrices g = {{{flips[0]}, (uint8_t)t[3], {flips[1]}, (int32_t)t[4], t[5]}};",
-        f"  ending e = {{{ending}}};",
-        f"  matrices_task(own, &g, &e, (const uint8_t *)c->in[{numbers_of[x_value]}], "
-        f"(const uint8_t *)c->in[{numbers_of[w_value]}], (uint8_t *)c->out[0]);",
-        "}",
-    ]
-    ordered = tuple(n for n in meanings.order if n in {*nodes, *behind})
+        ending["table"] = operand(inputs.index(function.kernel.inputs[1]), "uint8_t")
+    given, other = (operand(inputs.index(value), "uint8_t") for value in (x_value, w_value))
+    computing = [graph.nodes[n] for n in nodes if graph.nodes[n].operator != DEQUANTIZE]
     kernel = Kernel(
-        "",
-        label(
+        label(["Both", *(node.op_type for node in computing)]),
+        function_text(
             [
-                "Both",
-                *(graph.nodes[n].op_type for n in nodes if graph.nodes[n].operator != DEQUANTIZE),
+                f"  const float *t = {operand(inputs.index(packed[0].value))};",
+                f"  const matrices g = {{{flips[0]}, (uint8_t)t[3], {flips[1]}, "
+                "(int32_t)t[4], t[5]};",
+                f"  ending e = {initializer(ending)};",
+                f"  matrices_task(own, &g, &e, {given}, {other}, (uint8_t *)c->out[0]);",
             ]
         ),
-        "\n".join(text),
         shapes,
         inputs,
         (moved,),
@@ -161,12 +140,10 @@ def _lowered(
         is_exact=True,
         packed=tuple(packed),
     )
-    shape = meanings.shape(moved)
-    region = Region(ordered, read_by(graph, ordered), (moved,), shape, sort="integers")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, meanings.in_order({*nodes, *behind}), kernel, "integers")
 
 
-def _numbers(group: Group, limits: tuple[int, int], flips: list[int]) -> Given:
+def _numbers(group: Group, limits: tuple[int, int], flips: list[int]) -> FixedNumbers:
     """Return what differs between products of the same sizes, as the text reads it."""
     low, high = limits
     zero = int(group.y.zero[0])
@@ -174,8 +151,8 @@ def _numbers(group: Group, limits: tuple[int, int], flips: list[int]) -> Given:
     if not np.isfinite(scale).all():
         raise LoweringError("scales beyond float32")
     of_rows, of_columns = int(group.x.zero[0]) + flips[0], int(group.w.zero[0]) - flips[1]
-    told = (low - zero, high - zero, zero, of_rows, of_columns, scale[0])
-    return Given(np.array(told, np.float32).tobytes(), "float32")
+    numbers = (low - zero, high - zero, zero, of_rows, of_columns, scale[0])
+    return FixedNumbers.of(numbers, "numbers")
 
 
 def _read(
@@ -190,12 +167,12 @@ def _read(
     graph = meanings.graph
     shape = meanings.shape(value)
     loops = loops[len(loops) - len(shape) :]
-    sizes = [extents[loop] for loop in loops]
+    sizes = [extents[number] for number in loops]
     if any(size not in (1, extent) for size, extent in zip(shape, sizes, strict=True)):
         raise LoweringError("matrices that don't fit")
     place = [
-        Affine() if size == 1 and extent != 1 else Affine(((loop, 1),))
-        for size, extent, loop in zip(shape, sizes, loops, strict=True)
+        Affine() if size == 1 and extent != 1 else loop(number)
+        for size, extent, number in zip(shape, sizes, loops, strict=True)
     ]
     nodes: list[int] = []
     readers = set(group.nodes)
@@ -248,7 +225,7 @@ def _written(
 ) -> tuple[int, Map, tuple[int, ...]]:
     """Return the result, which loop each of its axes is, and a transposition that it includes."""
     graph = meanings.graph
-    whole = tuple(Affine(((loop, 1),)) for loop in loops)
+    whole = tuple(map(loop, loops))
     users = graph.users.get(value, set())
     if len(users) != 1 or graph.is_pinned(value):
         return value, whole, ()

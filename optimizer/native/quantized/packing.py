@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from ....profiles.kernel import numpy_dtype
+from ...graph.graph import TensorType
 
 # Outputs of a panel, as call.h has them, and numbers that are multiplied at a time.
 PANEL, FOUR = 64, 4
@@ -13,15 +18,25 @@ LANES = 16
 
 
 @dataclass(frozen=True)
-class Given:
+class FixedNumbers:
     """Numbers that are known, whatever constant stands for them in the graph."""
 
     numbers: bytes
     dtype: str
+    kind: str
+
+    @classmethod
+    def of(cls, numbers: Iterable[float], kind: str) -> FixedNumbers:
+        """Return numbers as float32."""
+        return cls(np.array([*numbers], np.float32).tobytes(), "float32", kind)
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return their type, whatever constant is given."""
+        return TensorType(self.dtype, (len(self.numbers) // numpy_dtype(self.dtype).itemsize,))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return them."""
-        return np.frombuffer(self.numbers, self.dtype)
+        return np.frombuffer(self.numbers, numpy_dtype(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,20 @@ class Filters:
     segments: int
     zeros: bytes
     groups: int = 1
+    kind = "filters"
+
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of the panels."""
+        panels, length = self._sizes(given)
+        return TensorType(
+            "int8", (panels, self.segments * padded(length, FOUR) // FOUR, PANEL, FOUR)
+        )
+
+    def _sizes(self, given: TensorType) -> tuple[int, int]:
+        """Return the panels of a constant's outputs, and the length of a segment."""
+        outputs, *others = (int((given.shape or ())[axis]) for axis in self.axes)
+        panels = self.groups * padded(outputs // self.groups) // PANEL
+        return panels, math.prod(others) // self.segments
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels."""
@@ -57,9 +86,9 @@ class Filters:
         whole[:, :outputs] = grouped
         return whole.reshape(-1, *numbers.shape[1:])
 
-    def filled(self, numbers: np.ndarray) -> Given:
+    def filled(self, numbers: np.ndarray, kind: str) -> FixedNumbers:
         """Return numbers of outputs as they lie beside the panels."""
-        return Given(self.in_panels(numbers).tobytes(), str(numbers.dtype))
+        return FixedNumbers(self.in_panels(numbers).tobytes(), str(numbers.dtype), kind)
 
     def centred(self, array: np.ndarray) -> np.ndarray:
         """Return the filters less their zero points: [outputs, segments, length] of int32."""
@@ -89,6 +118,11 @@ class ApartFilters(Filters):
     four of each of the last.
     """
 
+    def type_of(self, given: TensorType) -> TensorType:
+        """Return the type of the panels."""
+        taps = padded(self.segments, FOUR) // FOUR
+        return TensorType("int8", (self._sizes(given)[0], taps, 4, 4, 4, FOUR))
+
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels."""
         numbers = self.centred(array)[:, :, 0]
@@ -109,6 +143,6 @@ class NarrowFilters(Filters):
     """
 
 
-def padded(outputs: int) -> int:
-    """Give the outputs of whole panels."""
-    return -(-outputs // PANEL) * PANEL
+def padded(count: int, size: int = PANEL) -> int:
+    """Give as many as fill whole panels, or parts of another size."""
+    return -(-count // size) * size

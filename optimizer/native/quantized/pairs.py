@@ -8,23 +8,22 @@ them, they stay with it. Images have their channels last where convolutions besi
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
 
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..grow import RegionKernel
+from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, Map, axis_by_axis, loop
+from ..loops.c_function import function_text, operand
 from ..loops.cells import Access
-from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.kernel_region import Meanings
 from ..loops.loops import Groups, inner_step, merged
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
 from .formulas import formula_of
 from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
-from .kernel import constant_of, laid
-from .packing import Given
+from .kernel import constant_of
+from .packing import FixedNumbers
 from .whole import refuse_real
 from .window import LAST, turned
 
@@ -46,18 +45,13 @@ class Pair:
 
 def quantized_pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find sums and products of two tensors of integers, no two with a common node."""
-    kernels: list[RegionKernel] = []
-    free = set(allowed)
-    for number in meanings.order:
-        try:
-            match = _match(meanings.graph, number) if number in free else None
-            if match is None or not free.issuperset(match.nodes):
-                continue
-            kernels.append(_lowered(meanings, match))
-        except LoweringError:
-            continue
-        free -= set(match.nodes)
-    return kernels
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        match = _match(meanings.graph, number)
+        if match is not None and free.issuperset(match.nodes):
+            yield partial(_lowered, meanings, match)
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def _match(graph: Graph, number: int) -> Pair | None:
@@ -76,26 +70,26 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     graph = meanings.graph
     a, b, y = match.a, match.b, match.y
     refuse_real(meanings, match.number)
-    dtypes = {graph.dtype(operand.value) or "" for operand in (a, b, y)}
+    dtypes = {graph.dtype(numbers.value) or "" for numbers in (a, b, y)}
     if (
         len(dtypes) != 1
         or not dtypes <= INTEGERS
-        or {operand.scale.size for operand in (a, b, y)} != {1}
+        or {numbers.scale.size for numbers in (a, b, y)} != {1}
     ):
         raise LoweringError("several types, or scales")
     if a.value in graph.constants and b.value in graph.constants:
         raise LoweringError("known integers")
     (dtype,) = dtypes
     shape = meanings.shape(y.value)
-    if 0 in shape or len(shape) > min(MOST_AXES, MOST_LOOPS):
-        raise LoweringError("nothing to compute, or too many axes")
-    read_shapes = [meanings.shape(operand.value) for operand in (a, b)]
+    if 0 in shape:
+        raise LoweringError("nothing to compute")
+    read_shapes = [meanings.shape(numbers.value) for numbers in (a, b)]
     flip = sign_flip(dtype)
-    told_of = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
+    told_of = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
     formula = formula_of(match.operator, *told_of, _pattern(*read_shapes))
     if formula is None:
         raise LoweringError("the runtime at hand computes something else")
-    values = [operand.value for operand in ((b, a) if formula.is_swapped else (a, b))]
+    values = [of.value for of in ((b, a) if formula.is_swapped else (a, b))]
     is_image = any((value, LAST) in meanings.packed for value in (*values, y.value))
     order = tuple(range(len(shape)))
     as_read: dict[int, int] = {}
@@ -118,48 +112,41 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
     steps = [inner_step(place, size, inner) for place, size in known[:2]]
     if set(steps) - {0, 1} or not extents:
         raise LoweringError("elements that don't lie side by side")
-    told_numbers = (formula.first, formula.second, formula.fixed, int(y.zero[0]) + flip)
-    numbers = Given(np.array(told_numbers, np.float32).tobytes(), "float32")
-    source = constant_of(graph, match.nodes)
-    given = laid(meanings, source, numbers, "pairs", "float32")
+    zero = int(y.zero[0]) + flip
+    numbers = FixedNumbers.of((formula.first, formula.second, formula.fixed, zero), "pairs")
+    told = meanings.laid_out(constant_of(graph, match.nodes), numbers)
     shapes = shapes_of(
         meanings,
-        (*inputs, given),
+        (*inputs, told.value),
         extents,
-        ((meanings.shape(result), natural),),
+        [(meanings.shape(result), natural)],
         accesses=[Access(value, place, dtype) for value, place in zip(read, places, strict=True)],
         groups=groups,
         made=(dtype,),
     )
-    operands = [inputs.index(value) for value in read]
-    told = f"{int(match.operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
-    text = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
-        f"  const float *t = (const float *)c->in[{len(inputs)}];",
-        "  const pairs g = {t[0], t[1], t[2], t[3]};",
-        f"  pairs_task(own, {told}, &g, (const uint8_t *)c->in[{operands[0]}], "
-        f"(const uint8_t *)c->in[{operands[1]}], (uint8_t *)c->out[0]);",
-        "}",
-    ]
+    given, other = (operand(inputs.index(value), "uint8_t") for value in read)
+    how = f"{int(match.operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
     kernel = Kernel(
-        "",
-        label(["Quantized", match.operator]),
-        "\n".join(text),
+        f"Quantized{match.operator}",
+        function_text(
+            [
+                f"  const float *t = {operand(len(inputs))};",
+                "  const pairs g = {t[0], t[1], t[2], t[3]};",
+                f"  pairs_task(own, {how}, &g, {given}, {other}, (uint8_t *)c->out[0]);",
+            ]
+        ),
         shapes,
-        (*inputs, given),
+        (*inputs, told.value),
         (result,),
         block=BLOCK,
         grain=GRAIN,
         support="quantized_pairs.h",
         flushes=False,
         is_exact=True,
-        packed=((given, source, numbers),),
+        packed=(told,),
         turned=tuple(as_read.items()),
     )
-    region = Region(match.nodes, read_by(graph, match.nodes), (y.value,), shape, sort="integers")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, match.nodes, kernel, "integers", outputs=(y.value,))
 
 
 def _place(

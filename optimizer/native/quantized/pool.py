@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 from ...codegen.expressions import LoweringError
-from ..grow import RegionKernel
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    label_of,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import axis_by_axis
-from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.c_function import function_text
+from ..loops.kernel_region import Meanings
 from ..loops.loops import Groups
-from ..loops.lower import Kernel, label, named, shapes_of
 from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sign_flip, sole_user
 from .window import turned, window_of
 
@@ -19,16 +27,12 @@ GRAIN = 8192
 
 def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
-    kernels = []
-    for number in meanings.order:
-        if meanings.graph.nodes[number].operator == "MaxPool" and number in allowed:
-            try:
-                region_kernel = _lowered(meanings, number)
-            except LoweringError:
-                continue
-            if set(region_kernel.region.nodes) <= set(allowed):
-                kernels.append(region_kernel)
-    return kernels
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        if meanings.graph.nodes[number].operator == "MaxPool":
+            yield partial(_lowered, meanings, number)
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def _lowered(meanings: Meanings, number: int) -> RegionKernel:
@@ -57,21 +61,20 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
     dtype = graph.dtype(x) or ""
     rank = len(shape)
     lines = Groups((*range(rank - 2), rank - 2, rank - 2))  # one is the innermost loop
-    outputs = ((shape, axis_by_axis(rank)),)
-    shapes = shapes_of(meanings, (as_read[x],), shape, outputs, groups=lines, made=(dtype,))
+    result_place = [(shape, axis_by_axis(rank))]
+    shapes = shapes_of(meanings, (as_read[x],), shape, result_place, groups=lines, made=(dtype,))
     told = window.told(window.image[2], False, sign_flip(dtype))
-    text = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        f"  const window g = {{{told}}};",
-        "  quantized_pool(",
-        "      own, &g, (const uint8_t *)own->whole->in[0], (uint8_t *)own->whole->out[0]);",
-        "}",
-    ]
     kernel = Kernel(
-        "",
-        label([graph.nodes[number].op_type]),
-        "\n".join(text),
+        label_of(meanings, (number,)),
+        function_text(
+            [
+                f"  const window g = {{{told}}};",
+                "  quantized_pool(",
+                "      own, &g, (const uint8_t *)own->whole->in[0], "
+                "(uint8_t *)own->whole->out[0]);",
+            ],
+            reads_call=False,
+        ),
         shapes,
         (as_read[x],),
         (as_read[y],),
@@ -81,7 +84,4 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
         is_exact=True,
         turned=tuple(as_read.items()),
     )
-    return RegionKernel(
-        Region(nodes, read_by(graph, nodes), (y,), meanings.shape(y), sort="integers"),
-        named(kernel),
-    )
+    return region_kernel(meanings, nodes, kernel, "integers", outputs=(y,))

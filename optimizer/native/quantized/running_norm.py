@@ -9,20 +9,28 @@ release at hand, it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from ....profiles.sessions.session import open_session
+from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..grow import RegionKernel
+from ..kernel import (
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    label_of,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import axis_by_axis
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, Kernel, label, named, shapes_of
+from ..loops.c_function import function_text, initializer
+from ..loops.kernel_region import Meanings, needed_outside
 
 DOMAIN = "com.microsoft"
 # Each of the runtime's operators, and whether there is no mean in it.
@@ -40,25 +48,20 @@ def running_norms(
     There are none where other kernels may normalize, which don't wait for each element, among the
     `computable` nodes: where no number becomes an integer behind it.
     """
-    optimized = meanings.optimized or {}
-    values = {name: value for value, name in enumerate(meanings.graph.names)}
-    kernels: list[RegionKernel] = []
-    free = set(allowed)
+    graph, optimized = meanings.graph, meanings.optimized or {}
+    values = {name: value for value, name in enumerate(graph.names)}
+    by_number: dict[int, onnx.NodeProto] = {}
     for node in {id(node): node for node in optimized.values()}.values():
-        if node.domain != DOMAIN or node.op_type not in SIMPLIFIED:
-            continue
-        if not is_running(SIMPLIFIED[node.op_type]):
-            continue
-        result = values.get(node.output[0])
-        if result is None or meanings.graph.producer.get(result) in computable:
-            continue
-        try:
-            region_kernel = _lowered(meanings, node, values, free)
-        except LoweringError:
-            continue
-        free -= set(region_kernel.region.nodes)
-        kernels.append(region_kernel)
-    return kernels
+        if node.domain == DOMAIN and node.op_type in SIMPLIFIED:
+            number = graph.producer.get(values.get(node.output[0], ABSENT))
+            if number is not None and number not in computable:
+                by_number[number] = node
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        if is_running(SIMPLIFIED[by_number[number].op_type]):
+            yield partial(_lowered, meanings, by_number[number], values, free)
+
+    return disjoint_kernels(by_number, allowed, attempts)
 
 
 def _lowered(
@@ -90,7 +93,7 @@ def _lowered(
     nodes = _between(graph, outputs, read, free)  # type: ignore[arg-type]
     shape = meanings.shape(results[0])
     rows = {name: meanings.shape(value) for name, value in further.items()}  # type: ignore[arg-type]
-    if not shape or len(shape) > MOST_AXES or not isinstance(shape[-1], int):
+    if not shape or not isinstance(shape[-1], int):
         raise LoweringError("rows whose length isn't known")
     if meanings.shape(a) != shape or meanings.shape(b) != shape or 0 in shape:
         raise LoweringError("a sum that broadcasts")
@@ -101,8 +104,8 @@ def _lowered(
     inputs = tuple(dict.fromkeys((a, b, gain, *(v for v in further.values() if v is not None))))
     if any(graph.dtype(value) != "float32" for value in (*inputs, *outputs)):
         raise LoweringError("numbers of other types")
-    outputs_at = ((shape, axis_by_axis(len(shape))),) * len(outputs)
-    shapes = shapes_of(meanings, inputs, shape, outputs_at)
+    result_place = (shape, axis_by_axis(len(shape)))
+    shapes = shapes_of(meanings, inputs, shape, [result_place] * len(outputs))
     epsilon = next(
         (attribute.f for attribute in node.attribute if attribute.name == "epsilon"), 1e-12
     )
@@ -114,17 +117,15 @@ def _lowered(
     told |= {"epsilon": f"{float(np.float32(epsilon))!r}f", "out": "(float *)own->whole->out[0]"}
     if sums is not None:
         told["sum"] = "(float *)own->whole->out[1]"
-    text = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        f"  const running g = {{{', '.join(f'.{name} = {text}' for name, text in told.items())}}};",
-        f"  running_task(own, &g, {int(simplified)}, {shape[-1]});",
-        "}",
-    ]
     kernel = Kernel(
-        "",
-        label([graph.nodes[number].op_type for number in nodes]),
-        "\n".join(text),
+        label_of(meanings, nodes),
+        function_text(
+            [
+                f"  const running g = {initializer(told)};",
+                f"  running_task(own, &g, {int(simplified)}, {shape[-1]});",
+            ],
+            reads_call=False,
+        ),
         shapes,
         inputs,
         outputs,
@@ -135,8 +136,7 @@ def _lowered(
         flushes=False,
         is_exact=True,
     )
-    region = Region(nodes, read_by(graph, nodes), outputs, shape, sort="normalization")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, nodes, kernel, "normalization")
 
 
 def _summed(
@@ -174,11 +174,8 @@ def _between(
         waiting += [
             value for value in graph.nodes[number].inputs if value >= 0 and value not in inputs
         ]
-    for number in inside:
-        for value in graph.nodes[number].outputs:
-            is_needed = graph.is_pinned(value) or graph.users.get(value, set()) - inside
-            if is_needed and value not in outputs:
-                raise LoweringError("values that others read")
+    if not set(needed_outside(graph, inside)) <= set(outputs):
+        raise LoweringError("values that others read")
     return tuple(number for number in graph.order() if number in inside)
 
 

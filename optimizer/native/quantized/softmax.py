@@ -9,9 +9,9 @@ Signed integers become unsigned ones there, on the processors that have these ke
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -19,13 +19,13 @@ from onnx import TensorProto, helper, numpy_helper
 from ....profiles.sessions.session import open_session
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..grow import RegionKernel
+from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
 from ..loops.affine import axis_by_axis
-from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, label, named, shapes_of
+from ..loops.c_function import function_text, operand
+from ..loops.kernel_region import Meanings
 from .groups import QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
-from .kernel import constant_of, laid
-from .packing import Given
+from .kernel import constant_of
+from .packing import FixedNumbers
 from .whole import refuse_real
 
 # Rows that go through at once, as quantized_softmax.h has them; elements that are worth a task.
@@ -49,15 +49,13 @@ class Softmax:
 
 def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find softmaxes of integers along rows of known length."""
-    kernels = []
-    for number in meanings.order:
-        try:
-            match = _match(meanings.graph, number)
-            if match is not None and set(match.nodes) <= set(allowed):
-                kernels.append(_lowered(meanings, match))
-        except LoweringError:
-            continue
-    return kernels
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        match = _match(meanings.graph, number)
+        if match is not None and free.issuperset(match.nodes):
+            yield partial(_lowered, meanings, match)
+
+    return disjoint_kernels(meanings.order, allowed, attempts)
 
 
 def _match(graph: Graph, number: int) -> Softmax | None:
@@ -81,8 +79,8 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
         raise LoweringError("known integers, or others behind")
     if match.x.scale.size != 1 or match.y.scale.size != 1:
         raise LoweringError("several scales")
-    if not shape or len(shape) > min(MOST_AXES, MOST_LOOPS) or 0 in shape:
-        raise LoweringError("no rows, or too many axes")
+    if not shape or 0 in shape:
+        raise LoweringError("no rows")
     length = shape[-1]
     if match.axis not in (-1, len(shape) - 1) or not isinstance(length, int):
         raise LoweringError("another axis than the last, or one of unknown size")
@@ -91,26 +89,21 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
     table = table_of(length, float(match.x.scale[0]), scale, zero)
     if table is None:
         raise LoweringError("the runtime at hand computes something else")
-    numbers = Given(np.array([*table, whole(scale), zero], np.float32).tobytes(), "float32")
-    source = constant_of(graph, match.nodes)
-    given = laid(meanings, source, numbers, "softmax", "float32")
-    outputs = ((shape, axis_by_axis(len(shape))),)
-    shapes = shapes_of(meanings, (value, given), shape, outputs, made=(dtype,))
-    text = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
-        "  const float *t = (const float *)c->in[1];",
-        f"  const softmax g = {{t, t[256], (int32_t)t[257], {flip}}};",
-        f"  softmax_task(own, &g, {length}, (const uint8_t *)c->in[0], (uint8_t *)c->out[0]);",
-        "}",
-    ]
+    numbers = FixedNumbers.of((*table, whole(scale), zero), "softmax")
+    told = meanings.laid_out(constant_of(graph, match.nodes), numbers)
+    result_place = [(shape, axis_by_axis(len(shape)))]
     kernel = Kernel(
-        "",
-        label(["Quantized", "Softmax"]),
-        "\n".join(text),
-        shapes,
-        (value, given),
+        "QuantizedSoftmax",
+        function_text(
+            [
+                f"  const float *t = {operand(1)};",
+                f"  const softmax g = {{t, t[256], (int32_t)t[257], {flip}}};",
+                f"  softmax_task(own, &g, {length}, {operand(0, 'uint8_t')}, "
+                "(uint8_t *)c->out[0]);",
+            ]
+        ),
+        shapes_of(meanings, (value, told.value), shape, result_place, made=(dtype,)),
+        (value, told.value),
         (result,),
         grain=GRAIN,
         arrange="arrange_running",
@@ -119,10 +112,9 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
         support="quantized_softmax.h",
         flushes=False,
         is_exact=True,
-        packed=((given, source, numbers),),
+        packed=(told,),
     )
-    region = Region(match.nodes, read_by(graph, match.nodes), (result,), shape, sort="integers")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, match.nodes, kernel, "integers")
 
 
 # ------------------------------------------------------------------------- the runtime, asked

@@ -8,27 +8,26 @@ belongs to the kernel, as long as nothing else reads it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 from ...codegen.expressions import LoweringError
-from ..grow import MOST_NODES, RegionKernel
+from ..grow import with_makers
+from ..kernel import (
+    GRAIN,
+    Kernel,
+    RegionKernel,
+    disjoint_kernels,
+    flushes,
+    label_of,
+    region_kernel,
+    shapes_of,
+)
 from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups, inner_step, merged
-from ..loops.lower import (
-    GRAIN,
-    MOST_ACCESSES,
-    MOST_AXES,
-    MOST_LOOPS,
-    MOST_OPERANDS,
-    Kernel,
-    flushes,
-    label,
-    named,
-    shapes_of,
-)
 from ..regions.region_facts import MOVES, is_slow
 from .operators import LOOPS, of_operator, short_loop
 from .step_cells import TIME, StepCells
@@ -43,28 +42,19 @@ MOST_ROW, MOST_HELD = 4096, 24576
 def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find loops, written out or not, with what is computed for them alone; no two overlap."""
     graph = meanings.graph
-    free = set(allowed)
-    recurrence_kernels: list[RegionKernel] = []
-    for number in meanings.order:
-        if number in free and graph.nodes[number].operator in LOOPS:
-            try:
-                short = short_loop(graph, number)
-                grown = of_operator(_grown(short.meanings, short.steps, free), short, graph)
-            except LoweringError:
-                continue
-            free -= set(grown.region.nodes)
-            recurrence_kernels.append(grown)
-    for number in meanings.order:
-        if number not in free or graph.nodes[number].operator != "Concat":
-            continue
-        try:
-            steps = written_out(graph, [number], free)
-            grown = _grown(meanings, steps, free)
-        except LoweringError:
-            continue
-        free -= set(grown.region.nodes)
-        recurrence_kernels.append(grown)
-    return recurrence_kernels
+
+    def operators(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        if graph.nodes[number].operator in LOOPS:
+            short = short_loop(graph, number)
+            yield lambda: of_operator(_grown(short.meanings, short.steps, free), short, graph)
+
+    def written(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        if graph.nodes[number].operator == "Concat":
+            yield partial(_grown, meanings, written_out(graph, [number], free), free)
+
+    kernels = disjoint_kernels(meanings.order, allowed, operators)
+    free = set(allowed).difference(*(each.region.nodes for each in kernels))
+    return [*kernels, *disjoint_kernels(meanings.order, free, written)]
 
 
 def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
@@ -72,35 +62,24 @@ def _grown(meanings: Meanings, steps: Steps, allowed: set[int]) -> RegionKernel:
     graph = meanings.graph
     if has_products(graph, steps):
         return stepped_products(meanings, steps)
-    best = _lowered(meanings, steps, ())
-    loops = len(best.kernel.shapes.extents)
-    before: set[int] = set()
-    refused: set[int] = set()
-    while len(before) < MOST_NODES:
-        inside = steps.nodes | before
-        read = {moving.source for moving in steps.moving.values()}
-        read |= {value for number in before for value in graph.nodes[number].inputs}
-        makers = {graph.producer[value] for value in read if value in graph.producer}
-        open_ = sorted((makers & allowed) - inside - refused)
-        if not open_:
-            break
-        number = open_[-1]
-        try:
-            _refuse_unless_before(meanings, number, inside, loops)
-            best = _lowered(meanings, steps, before | {number})
-            before.add(number)
-            refused.clear()
-        except LoweringError:
-            refused.add(number)
-    return best
+    loops = 1 + sum(size != 1 for size in _space(meanings, steps))
+
+    def read(before: Collection[int]) -> Iterator[int]:
+        yield from (moving.source for moving in steps.moving.values())
+        for number in before:
+            yield from graph.nodes[number].inputs
+
+    def lower(before: tuple[int, ...]) -> RegionKernel:
+        for number in before:
+            _refuse_unless_before(meanings, number, loops)
+        return _lowered(meanings, steps, before)
+
+    return with_makers(meanings, steps.nodes, read, allowed, lower)
 
 
-def _refuse_unless_before(meanings: Meanings, number: int, inside: set[int], loops: int) -> None:
-    """Raise LoweringError for what others read, or what would be slow number by number."""
-    graph = meanings.graph
-    node = graph.nodes[number]
-    if any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in node.outputs):
-        raise LoweringError("what others read")
+def _refuse_unless_before(meanings: Meanings, number: int, loops: int) -> None:
+    """Raise LoweringError for what would be slow number by number, or is none."""
+    node = meanings.graph.nodes[number]
     if node.op_type in MOVES:
         return
     if meanings.kind(number) != "elementwise" or not meanings.is_full(number):
@@ -124,14 +103,19 @@ def _lowered(meanings: Meanings, steps: Steps, before: Collection[int]) -> Regio
     raise failure
 
 
+def _space(meanings: Meanings, steps: Steps) -> tuple[Extent, ...]:
+    """Return the shape of the largest state, by its axes."""
+    shapes = [meanings.shape(state) for _, state in steps.states.values()]
+    return max(shapes, key=lambda shape: sum(size != 1 for size in shape))
+
+
 def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: int) -> RegionKernel:
     graph = meanings.graph
     made_states = [state for _, state in steps.states.values()]
-    shapes = [meanings.shape(value) for value in made_states]
-    space = max(shapes, key=lambda shape: sum(size != 1 for size in shape))
+    space = _space(meanings, steps)
     axes = tuple(axis for axis, size in enumerate(space) if size != 1)
-    if not axes or len(axes) + 1 > MOST_LOOPS or reduced > len(space):
-        raise LoweringError("no loops, or too many")
+    if not axes or reduced > len(space):
+        raise LoweringError("no loops")
     if reduced and not set(axes) & set(range(len(space) - reduced, len(space))):
         raise LoweringError("a reduction over one element")
     step_outputs = tuple(
@@ -190,7 +174,6 @@ def _found(
     states: list[State],
     results: list[int],
 ) -> RegionKernel:
-    graph = meanings.graph
     extents = cells.ranges.extents
     outputs = (*(row.result for row in steps.stacked), *results)
     places: list[Map] = []
@@ -205,10 +188,6 @@ def _found(
     groups = _apart(merged(extents, reduced, known))
     inner = groups.loops(groups.count - 1)
     inputs = tuple(dict.fromkeys(access.value for access in read))
-    if len(inputs) > MOST_OPERANDS or len(read) > MOST_ACCESSES or len(outputs) > MOST_OPERANDS:
-        raise LoweringError("too many operands")
-    if any(len(meanings.shape(value)) > MOST_AXES for value in (*inputs, *outputs)):
-        raise LoweringError("too many axes")
     strides = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
     for access in read[len(accesses) - len(states) :]:
         inner_step(access.map, meanings.shape(access.value), inner)
@@ -235,14 +214,12 @@ def _found(
     text = writer.text()
     if writer.whole * (2 * len(states) + len(writer.kept)) > MOST_HELD:
         raise LoweringError("states that don't stay in the cache")
-    placed = tuple((meanings.shape(v), place) for v, place in zip(outputs, places, strict=True))
+    placed = [(meanings.shape(v), place) for v, place in zip(outputs, places, strict=True)]
     shapes = shapes_of(meanings, inputs, extents, placed, accesses=read, groups=groups)
-    nodes = tuple(number for number in meanings.order if number in steps.nodes | set(before))
     body = sorted(steps.body | set(before))
     cost = sum(cells.cells[output].cost for output in cells.outputs)
     kernel = Kernel(
-        "",
-        "Steps" + label([graph.nodes[number].op_type for number in body]),
+        f"Steps{label_of(meanings, body)}",
         text,
         shapes,
         inputs,
@@ -252,8 +229,7 @@ def _found(
         columns=(0 if writer.reduces else COLUMNS,),
         flushes=flushes(meanings, body),
     )
-    region = Region(nodes, read_by(graph, nodes), outputs, meanings.shape(outputs[0]), sort="steps")
-    return RegionKernel(region, named(kernel))
+    return region_kernel(meanings, meanings.in_order(steps.nodes | set(before)), kernel, "steps")
 
 
 def _whole(cells: StepCells, groups: Groups) -> int:

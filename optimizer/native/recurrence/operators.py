@@ -13,10 +13,9 @@ from ...codegen.expressions import LoweringError
 from ...graph.branches import trips_of, write_out
 from ...graph.graph import Graph
 from ...graph.infer import infer_types
-from ..grow import RegionKernel
+from ..kernel import Kernel, RegionKernel
 from ..loops.affine import Extent
-from ..loops.kernel_region import Meanings
-from ..loops.lower import Kernel
+from ..loops.kernel_region import LaidOut, Meanings
 from ..regions.region_candidates import candidates
 from .steps import LEAST_STEPS, Moving, Steps, written_out
 
@@ -119,7 +118,7 @@ def _carried(kernel: Kernel, short: Graph, graph: Graph) -> Kernel:
 
     It brings constants that a body has of its own, and such as are laid out for it.
     """
-    known, laid_out = len(graph.names), {value for value, _, _ in kernel.packed}
+    known, laid_out = len(graph.names), {constant.value for constant in kernel.packed}
     of: dict[int, int] = {}
 
     def carried(value: int) -> int:
@@ -134,7 +133,9 @@ def _carried(kernel: Kernel, short: Graph, graph: Graph) -> Kernel:
                 graph.set_constant(of[value], constant)
         return of[value]
 
-    packed = tuple((carried(laid), carried(source), how) for laid, source, how in kernel.packed)
+    packed = tuple(
+        LaidOut(carried(value), carried(source), how) for value, source, how in kernel.packed
+    )
     return replace(kernel, inputs=tuple(map(carried, kernel.inputs)), packed=packed)
 
 

@@ -14,24 +14,12 @@ from dataclasses import dataclass, field
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
-from ...graph.graph import Graph, TensorType
-from ..grow import RegionKernel
+from ...graph.graph import Graph
+from ..kernel import Kernel, RegionKernel, Shapes, flushes, label_of, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, Map, loop
 from ..loops.cells import Access
-from ..loops.kernel_region import Meanings, Region, read_by
+from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
 from ..loops.loops import Groups
-from ..loops.lower import (
-    MOST_ACCESSES,
-    MOST_AXES,
-    MOST_LOOPS,
-    MOST_OPERANDS,
-    Kernel,
-    Shapes,
-    flushes,
-    label,
-    named,
-    shapes_of,
-)
 from ..loops.row_text import Writer
 from ..product.panels import PANEL, Panels
 from ..regions.region_facts import MOVES
@@ -122,7 +110,7 @@ class _Stepped:
         self.widths: list[int] = []
         self.inputs: list[int] = []
         self.accesses: list[Access] = []
-        self.packed: list[tuple[int, int, Panels]] = []
+        self.packed: list[LaidOut] = []
 
     # ------------------------------------------------------------------------------ shapes
 
@@ -261,7 +249,7 @@ class _Stepped:
 
     def region_kernel(self) -> RegionKernel:
         targets = self._targets()
-        steps, graph = self.steps, self.graph
+        steps = self.steps
         lines: list[str] = []
         cost = 0
         for level in sorted({*targets, *(self._level(p.left) for p in self.products.values())}):
@@ -279,11 +267,9 @@ class _Stepped:
         finished = self._finished()
         shapes = self._shapes()
         text = "\n".join([*self._opening(), *begun, *self._turning(), *lines, "    }", *finished])
-        nodes = tuple(n for n in graph.order() if n in steps.nodes)
         body = sorted(steps.body)
         kernel = Kernel(
-            "",
-            "Steps" + label([graph.nodes[number].op_type for number in body]),
+            f"Steps{label_of(self.meanings, body)}",
             f"{text}\n  }}\n}}",
             shapes,
             tuple(self.inputs),
@@ -295,9 +281,7 @@ class _Stepped:
             flushes=flushes(self.meanings, body),
             packed=tuple(self.packed),
         )
-        shape = self.meanings.shape(self.outputs[0])
-        region = Region(nodes, read_by(graph, nodes), self.outputs, shape, sort="steps")
-        return RegionKernel(region, named(kernel))
+        return region_kernel(self.meanings, self.meanings.in_order(steps.nodes), kernel, "steps")
 
     def _opening(self) -> list[str]:
         lines = [
@@ -361,22 +345,16 @@ class _Stepped:
 
     def _multiplied(self, product: Product) -> list[str]:
         depth, width = self._sizes(product)
-        how = Panels(product.is_transposed)
-        key = (product.matrix, how)
-        if key not in self.meanings.packed:
-            shape = (-(-width // PANEL), depth, PANEL)
-            name = f"{self.graph.names[product.matrix]}.panels"
-            self.meanings.packed[key] = self.graph.new_value(name, TensorType("float32", shape))
-        laid = self.meanings.packed[key]
-        if (laid, product.matrix, how) not in self.packed:
-            self.packed.append((laid, product.matrix, how))
+        laid = self.meanings.laid_out(product.matrix, Panels(product.is_transposed))
+        if laid not in self.packed:
+            self.packed.append(laid)
         left = f"L{product.left}"
         if product.left in self.steps.states:
             left = f"h{self.steps.states[product.left][1]}"
         bias = "NULL"
         if product.bias is not None:
             bias = f"(const float *)c->in[{self._operand(product.bias)}]"
-        matrix = f"(const float *)c->in[{self._operand(laid)}]"
+        matrix = f"(const float *)c->in[{self._operand(laid.value)}]"
         return [
             f"      stepped_product({left}, {depth}, rows, {matrix}, {bias}, {width}, {depth}, S, "
             f"P{product.node});"
@@ -531,18 +509,9 @@ class _Stepped:
             places.append((self.meanings.shape(stack.result), tuple(natural)))
         places += [(self.meanings.shape(value), self._natural(value)) for value in self.results]
         extents: tuple[Extent, ...] = (self.steps.count, self.rows, *self.widths)
-        if len(extents) > MOST_LOOPS or max(len(self.inputs), len(self.accesses)) > min(
-            MOST_OPERANDS, MOST_ACCESSES
-        ):
-            raise LoweringError("too many widths, or operands")
-        if len(self.outputs) > MOST_OPERANDS or any(
-            len(self.meanings.shape(value)) > MOST_AXES for value in (*self.inputs, *self.outputs)
-        ):
-            raise LoweringError("too many results, or axes")
         if any(graph.dtype(value) != "float32" for value in (*self.inputs, *self.outputs)):
             raise LoweringError("numbers of other types")
-        outputs = tuple(places)
-        return shapes_of(self.meanings, self.inputs, extents, outputs, accesses=self.accesses)
+        return shapes_of(self.meanings, self.inputs, extents, places, accesses=self.accesses)
 
 
 class _StageWriter(Writer):

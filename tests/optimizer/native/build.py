@@ -15,8 +15,8 @@ from tensolog.optimizer.graph.widen import widen
 from tensolog.optimizer.layouts.runtime import NCHWC
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import fused_graph
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import DOMAIN, build
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.race.verify import Verifier
 from tensolog.profiles.sessions.execution import Execution
 

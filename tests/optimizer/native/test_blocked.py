@@ -14,9 +14,9 @@ from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.convolution.shared_blocks import narrow_convolutions
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.race.verify import compare
 
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of

@@ -28,9 +28,10 @@ from tensolog.optimizer.native.configurations.product_configuration import (
 )
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import configured, products, supply
+from tensolog.optimizer.native.product.kernel import configured, products
 from tensolog.optimizer.native.product.panels import PANEL
 
 from tests.campaigns import examples

@@ -20,9 +20,9 @@ from tensolog.optimizer.native.configurations.convolution_configuration import (
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution import winograd
 from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 
 from tests.campaigns import examples
 

@@ -10,9 +10,9 @@ from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 
 from tests.optimizer.layouts.networks import has_blocks
 

@@ -6,10 +6,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.explain.region_reason import explain_region
 from tensolog.optimizer.graph.widen import why_not_widened, widen
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.four_bits import four_bit_products
-from tensolog.optimizer.native.product.kernel import supply
 
 from tests.optimizer.fuse.codegen.build import reachable
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import formed, products, supply
+from tensolog.optimizer.native.product.kernel import formed, products
 from tensolog.optimizer.native.product.panels import fits_half
 from tensolog.optimizer.native.product.text import HALVES
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.native.fuse_graph import prepare, regions
+from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.native.quantized.groups import separate
 from tensolog.optimizer.native.quantized.matrices import matrix_products
 from tensolog.optimizer.native.quantized.softmax import softmax_of, softmax_rows, table_of

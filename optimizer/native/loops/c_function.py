@@ -1,0 +1,61 @@
+"""The parts that the C text of every kernel has: its function, operands, places of a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from .affine import Extent
+from .cells import Access
+from .elements import C_TYPES
+from .loops import Groups
+
+
+def function_text(lines: Iterable[str], *, reads_call: bool = True) -> str:
+    """Return the function of a kernel: what a task, `own`, does of a call, `c`.
+
+    Where it `reads_call` alone there is a `c`.
+    """
+    opening = ["static void NAME(i64 *given) {", "  const task *own = (const task *)given;"]
+    if reads_call:
+        opening.append("  const call *c = own->whole;")
+    return "\n".join([*opening, *lines, "}"])
+
+
+def operand(number: int, c_type: str = "float") -> str:
+    """Return a pointer to the elements of an input."""
+    return f"(const {c_type} *)c->in[{number}]"
+
+
+def access_base(number: int, access: Access, inputs: Sequence[int]) -> str:
+    """Return a pointer to where an access, of a number, begins."""
+    return f"{operand(inputs.index(access.value), C_TYPES[access.dtype])} + c->offset[{number}]"
+
+
+def access_pointers(accesses: Sequence[Access], inputs: Sequence[int]) -> list[str]:
+    """Declare pointers to where accesses begin: a0, a1, and so on."""
+    return [
+        f"  const {C_TYPES[access.dtype]} *a{number} = {access_base(number, access, inputs)};"
+        for number, access in enumerate(accesses)
+    ]
+
+
+def initializer(fields: Mapping[str, str]) -> str:
+    """Return the initializer of a struct, field by field."""
+    return f"{{{', '.join(f'.{name} = {text}' for name, text in fields.items())}}}"
+
+
+def extent_text(extents: Sequence[Extent], groups: Groups, group: int) -> str:
+    """Return how often a merged loop runs: a number where it is known."""
+    product = known_extent(extents, groups, group)
+    return f"c->extent[{group}]" if product is None else f"(i64){product}"
+
+
+def known_extent(extents: Sequence[Extent], groups: Groups, group: int) -> int | None:
+    """Return how often a merged loop runs, None where that is known as it runs alone."""
+    product = 1
+    for number in groups.loops(group):
+        size = extents[number]
+        if isinstance(size, str):
+            return None
+        product *= size
+    return product
