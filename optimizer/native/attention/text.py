@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ...codegen.expressions import LoweringError
 from ..loops.affine import Affine, Extent, Map, Ranges
+from ..loops.c_function import access_base, function_text
 from ..loops.cells import Access, Cells
+from ..loops.elements import C_TYPES
 from ..loops.kernel_region import Meanings, Region
 from ..loops.loops import Groups
 from ..loops.row_text import Writer
@@ -103,8 +105,7 @@ class Between:
             for i, access in enumerate(accesses)
         ]
         extents = self.cells.ranges.extents
-        writer = _Named(
-            "",
+        writer = Writer(
             [self.cells],
             [(0, None)],
             accesses,
@@ -112,13 +113,9 @@ class Between:
             skips,
             Groups(tuple(range(len(extents)))),
             extents,
+            pointers=order,
         )
-        writer.names = order
-        rows: list[str] = []
-        lines: list[str] = []
-        texts: dict[int, str] = {}
-        (output,) = self.cells.outputs
-        text = writer.cell(self.cells, output, texts, lines, rows)
+        rows, lines, (text,) = writer.cell_texts(self.cells)
         return rows, lines, text
 
     def mask(self, names: list[str], steps: list[int]) -> tuple[str, str] | None:
@@ -137,22 +134,6 @@ class Between:
 
         mask = Masks(self.cells, self.scores, element).of_output()
         return (mask.text, literal(mask.factor)) if mask is not None and changing else None
-
-
-class _Named(Writer):
-    """A writer whose operands are given by the pointers' names."""
-
-    names: list[str]
-
-    def cell(
-        self, cells: Cells, number: int, texts: dict[int, str], lines: list[str], rows: list[str]
-    ) -> str:
-        """Write a cell; see Writer."""
-        return self._cell(cells, number, texts, lines, rows, set(), set(), [])
-
-    def pointer(self, number: int) -> str:
-        """Give the pointer to a row of an access."""
-        return self.names[number]
 
 
 # A weight of a row is NaN where all of them are.
@@ -191,18 +172,13 @@ def attention_text(
         )
 
     def pointer(number: int, indent: str) -> str:
-        kind = "uint8_t" if accesses[number].dtype == "bool" else "float"
-        along = any(i in index.loops for index in accesses[number].map)
+        access = accesses[number]
+        along = any(i in index.loops for index in access.map)
         row = f" + (first + r) * c->stride[{number}][{i}]" if along else ""
-        base = f"(const {kind} *)c->in[{inputs.index(accesses[number].value)}]"
-        return (
-            f"{indent}const {kind} *p{number} = {base} + c->offset[{number}]{outer(number)}{row};"
-        )
+        base = access_base(number, access, inputs)
+        return f"{indent}const {C_TYPES[access.dtype]} *p{number} = {base}{outer(number)}{row};"
 
     lines = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
         f"  const i64 queries = c->extent[{i}], keys = c->extent[{j}];",
         f"  const i64 depth = c->extent[{d}], width = c->extent[{e}], most = c->block;",
         "  const i64 padded = (keys + 31) / 32 * 32, wide = (width + 31) / 32 * 32;",
@@ -220,8 +196,8 @@ def attention_text(
         lines.append(f"    const i64 i{loop} = rest % c->extent[{loop}];")
         lines.append(f"    rest /= c->extent[{loop}];")
     for number, name in enumerate("qkv"):
-        base = f"(const float *)c->in[{inputs.index(accesses[number].value)}]"
-        lines.append(f"    const float *{name} = {base} + c->offset[{number}]{outer(number)};")
+        base = access_base(number, accesses[number], inputs)
+        lines.append(f"    const float *{name} = {base}{outer(number)};")
     lines += [
         f"    const i64 qi = c->stride[0][{i}], qd = c->stride[0][{d}];",
         "    if (packed != head) {",
@@ -304,6 +280,5 @@ def attention_text(
         "      for (i64 n = 0; n < width; n++)",
         "        out[(first + r) * oi + n * oe] = O[r * wide + n] * inverse[r];",
         "  }",
-        "}",
     ]
-    return "\n".join(lines)
+    return function_text(lines)

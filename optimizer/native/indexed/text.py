@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...codegen.expressions import expression, literal
 from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
+from ..loops.c_function import extent_text, function_text, operand
 from ..loops.cells import Cells
 from ..loops.elements import C_TYPES
 from ..loops.loops import Groups, inner_step
@@ -69,9 +69,6 @@ class ScatterText:
         width = " * ".join(map(self._extent, self.along)) or "(i64)1"
         rows = " * ".join(self._extent(self.groups.of[number]) for number in self.rows)
         lines = [
-            "static void NAME(i64 *given) {",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
             f"  const i64 updates = {self._extent(self.middle)}, last = {last}, width = {width};",
             f"  const i64 rows = {rows};",
         ]
@@ -95,7 +92,7 @@ class ScatterText:
         lines.append("    for (i64 e = 0; e < updates; e++) {")
         lines += self._places(count)
         lines += self._rows()
-        return "\n".join([*lines, "    }", "  }", "}"])
+        return function_text([*lines, "    }", "  }"])
 
     def _begin(self) -> list[str]:
         """Fill the columns of a unit with what they begin with."""
@@ -103,7 +100,7 @@ class ScatterText:
         if self.target is None:
             number = literal(self.fill)
             return [start, f"      for (i64 j = from; j < to; j++) result[r + j] = {number};"]
-        source = f"(const float *)c->in[{self.target}] + table * rows * width"
+        source = f"{operand(self.target)} + table * rows * width"
         size = "sizeof(float) * (size_t)(to - from)"
         copied = f"memcpy(result + r + from, given_rows + r + from, {size});"
         return [f"    const float *given_rows = {source};", start, f"      {copied}"]
@@ -196,14 +193,11 @@ class ScatterText:
         return texts[number]
 
     def _base(self, access: int, kind: str) -> str:
-        base = f"(const {kind} *)c->in[{self.operands[access]}] + c->offset[{access}]"
+        base = f"{operand(self.operands[access], kind)} + c->offset[{access}]"
         return f"  const {kind} *x{access} = {base};"
 
     def _offset(self, access: int, groups: Sequence[int]) -> str:
         return "0" + "".join(f" + i{group} * c->stride[{access}][{group}]" for group in groups)
 
     def _extent(self, group: int) -> str:
-        sizes = [self.extents[number] for number in self.groups.loops(group)]
-        if any(isinstance(size, str) for size in sizes):
-            return f"c->extent[{group}]"
-        return f"(i64){math.prod(int(size) for size in sizes)}"
+        return extent_text(self.extents, self.groups, group)

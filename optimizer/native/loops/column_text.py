@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...codegen.expressions import expression
 from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from ..configurations.loop_configuration import ColumnConfiguration
+from .c_function import function_text, known_extent
 from .cells import SLOW_COST, Cells
 from .elements import C_TYPES, stored
 from .row_text import Writer, local_type
@@ -77,20 +78,14 @@ class ColumnWriter(Writer):
         if not few:
             self.kept = self._kept(self.cells)
             self._stored = self._needed()
-        lines = [*self._head(), *self._room(), *self._unit()]
+        lines = [*self._bases(), *self._room(), *self._unit()]
         lines += self._at_once() if few else self._passes()
-        return "\n".join([*lines, "  }", "}"])
+        return function_text([*lines, "  }"])
 
     # ----------------------------------------------------------------------------------- places
 
     def _known(self, group: int) -> int | None:
-        product = 1
-        for number in self.groups.loops(group):
-            size = self.extents[number]
-            if isinstance(size, str):
-                return None
-            product *= size
-        return product
+        return known_extent(self.extents, self.groups, group)
 
     @property
     def _is_short(self) -> bool:

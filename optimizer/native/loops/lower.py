@@ -70,7 +70,7 @@ def lower_region(
         made=output_types,
         picked=len(picks),
     )
-    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, output_types)
+    what = (parts, bounds, accesses, inputs, steps, groups, extents, output_types)
     row, column, cell = RowConfiguration(), ColumnConfiguration(), CellConfiguration()
     match configuration:
         case RowConfiguration():

@@ -17,6 +17,7 @@ from ...codegen.expressions import LoweringError, Reduction, expression
 from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
 from .affine import Extent, Map
+from .c_function import access_pointers, extent_text, function_text
 from .cells import SLOW_COST, Access, Cells, Pick
 from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
@@ -44,7 +45,6 @@ class Writer:
     `output_types` are the outputs' element types, `picks` the indices that are read for each row.
     """
 
-    name: str
     parts: Sequence[Cells]
     bounds: Sequence[tuple[int, int | None]]
     accesses: Sequence[Access]
@@ -56,6 +56,8 @@ class Writer:
     row_configuration: RowConfiguration = field(default_factory=RowConfiguration)
     cell_configuration: CellConfiguration = field(default_factory=CellConfiguration)
     picks: Sequence[Pick] = ()
+    # what points to a row of each access, p and its number unless given
+    pointers: Sequence[str] = ()
     kept: list[int] = field(default_factory=list)
     # the outputs that kept cells lie in until these are written
     lent: dict[int, int] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class Writer:
         first = self.parts[0]
         self.kept = self._kept(first) if self.reduces else []
         outer = self.groups.count - 1
-        lines = [*self._head(), *self._scratch()]
+        lines = [*self._bases(), *self._scratch()]
         lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
         if self.reduces:
             lines.append("    const i64 row = unit, from = 0, to = inner;")
@@ -141,7 +143,7 @@ class Writer:
                 lines.append(
                     f"    narrow_to_{dtype}(q{number} + from, m{number} + from, to - from);"
                 )
-        return "\n".join([*lines, "  }", "}"])
+        return function_text([*lines, "  }"])
 
     def _scratch(self) -> list[str]:
         """Declare the rows of scratch memory: kept cells, and converted elements."""
@@ -220,24 +222,13 @@ class Writer:
                 lines.append(f"    widen_{dtype}({read}, {step}, {to}, {stop} - {start});")
         return lines
 
-    def _head(self) -> list[str]:
-        """Open the function, with a pointer to each operand."""
-        lines = [
-            f"static void {self.name}(i64 *given) {{",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
+    def _bases(self) -> list[str]:
+        """Declare how long the innermost loop is, and where each operand begins."""
+        picks = [Access(pick.value, pick.map, pick.dtype) for pick in self.picks]
+        return [
             f"  const i64 inner = {self._extent(self.groups.count - 1)};",
+            *access_pointers([*self.accesses, *picks], self.inputs),
         ]
-        for number, access in enumerate(self.accesses):
-            kind = C_TYPES[access.dtype]
-            operand = self.inputs.index(access.value)
-            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
-            lines.append(f"  const {kind} *a{number} = {base};")
-        for number, pick in enumerate(self.picks, len(self.accesses)):
-            operand, kind = self.inputs.index(pick.value), f"{pick.dtype}_t"
-            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
-            lines.append(f"  const {kind} *a{number} = {base};")
-        return lines
 
     # --------------------------------------------------------------------------------- stages
 
@@ -402,14 +393,9 @@ class Writer:
 
     def _part(self, cells: Cells, start: int, end: int | None) -> list[str]:
         """Return the loop over one part of the row; nothing is reduced along it."""
-        body: list[str] = []
-        texts: dict[int, str] = {}
-        rows: list[str] = []
-        named: set[int] = set()
-        for output in cells.outputs:
-            self._cell(cells, output, texts, body, rows, named, set(), [])
-        for number, shown in enumerate(cells.outputs):
-            body.append(f"q{number}[j] = {stored(texts[shown], self.output_types[number])};")
+        rows, body, texts = self.cell_texts(cells)
+        for number, (text, dtype) in enumerate(zip(texts, self.output_types, strict=True)):
+            body.append(f"q{number}[j] = {stored(text, dtype)};")
         back = " - base" if self._converted else ""
         stop = "to" if end is None else f"LEAST(to, {end}{back})"
         lines = ["    {", *rows, f"    const i64 begin = {start}{back};"]
@@ -421,9 +407,23 @@ class Writer:
 
     # ---------------------------------------------------------------------------------- cells
 
-    def pointer(self, number: int) -> str:
-        """Give the pointer to a row of an access."""
-        return f"p{number}"
+    def cell_texts(self, cells: Cells) -> tuple[list[str], list[str], list[str]]:
+        """Return statements of a row, statements of an element, and how each output is read.
+
+        Nothing is reduced along the row.
+        """
+        rows: list[str] = []
+        body: list[str] = []
+        texts: dict[int, str] = {}
+        named: set[int] = set()
+        outputs = [
+            self._cell(cells, output, texts, body, rows, named, set(), [])
+            for output in cells.outputs
+        ]
+        return rows, body, outputs
+
+    def _pointer(self, number: int) -> str:
+        return self.pointers[number] if self.pointers else f"p{number}"
 
     def _cell(
         self,
@@ -449,7 +449,7 @@ class Writer:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
             element = "j" if step == 1 or self._is_widened(number) else f"{step} * j"
-            source = self.pointer(number)
+            source = self._pointer(number)
             body.append(f"const {local_type(cell.boolean)} c{index} = {source}[{element}];")
         else:
             for operand in cell.operands:
@@ -467,7 +467,7 @@ class Writer:
         cell, kind = cells.cells[index], local_type(cells.cells[index].boolean)
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
-            text = f"*{self.pointer(number)}"
+            text = f"*{self._pointer(number)}"
         elif cell.reduction >= 0 and _stays_wide(cells, index):
             kind, text = "double", f"w{cell.reduction}"
         elif cell.reduction >= 0:
@@ -492,13 +492,7 @@ class Writer:
         return _Sizes(values)
 
     def _extent(self, group: int) -> str:
-        sizes = [self.extents[number] for number in self.groups.loops(group)]
-        if any(isinstance(size, str) for size in sizes):
-            return f"c->extent[{group}]"
-        product = 1
-        for size in sizes:
-            product *= int(size)
-        return f"(i64){product}"
+        return extent_text(self.extents, self.groups, group)
 
 
 def _stays_wide(cells: Cells, number: int) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from ..attention.text import Between
 from ..loops.affine import Extent
+from ..loops.c_function import access_pointers, function_text, operand
 from ..loops.cells import Access
+from ..loops.elements import C_TYPES
 
 # The panel of a matrix of float32 or float16 numbers, and room for a piece of one in float32.
 MATRIX = "w + column * depth"
@@ -45,22 +47,19 @@ def product_text(
     """
     outer = len(extents) - 2
     kind = {HALVES: "uint16_t", FOUR_BITS: "int32_t"}.get(form, "float")
-    start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
+    start = "NULL" if bias is None else f"{operand(bias)} + column"
     lines = [
-        "static void NAME(i64 *given) {",
-        "  const task *own = (const task *)given;",
-        "  const call *c = own->whole;",
         f"  const i64 width = c->extent[{outer}], depth = c->extent[{outer + 1}];",
-        "  const float *x = (const float *)c->in[0];",
-        f"  const {kind} *w = (const {kind} *)c->in[1];",
+        f"  const float *x = {operand(0)};",
+        f"  const {kind} *w = {operand(1, kind)};",
         "  float *out = (float *)c->out[0];",
+        *access_pointers(accesses, inputs),
     ]
-    lines += operands(accesses, inputs)
     ending = ending_text(extents, accesses, after)
     if four_bits is not None:
-        return "\n".join([*lines, *_four_bits(start, ending, four_bits), "}"])
+        return function_text([*lines, *_four_bits(start, ending, four_bits)])
     write = {EACH: _each, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
-    return "\n".join([*lines, *write(start, ending), "}"])
+    return function_text([*lines, *write(start, ending)])
 
 
 def _each(start: str, ending: Sequence[str]) -> list[str]:
@@ -78,11 +77,11 @@ def _four_bits(start: str, ending: Sequence[str], told: FourBits) -> list[str]:
     lines = [
         WIDE,
         f"  const i64 words = (depth + 7) / 8, blocks = (depth + {told.size - 1}) / {told.size};",
-        "  const float *scale = (const float *)c->in[2];",
+        f"  const float *scale = {operand(2)};",
     ]
     zero = "NULL"
     if told.has_zeros:
-        lines.append("  const int8_t *zero = (const int8_t *)c->in[3];")
+        lines.append(f"  const int8_t *zero = {operand(3, 'int8_t')};")
         zero = "zero + column * blocks"
     matrix = f"w + column * words, {told.size}, scale + column * blocks, {zero}"
     return [
@@ -118,7 +117,7 @@ def _blocks(function: str, matrix: str, room: str, start: str, ending: Sequence[
 def _seven(start: str, ending: Sequence[str]) -> list[str]:
     """Return the loop of a task over the units that it claims, of two panels each."""
     return [
-        "  const float *alike = (const float *)c->in[2];",
+        f"  const float *alike = {operand(2)};",
         "  seven all = seven_of(own->scratch, c->block, depth);",
         "  i64 held = -1, unit = 0, end = 0;",
         "  while (product_claim(c, &unit, &end, SEVEN_RUN)) {",
@@ -167,16 +166,6 @@ def _panels(ending: Sequence[str]) -> list[str]:
         *(f"  {line}" for line in ending),
         "    }",
     ]
-
-
-def operands(accesses: Sequence[Access], inputs: Sequence[int]) -> list[str]:
-    """Return the pointers to what is read behind a product."""
-    lines = []
-    for number, access in enumerate(accesses):
-        kind = _element(access)
-        base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
-        lines.append(f"  const {kind} *a{number} = {base};")
-    return lines
 
 
 def ending_text(
@@ -246,9 +235,5 @@ def _rows(
             if any(loop in index.loops for index in access.map)
         )
         column = f" + {steps[number]} * column" if steps[number] else ""
-        lines.append(f"      const {_element(access)} *p{number} = a{number}{along}{column};")
+        lines.append(f"      const {C_TYPES[access.dtype]} *p{number} = a{number}{along}{column};")
     return lines
-
-
-def _element(access: Access) -> str:
-    return "uint8_t" if access.dtype == "bool" else "float"

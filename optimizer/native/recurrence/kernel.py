@@ -193,7 +193,6 @@ def _found(
         inner_step(access.map, meanings.shape(access.value), inner)
     stacked = [cells.region.outputs.index(row.value) for row in steps.stacked]
     writer = StepWriter(
-        "NAME",
         [cells],
         [(0, None)],
         accesses,

@@ -17,6 +17,7 @@ from ...codegen.expressions import LoweringError, literal
 from ...graph.graph import Graph
 from ..kernel import Kernel, RegionKernel, Shapes, flushes, label_of, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.c_function import access_base, function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
 from ..loops.loops import Groups
@@ -266,11 +267,11 @@ class _Stepped:
         begun = self._begun()
         finished = self._finished()
         shapes = self._shapes()
-        text = "\n".join([*self._opening(), *begun, *self._turning(), *lines, "    }", *finished])
+        text = [*self._opening(), *begun, *self._turning(), *lines, "    }", *finished, "  }"]
         body = sorted(steps.body)
         kernel = Kernel(
             f"Steps{label_of(self.meanings, body)}",
-            f"{text}\n  }}\n}}",
+            function_text(text),
             shapes,
             tuple(self.inputs),
             self.outputs,
@@ -285,9 +286,6 @@ class _Stepped:
 
     def _opening(self) -> list[str]:
         lines = [
-            "static void NAME(i64 *given) {",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
             f"  const i64 steps = c->extent[{TIME}], all = c->extent[{ROWS}];",
             "  float *S = (float *)own->scratch, *free = S + c->block * PRODUCT_PANEL;",
         ]
@@ -353,8 +351,8 @@ class _Stepped:
             left = f"h{self.steps.states[product.left][1]}"
         bias = "NULL"
         if product.bias is not None:
-            bias = f"(const float *)c->in[{self._operand(product.bias)}]"
-        matrix = f"(const float *)c->in[{self._operand(laid.value)}]"
+            bias = operand(self._operand(product.bias))
+        matrix = operand(self._operand(laid.value))
         return [
             f"      stepped_product({left}, {depth}, rows, {matrix}, {bias}, {width}, {depth}, S, "
             f"P{product.node});"
@@ -380,8 +378,7 @@ class _Stepped:
             pointer, step = self._pointer(access.value, access.map, row, column, width)
             names.append(pointer)
             strides.append(step)
-        writer = _StageWriter(
-            "",
+        writer = Writer(
             [cells],
             [(0, None)],
             list(cells.accesses),
@@ -390,8 +387,7 @@ class _Stepped:
             Groups(tuple(range(len(extents)))),
             extents,
         )
-        writer.names = [f"p{number}" for number in range(len(names))]
-        rows, body, texts = writer.cells_of(cells)
+        rows, body, texts = writer.cell_texts(cells)
         lines = ["      for (i64 r = 0; r < rows; r++) {"]
         lines += [
             f"        const float *restrict p{number} = {name};"
@@ -485,11 +481,12 @@ class _Stepped:
 
     def _base(self, value: int, place: Map) -> str:
         """Return where the row of an operand begins in a step."""
-        operand, access = self._operand(value), Access(value, place, self.graph.dtype(value) or "")
+        self._operand(value)
+        access = Access(value, place, self.graph.dtype(value) or "")
         if access not in self.accesses:
             self.accesses.append(access)
         number = self.accesses.index(access)
-        text = f"(const float *)c->in[{operand}] + c->offset[{number}]"
+        text = access_base(number, access, self.inputs)
         loops = {step for index in place for step in index.loops}
         text += f" + t * c->stride[{number}][{TIME}]" if TIME in loops else ""
         return text + (f" + (first + r) * c->stride[{number}][{ROWS}]" if ROWS in loops else "")
@@ -512,28 +509,6 @@ class _Stepped:
         if any(graph.dtype(value) != "float32" for value in (*self.inputs, *self.outputs)):
             raise LoweringError("numbers of other types")
         return shapes_of(self.meanings, self.inputs, extents, places, accesses=self.accesses)
-
-
-class _StageWriter(Writer):
-    """A writer of a stage's cells, whose operands are given by the pointers' names."""
-
-    names: list[str]
-
-    def cells_of(self, cells: StepCells) -> tuple[list[str], list[str], list[str]]:
-        """Return statements of a row, statements of an element, and the texts of what they give."""
-        rows: list[str] = []
-        body: list[str] = []
-        texts: dict[int, str] = {}
-        named: set[int] = set()
-        results = [
-            self._cell(cells, output, texts, body, rows, named, set(), [])
-            for output in cells.outputs
-        ]
-        return rows, body, results
-
-    def pointer(self, number: int) -> str:
-        """Give the pointer to a row of an access."""
-        return self.names[number]
 
 
 def values_of(graph: Graph, nodes: Collection[int]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codegen.expressions import literal
+from ..loops.c_function import function_text, operand
 from ..loops.row_text import Writer
 from .step_cells import TIME
 
@@ -49,9 +50,6 @@ class StepWriter(Writer):
         self.kept = self._kept(cells) if self.reduces else []
         state_cells = {state.read for state in self.states}
         lines = [
-            f"static void {self.name}(i64 *given) {{",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
             f"  const i64 steps = {self._extent(TIME)}, inner = {self._extent(self._last)};",
         ]
         for number, access in enumerate(self.accesses):
@@ -82,7 +80,7 @@ class StepWriter(Writer):
                 place = self._placed(state.result, state.is_row, timed=False)
                 lines.append(f"    float *last{k} = {place};")
                 lines += _copied(f"last{k}", f"s{k}[steps & 1]", state.is_row, "    ")
-        return "\n".join([*lines, "  }", "}"])
+        return function_text([*lines, "  }"])
 
     @property
     def _last(self) -> int:
@@ -161,8 +159,8 @@ class StepWriter(Writer):
         moved += f" + t * c->place[{output}][{TIME}]" if timed else ""
         return f"(float *)c->out[{output}]{moved}{'' if is_row else ' + base'}"
 
-    def _base(self, name: int | str, access: int, operand: int) -> str:
-        return f"  const float *a{name} = (const float *)c->in[{operand}] + c->offset[{access}];"
+    def _base(self, name: int | str, access: int, number: int) -> str:
+        return f"  const float *a{name} = {operand(number)} + c->offset[{access}];"
 
 
 def _copied(to: str, source: str, is_row: bool, indent: str) -> list[str]:
