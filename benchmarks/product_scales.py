@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 from tensolog.optimizer.native.configurations import ranking
-from tensolog.optimizer.native.configurations.legal import ProductSizes
 from tensolog.optimizer.native.configurations.processor import Processor
 from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
     ProductConfiguration,
+    ProductSizes,
 )
 from tensolog.optimizer.native.configurations.product_features import COSTS, features
 from tensolog.optimizer.native.configurations.ranking import CUT, Scales

@@ -34,11 +34,13 @@ from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.configurations import ranking
-from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.native.configurations.chosen import Chosen
+from tensolog.optimizer.native.configurations.legal import legal
 from tensolog.optimizer.native.configurations.processor import Processor, processor
 from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
     ProductConfiguration,
+    ProductSizes,
 )
 from tensolog.optimizer.native.configurations.product_features import features
 from tensolog.optimizer.native.configurations.ranking import (
@@ -151,7 +153,8 @@ def candidates(
 ) -> Candidates:
     """Return the kernels of a shape in the default configuration and in some others."""
     meanings, default = product(sizes)
-    kernels = [default, *configured(meanings, default, others, here.level)]
+    chosen = [Chosen(each, sizes, here.level) for each in others]
+    kernels = [default, *(configured(meanings, default, each) for each in chosen)]
     return Candidates(sizes, meanings, kernels, [DEFAULTS[here.level], *others])
 
 

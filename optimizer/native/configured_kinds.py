@@ -14,7 +14,6 @@ from dataclasses import astuple, replace
 from typing import Any, TypeVar
 
 from ...catalog import Catalog
-from ...profiles.races.race import Lap
 from ..graph.graph import TensorType
 from .attention.kernel import configured as configured_attention
 from .configurations.attention_configuration import (
@@ -22,13 +21,9 @@ from .configurations.attention_configuration import (
     AttentionSizes,
     ChosenAttention,
 )
-from .configurations.convolution_configuration import (
-    ChosenConvolution,
-    ConvolutionConfiguration,
-    ConvolutionSizes,
-)
+from .configurations.chosen import Chosen
+from .configurations.convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
 from .configurations.legal import (
-    ProductSizes,
     legal,
     legal_attentions,
     legal_cells,
@@ -47,11 +42,11 @@ from .configurations.loop_configuration import (
     RowConfiguration,
     RowSizes,
 )
-from .configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
+from .configurations.pair_configuration import PairConfiguration, PairSizes
 from .configurations.processor import Processor, processor
-from .configurations.product_configuration import Chosen, ProductConfiguration
+from .configurations.product_configuration import ProductConfiguration, ProductSizes
 from .configurations.ranking import Sample, promising, shipped_samples
-from .configurations.timed import Timed, TimedConfigurations, among, beside
+from .configurations.timed import FAMILIES, TimedConfigurations, among, beside
 from .convolution.blocked import Choose, is_laid_out
 from .convolution.pair import Choose as ChoosePair
 from .fuse_graph import by_kernel
@@ -82,38 +77,43 @@ OtherSizes = AttentionSizes | LoopSizes
 OtherChoice = ChosenAttention | ChosenLoops
 Sizes = TypeVar("Sizes", bound=ConvolutionSizes | PairSizes)
 Configuration = TypeVar("Configuration", bound=ConvolutionConfiguration | PairConfiguration)
-AnyConfiguration = TypeVar("AnyConfiguration")
 
 
 def reconfigured(
     meanings: Meanings, region_kernels: Sequence[RegionKernel], chosen: Sequence[Kind]
 ) -> list[RegionKernel]:
     """Return kernels of another graph in the configurations that were chosen for equal ones."""
-    kernels: list[RegionKernel] = []
-    for kind in chosen:
-        configuration = kind.regions[0].kernel.configuration
-        for region in region_kernels if configuration is not None else ():
-            if isinstance(configuration, Chosen):
-                kernels += configured(
-                    meanings, region, [configuration.configuration], configuration.level
-                )
-            elif isinstance(configuration, OtherChoice) and _suits(configuration, region):
-                kernels.append(in_configuration(meanings, region, configuration))
-    return kernels
+    return [
+        in_configuration(meanings, region, configuration)
+        for kind in chosen
+        if (configuration := kind.regions[0].kernel.configuration) is not None
+        for region in region_kernels
+        if _suits(configuration, region)
+    ]
 
 
-def in_configuration(meanings: Meanings, region: RegionKernel, chosen: OtherChoice) -> RegionKernel:
-    """Return an attention, or a kernel of loops, in another configuration than the default."""
-    if isinstance(chosen, ChosenAttention):
-        return configured_attention(region, chosen)
+def in_configuration(
+    meanings: Meanings, region: RegionKernel, chosen: Chosen[Any, Any]
+) -> RegionKernel:
+    """Return a product, an attention, or a kernel of loops, in another configuration."""
+    match chosen.configuration:
+        case ProductConfiguration():
+            return configured(meanings, region, chosen)
+        case AttentionConfiguration():
+            return configured_attention(region, chosen)
     return replace(region, kernel=loops_kernel(meanings, region.region, chosen))
 
 
-def _suits(chosen: OtherChoice, region: RegionKernel) -> bool:
+def _suits(chosen: Chosen[Any, Any], region: RegionKernel) -> bool:
     """Tell whether a configuration may be meant for a kernel; by its name then it is."""
-    if isinstance(chosen, ChosenAttention):
-        return is_attention(region)
-    return region.kernel.digest == chosen.sizes.kernel
+    match chosen.sizes:
+        case ProductSizes():
+            return region.kernel.form == EACH
+        case AttentionSizes():
+            return is_attention(region)
+        case RowSizes() | ColumnSizes() | CellSizes():
+            return region.kernel.digest == chosen.sizes.kernel
+    return False  # convolutions and pairs of these are found with those of their configurations
 
 
 def is_attention(region: RegionKernel) -> bool:
@@ -148,15 +148,13 @@ def other_ways(sizes: OtherSizes, here: Processor) -> list[OtherChoice]:
     match sizes:
         case AttentionSizes():
             ways = in_order_of_trial(sizes, legal_attentions(sizes, here))
-            return [ChosenAttention(way, here.level, sizes) for way in ways]
+            return [Chosen(way, sizes, here.level) for way in ways]
         case RowSizes():
-            return [ChosenLoops(loops, sizes) for loops in _nearest_first(legal_rows(sizes))]
+            return [Chosen(loops, sizes) for loops in _nearest_first(legal_rows(sizes))]
         case ColumnSizes():
-            return [
-                ChosenLoops(loops, sizes) for loops in _nearest_first(legal_columns(sizes, here))
-            ]
+            return [Chosen(loops, sizes) for loops in _nearest_first(legal_columns(sizes, here))]
         case CellSizes():
-            return [ChosenLoops(loops, sizes) for loops in _nearest_first(legal_cells(sizes))]
+            return [Chosen(loops, sizes) for loops in _nearest_first(legal_cells(sizes))]
 
 
 Loops = TypeVar("Loops", bound=RowConfiguration | ColumnConfiguration | CellConfiguration)
@@ -174,12 +172,7 @@ def _nearest_first(configurations: Sequence[Loops]) -> list[Loops]:
 
 # Those that gain most come first: rows 1.21, columns 1.03, attentions 1.02, single cells 1.01 on
 # average (benchmarks/results).
-OTHERS: Mapping[type[Any], type[Any]] = {
-    RowSizes: RowConfiguration,
-    ColumnSizes: ColumnConfiguration,
-    AttentionSizes: AttentionConfiguration,
-    CellSizes: CellConfiguration,
-}
+OTHERS: Sequence[type[Any]] = (RowSizes, ColumnSizes, AttentionSizes, CellSizes)
 
 
 class ConfiguredKinds:
@@ -187,14 +180,9 @@ class ConfiguredKinds:
 
     def __init__(self, catalog: Catalog, threads: int) -> None:
         self.here, self.threads = processor(), threads
-        self.products = TimedConfigurations(catalog, self.here, ProductSizes, ProductConfiguration)
-        self.convolutions = TimedConfigurations(
-            catalog, self.here, ConvolutionSizes, ConvolutionConfiguration
-        )
-        self.pairs = TimedConfigurations(catalog, self.here, PairSizes, PairConfiguration)
-        self._others: dict[type[OtherSizes], TimedConfigurations[Any, Any]] = {
-            sizes: TimedConfigurations(catalog, self.here, sizes, configuration)
-            for sizes, configuration in OTHERS.items()
+        # by what the sizes of a family are
+        self.timed: dict[type[Any], TimedConfigurations[Any, Any]] = {
+            sizes: TimedConfigurations(catalog, self.here, sizes) for sizes in FAMILIES
         }
         self._noted: set[str] = set()
 
@@ -226,7 +214,7 @@ class ConfiguredKinds:
         )
         reconfigured_kinds: list[Kind] = []
         for number, (sizes, group) in enumerate(groups):
-            best = self.products.best(sizes)
+            best = self.timed[ProductSizes].best(sizes)
             # A catalog may come from a stranger: what is not legal is no configuration.
             chosen = [best] if best in legal(sizes, self.here) else []
             if number < MOST_PRODUCTS and remaining > 0:
@@ -234,10 +222,8 @@ class ConfiguredKinds:
                 remaining -= len(tried)
                 chosen += tried
             for configuration in chosen:
-                again = [
-                    configured(meanings, each, [configuration], self.here.level)[0]
-                    for each in group
-                ]
+                in_place = Chosen(configuration, sizes, self.here.level)
+                again = [configured(meanings, each, in_place) for each in group]
                 reconfigured_kinds.append(Kind(again, {sort}))
         return reconfigured_kinds
 
@@ -266,7 +252,7 @@ class ConfiguredKinds:
             known += _in_configurations(meanings, kind, best)
             compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else LOOPS_S
             untried = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
-            rank = list(OTHERS).index(type(sizes))
+            rank = OTHERS.index(type(sizes))
             fresh += [(round_, rank, compiling_s, kind_) for round_, kind_ in enumerate(untried)]
         # What is most promising of each kind comes before what is less so of any.
         left_s = budget_s * OTHERS_SHARE
@@ -279,7 +265,7 @@ class ConfiguredKinds:
 
     def _others_of(self, sizes: OtherSizes) -> tuple[list[OtherChoice], list[OtherChoice]]:
         """Return the configuration that is known to be the fastest, and those that nobody tried."""
-        timed = self._others[type(sizes)]
+        timed = self.timed[type(sizes)]
         best, tried = timed.best(sizes), timed.timed(sizes)
         ways = other_ways(sizes, self.here)
         faster = [way for way in ways if way.configuration == best]
@@ -303,7 +289,7 @@ class ConfiguredKinds:
             prepared = is_laid_out(sizes.filter_bytes, sizes.tiles)
             return legal_convolutions(sizes, self.here, prepared)[1:]
 
-        return self._choice(self.convolutions, others, budget_s)
+        return self._choice(self.timed[ConvolutionSizes], others, budget_s)
 
     def pair_choice(self, budget_s: float) -> ChoosePair:
         """Return the same for pairs of convolutions."""
@@ -311,7 +297,7 @@ class ConfiguredKinds:
         def others(sizes: PairSizes) -> Sequence[PairConfiguration]:
             return legal_pairs(sizes, self.here)[1:]
 
-        return self._choice(self.pairs, others, budget_s)
+        return self._choice(self.timed[PairSizes], others, budget_s)
 
     def _choice(
         self,
@@ -370,42 +356,26 @@ class ConfiguredKinds:
             if kind.name in self._noted or min(lap.samples, default.samples) < LEAST_SAMPLES:
                 continue
             self._noted.add(kind.name)
-            if isinstance(chosen, ChosenConvolution):
-                of = replace(chosen.sizes, threads=self.threads)
-                self.convolutions.store(of, default, *_noted(chosen.configuration, lap, kind))
-            elif isinstance(chosen, ChosenPair):
-                pair = replace(chosen.sizes, threads=self.threads)
-                self.pairs.store(pair, default, *_noted(chosen.configuration, lap, kind))
-            elif isinstance(chosen, ChosenAttention | ChosenLoops):
-                timed = self._others[type(chosen.sizes)]
-                timed.store(chosen.sizes, default, *_noted(chosen.configuration, lap, kind))
-            elif (sizes := self.sizes_of(region, types)) is not None:
-                self.products.store(sizes, default, *_noted(chosen.configuration, lap, kind))
+            sizes = replace(chosen.sizes, threads=self.threads)
+            timed = self.timed[type(sizes)]
+            timed.store(sizes, chosen.configuration, lap, kind.beside_default)
 
     def _tried(self, sizes: ProductSizes, count: int) -> list[ProductConfiguration]:
         """Choose what is tried of a product."""
         known = {
             configuration: timed.ratio
-            for configuration, timed in self.products.timed(sizes).items()
+            for configuration, timed in self.timed[ProductSizes].timed(sizes).items()
         }
         samples = [
             *shipped_samples(self.here),
             *(
                 Sample(other, configuration, timed.ratio)
-                for other, all_timed in self.products.known.items()
+                for other, all_timed in self.timed[ProductSizes].known.items()
                 for configuration, timed in all_timed.items()
                 if configuration in legal(other, self.here)
             ),
         ]
         return promising(sizes, legal(sizes, self.here), samples, self.here, count, known)
-
-
-def _noted(
-    configuration: AnyConfiguration, lap: Lap, kind: Kind
-) -> tuple[dict[AnyConfiguration, Lap], dict[AnyConfiguration, Timed]]:
-    """Return what is noted of a configuration: its lap, and the ratio to the default's time."""
-    assert kind.beside_default is not None
-    return {configuration: lap}, {configuration: kind.beside_default}
 
 
 def _work(sizes: OtherSizes) -> int:

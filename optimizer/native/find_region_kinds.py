@@ -10,9 +10,9 @@ from ..codegen.compiler import CompilerError
 from ..codegen.unit import has_tiles
 from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
+from .configurations.chosen import no_others
 from .configured_kinds import ConfiguredKinds
-from .convolution.blocked import convolutions, no_others
-from .convolution.pair import no_others as no_other_pairs
+from .convolution.blocked import convolutions
 from .convolution.pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
@@ -57,7 +57,7 @@ def kinds_of(
     meanings = Meanings(graph, optimized)
     running = candidates(meanings).computable
     choose = no_others if configured is None else configured.choice(budget_s)
-    choose_pair = no_other_pairs if configured is None else configured.pair_choice(budget_s)
+    choose_pair = no_others if configured is None else configured.pair_choice(budget_s)
     convolved = [
         *convolutions(meanings, running, choose),
         *narrow_convolutions(meanings, running, choose),

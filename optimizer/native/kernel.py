@@ -12,14 +12,11 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..codegen.expressions import LoweringError
 from ..graph.graph import Graph, TensorType
-from .configurations.attention_configuration import ChosenAttention
-from .configurations.convolution_configuration import ChosenConvolution
-from .configurations.loop_configuration import ChosenLoops
-from .configurations.pair_configuration import ChosenPair
-from .configurations.product_configuration import Chosen
+from .configurations.chosen import Chosen
 from .loops.affine import Extent, Map
 from .loops.cells import Access
 from .loops.kernel_region import LaidOut, Meanings, Region, read_by
@@ -52,9 +49,6 @@ MAGNIFYING = frozenset(
 LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
 _BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
-
-
-ChosenConfiguration = Chosen | ChosenConvolution | ChosenAttention | ChosenLoops | ChosenPair
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ class Kernel:
     skips: bool = False
     packed: tuple[LaidOut, ...] = ()
     form: str = ""
-    configuration: ChosenConfiguration | None = None
+    configuration: Chosen[Any, Any] | None = None
     turned: tuple[tuple[int, int], ...] = ()
     drawn: tuple[tuple[int, int, int], ...] = ()
     is_exact: bool = False

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ...profiles.sessions.deployed import DOMAIN
 from ..codegen.compiler import (
@@ -23,11 +24,12 @@ from ..codegen.compiler import (
 )
 from ..codegen.unit import LEVELS, unit
 from .configurations import attention_configuration, product_configuration
-from .configurations.attention_configuration import ChosenAttention
-from .configurations.product_configuration import Chosen
-from .kernel import ChosenConfiguration, Kernel
+from .configurations.chosen import Chosen
+from .kernel import Kernel
 from .loops.tables import operation, registration
 
+# Files whose constants a configuration chooses, and where these are told.
+CONFIGURED = {"product.h": product_configuration, "attention.h": attention_configuration}
 SUFFIX = ".dll" if os.name == "nt" else ".so"
 
 
@@ -91,18 +93,14 @@ def build(
 
 
 @cache
-def _support(name: str, chosen: ChosenConfiguration | None) -> str:
+def _support(name: str, chosen: Chosen[Any, Any] | None) -> str:
     """Return a file that kernels need, with the constants of a configuration in front."""
     text = _text(name)
-    if name == "product.h":
-        default = product_configuration.constants()
-    elif name == "attention.h":
-        default = attention_configuration.constants()
-    else:
+    family = CONFIGURED.get(name)
+    if family is None:
         return text
-    if not isinstance(chosen, Chosen | ChosenAttention):
-        return f"{default}\n{text}"
-    return f"{chosen.constants()}\n{chosen.specialised(text)}"
+    constants = family.constants(chosen)
+    return f"{constants}\n{text if chosen is None else family.specialised(text, chosen)}"
 
 
 @cache

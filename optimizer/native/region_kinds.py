@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 
 from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
-from .configurations.attention_configuration import AttentionConfiguration
-from .configurations.convolution_configuration import ConvolutionConfiguration
-from .configurations.loop_configuration import LoopConfiguration
-from .configurations.pair_configuration import PairConfiguration
-from .configurations.product_configuration import ProductConfiguration
+from .configurations.chosen import Describable
 from .configurations.timed import Timed
 from .embed import RULE
 from .kernel import RegionKernel
@@ -124,16 +120,7 @@ class Kind:
         return self.regions[0].kernel.form
 
     @property
-    def configuration(
-        self,
-    ) -> (
-        ProductConfiguration
-        | ConvolutionConfiguration
-        | AttentionConfiguration
-        | LoopConfiguration
-        | PairConfiguration
-        | None
-    ):
+    def configuration(self) -> Describable | None:
         """How its loops are tiled, None by default."""
         chosen = self.regions[0].kernel.configuration
         return None if chosen is None else chosen.configuration

@@ -16,7 +16,7 @@ from functools import partial
 
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..configurations.attention_configuration import ChosenAttention
+from ..configurations.attention_configuration import ChosenAttention, specialised
 from ..kernel import (
     Kernel,
     RegionKernel,
@@ -134,7 +134,7 @@ def _lowered(
 def configured(attention: RegionKernel, chosen: ChosenAttention) -> RegionKernel:
     """Return an attention that was found by default in another configuration."""
     kernel, block = attention.kernel, chosen.configuration.block
-    text = chosen.specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"))
+    text = specialised(kernel.text.replace(f"run_{kernel.name}", "NAME"), chosen)
     again = replace(kernel, name="", text=text, configuration=chosen)
     if block:
         again = replace(again, arrange="arrange_attention_by", columns=(block,))

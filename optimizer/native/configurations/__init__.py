@@ -1,5 +1,6 @@
 """Configurations of generated kernels: which are legal, which are fast on this processor.
 
+chosen                     a configuration that a kernel has instead of the default
 product_configuration      what may be chosen of a product, and the constants of C that it gives
 convolution_configuration  what may be chosen of a convolution by minimal filtering
 attention_configuration    what may be chosen of an attention

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .chosen import Chosen, by_level
+
 # A kernel's own functions and macros of attention.h.
 _NAMES = re.compile(r"\b(attention|ATTENTION)_(\w+)")
 
@@ -56,39 +58,18 @@ DEFAULTS: Mapping[str, AttentionConfiguration] = {
 }
 
 
-@dataclass(frozen=True)
-class ChosenAttention:
-    """A configuration that is no default, the level that it is for, and what it was chosen for."""
-
-    configuration: AttentionConfiguration
-    level: str
-    sizes: AttentionSizes
-
-    def specialised(self, text: str) -> str:
-        """Give names of C of their own to what depends on the configuration."""
-        suffix = f"{self.level}_{self.configuration.tile_rows}"
-        return _NAMES.sub(rf"\1_\2_{suffix}", text)
-
-    def constants(self) -> str:
-        """Return the constants of all levels, in front of attention.h."""
-        return self.specialised(constants({**DEFAULTS, self.level: self.configuration}))
+ChosenAttention = Chosen[AttentionConfiguration, AttentionSizes]
 
 
-def constants(by_level: Mapping[str, AttentionConfiguration] = DEFAULTS) -> str:
+def specialised(text: str, chosen: ChosenAttention) -> str:
+    """Give names of C of their own to what depends on a configuration."""
+    return _NAMES.sub(rf"\1_\2_{chosen.level}_{chosen.configuration.tile_rows}", text)
+
+
+def constants(chosen: ChosenAttention | None = None) -> str:
     """Return the constants of attention.h, those of each level where that is compiled."""
-    rows = {
-        level: f"#define ATTENTION_ROWS {configuration.tile_rows}"
-        for level, configuration in by_level.items()
-    }
-    return "\n".join(
-        [
-            "#undef ATTENTION_ROWS",
-            "#if defined(LEVEL_AVX512)",
-            rows["avx512"],
-            "#elif defined(LEVEL_AVX2)",
-            rows["avx2"],
-            "#else",
-            rows["plain"],
-            "#endif",
-        ]
+    levels = DEFAULTS if chosen is None else {**DEFAULTS, chosen.level: chosen.configuration}
+    text = by_level(
+        {level: f"#define ATTENTION_ROWS {each.tile_rows}" for level, each in levels.items()}
     )
+    return text if chosen is None else specialised(text, chosen)

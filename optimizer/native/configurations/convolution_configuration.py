@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..convolution.text import PANEL
+from .chosen import Chosen
 
 # Tiles that are multiplied at once at least: below, what a kernel's sums wait for isn't hidden.
 LEAST_TOGETHER = 28
@@ -95,9 +96,4 @@ class ConvolutionSizes:
         return 4 * self.products * self.group_depth * panels * PANEL
 
 
-@dataclass(frozen=True)
-class ChosenConvolution:
-    """A configuration that is no default, and what it was chosen for."""
-
-    configuration: ConvolutionConfiguration
-    sizes: ConvolutionSizes
+ChosenConvolution = Chosen[ConvolutionConfiguration, ConvolutionSizes]

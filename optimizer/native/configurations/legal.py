@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable
+from dataclasses import astuple
 from functools import cache
 from importlib import resources
+from itertools import starmap
+from typing import Any
 
 from ....catalog.datalog.memory.execution import Evaluator
 from ....catalog.datalog.memory.program_cache import shipped
@@ -22,18 +25,7 @@ from .loop_configuration import (
 )
 from .pair_configuration import PairConfiguration, PairSizes
 from .processor import Processor
-from .product_configuration import DEFAULTS, ProductConfiguration
-
-
-@dataclass(frozen=True, order=True)
-class ProductSizes:
-    """A product [rows, depth] x [depth, columns] of float32, on so many threads."""
-
-    rows: int
-    depth: int
-    columns: int
-    threads: int = 1
-
+from .product_configuration import DEFAULTS, ProductConfiguration, ProductSizes
 
 # Numbers that tiles of a convolution may take, and bytes of filters that are kept transformed.
 BLOCKS, MOST_FILTERS = tuple(size << 10 for size in (16, 32, 64, 128, 192)), 40 << 20
@@ -48,6 +40,11 @@ def _facts(here: Processor) -> tuple[tuple[int, ...], ...]:
     return ((here.registers, here.lanes, here.first_cache_bytes, here.second_cache_bytes),)
 
 
+def _default_first(default: Any, configurations: Iterable[Any]) -> tuple[Any, ...]:
+    """Return configurations in order behind the default, which may be among them."""
+    return (default, *sorted(each for each in configurations if each != default))
+
+
 @cache
 def legal(sizes: ProductSizes, here: Processor) -> tuple[ProductConfiguration, ...]:
     """Return the legal configurations of a product on a processor, the default first."""
@@ -59,11 +56,7 @@ def legal(sizes: ProductSizes, here: Processor) -> tuple[ProductConfiguration, .
             "default": (astuple(default),),
         }
     )
-    configurations = sorted(ProductConfiguration(*row) for row in derived["legal"])
-    return (
-        default,
-        *(configuration for configuration in configurations if configuration != default),
-    )
+    return _default_first(default, starmap(ProductConfiguration, derived["legal"]))
 
 
 @cache
@@ -91,10 +84,7 @@ def legal_convolutions(
         ConvolutionConfiguration(block, None if way == prepared else way, *rest)
         for block, way, *rest in sorted(derived["legal_convolution"])
     ]
-    return (
-        default,
-        *(configuration for configuration in configurations if configuration != default),
-    )
+    return (default, *(each for each in configurations if each != default))
 
 
 # Numbers between two convolutions that are held, and units of work that there are at least.
@@ -117,29 +107,23 @@ def legal_pairs(sizes: PairSizes, here: Processor) -> tuple[PairConfiguration, .
             "default_pair": ((default.block, default.run),),
         }
     )
-    others = sorted(PairConfiguration(*row) for row in derived["legal_pair"])
-    return (default, *(configuration for configuration in others if configuration != default))
+    return _default_first(default, starmap(PairConfiguration, derived["legal_pair"]))
 
 
 @cache
 def legal_attentions(sizes: AttentionSizes, here: Processor) -> tuple[AttentionConfiguration, ...]:
     """Return the legal configurations of an attention on a processor, the default first."""
     default = attention_configuration.DEFAULTS[here.level]
-    block = sizes.default_block
+    as_told = (default.tile_rows, sizes.default_block)
     derived = _program()(
         {
             "processor": _facts(here),
             "attention": ((sizes.queries, sizes.keys),),
-            "default_attention": ((default.tile_rows, block),),
+            "default_attention": (as_told,),
         }
     )
-    rows_of_attention = sorted(derived["legal_attention"])
-    others = [
-        AttentionConfiguration(*row)
-        for row in rows_of_attention
-        if row != (default.tile_rows, block)
-    ]
-    return (default, *others)
+    others = (row for row in derived["legal_attention"] if row != as_told)
+    return _default_first(default, starmap(AttentionConfiguration, others))
 
 
 @cache
@@ -147,8 +131,7 @@ def legal_rows(sizes: RowSizes) -> tuple[RowConfiguration, ...]:
     """Return the legal configurations of a kernel over rows, the default first."""
     default = RowConfiguration()
     derived = _program()({"row": ((sizes.length,),), "default_row": (astuple(default),)})
-    others = sorted(RowConfiguration(*row) for row in derived["legal_row"])
-    return (default, *(configuration for configuration in others if configuration != default))
+    return _default_first(default, starmap(RowConfiguration, derived["legal_row"]))
 
 
 @cache
@@ -162,8 +145,7 @@ def legal_columns(sizes: ColumnSizes, here: Processor) -> tuple[ColumnConfigurat
             "default_column": (astuple(default),),
         }
     )
-    others = sorted(ColumnConfiguration(*row) for row in derived["legal_column"])
-    return (default, *(configuration for configuration in others if configuration != default))
+    return _default_first(default, starmap(ColumnConfiguration, derived["legal_column"]))
 
 
 @cache
@@ -173,8 +155,7 @@ def legal_cells(sizes: CellSizes) -> tuple[CellConfiguration, ...]:
     derived = _program()(
         {"cells": ((sizes.length, sizes.threads),), "default_cell": (astuple(default),)}
     )
-    others = sorted(CellConfiguration(*row) for row in derived["legal_cell"])
-    return (default, *(configuration for configuration in others if configuration != default))
+    return _default_first(default, starmap(CellConfiguration, derived["legal_cell"]))
 
 
 # Numbers of a block of rows of a fused program.
@@ -194,5 +175,4 @@ def legal_fused(sizes: FusedSizes, default: FusedConfiguration) -> tuple[FusedCo
             ),
         }
     )
-    others = sorted(FusedConfiguration(*row) for row in derived["legal_fused"])
-    return (default, *(configuration for configuration in others if configuration != default))
+    return _default_first(default, starmap(FusedConfiguration, derived["legal_fused"]))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .chosen import Chosen
+
 
 @dataclass(frozen=True, order=True)
 class RowConfiguration:
@@ -106,9 +108,4 @@ LoopConfiguration = RowConfiguration | ColumnConfiguration | CellConfiguration
 LoopSizes = RowSizes | ColumnSizes | CellSizes
 
 
-@dataclass(frozen=True)
-class ChosenLoops:
-    """A configuration that is no default, and what it was chosen for."""
-
-    configuration: LoopConfiguration
-    sizes: LoopSizes
+ChosenLoops = Chosen[LoopConfiguration, LoopSizes]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from .chosen import Chosen
+
 # Lines of an image that a unit of work has at least.
 LEAST_LINES = 8
 
@@ -60,9 +62,4 @@ class PairSizes:
         return max(1, min(rows, most)), rows
 
 
-@dataclass(frozen=True)
-class ChosenPair:
-    """A configuration that is no default, and what it was chosen for."""
-
-    configuration: PairConfiguration
-    sizes: PairSizes
+ChosenPair = Chosen[PairConfiguration, PairSizes]

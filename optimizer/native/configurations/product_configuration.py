@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 
+from .chosen import Chosen, by_level
+
 # A kernel's own functions and macros of product.h; what is shared stays as it is.
 _NAMES = re.compile(r"\b(product|PRODUCT)_(?!READ\b)(\w+)")
 
@@ -96,50 +98,39 @@ DEFAULTS: Mapping[str, ProductConfiguration] = {
 }
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A configuration that is no default, and the level of instructions that it is for."""
+@dataclass(frozen=True, order=True)
+class ProductSizes:
+    """A product [rows, depth] x [depth, columns] of float32, on so many threads."""
 
-    configuration: ProductConfiguration
-    level: str
-
-    def specialised(self, text: str) -> str:
-        """Give names of C of their own to what depends on the configuration."""
-        return _NAMES.sub(rf"\1_\2_{self._suffix}", text)
-
-    def constants(self) -> str:
-        """Return the constants of all levels, in front of product.h."""
-        panel = self.configuration.panel
-        few = int(
-            panel == DEFAULTS["avx2"].panel
-        )  # else a row of a panel is no longer in registers
-        by_level = {
-            level: self.configuration
-            if level == self.level
-            else replace(default, panel=panel, few=default.few * few)
-            for level, default in DEFAULTS.items()
-        }
-        width = f"#undef PRODUCT_PANEL\n#define PRODUCT_PANEL {panel}"
-        return self.specialised(f"{width}\n{constants(by_level)}")
-
-    @property
-    def _suffix(self) -> str:
-        return "_".join([self.level, *map(str, astuple(self.configuration))])
+    rows: int
+    depth: int
+    columns: int
+    threads: int = 1
 
 
-def constants(by_level: Mapping[str, ProductConfiguration] = DEFAULTS) -> str:
-    """Return the constants of product.h, those of each level where that is compiled."""
-    first = by_level["plain"].constants().replace("#define", "#undef")
-    undefined = re.sub(r" \d+$", "", first, flags=re.MULTILINE)
-    return "\n".join(
-        [
-            undefined,
-            "#if defined(LEVEL_AVX512)",
-            by_level["avx512"].constants(),
-            "#elif defined(LEVEL_AVX2)",
-            by_level["avx2"].constants(),
-            "#else",
-            by_level["plain"].constants(),
-            "#endif",
-        ]
-    )
+ChosenProduct = Chosen[ProductConfiguration, ProductSizes]
+
+
+def specialised(text: str, chosen: ChosenProduct) -> str:
+    """Give names of C of their own to what depends on a configuration."""
+    suffix = "_".join([chosen.level, *map(str, astuple(chosen.configuration))])
+    return _NAMES.sub(rf"\1_\2_{suffix}", text)
+
+
+def constants(chosen: ChosenProduct | None = None) -> str:
+    """Return the constants of product.h, those of each level where that is compiled.
+
+    Where one was chosen, panels are as wide on all levels: the matrix lies in the model.
+    """
+    if chosen is None:
+        return by_level({level: default.constants() for level, default in DEFAULTS.items()})
+    panel = chosen.configuration.panel
+    few = int(panel == DEFAULTS["avx2"].panel)  # else a row of a panel is no longer in registers
+    levels = {
+        level: replace(default, panel=panel, few=default.few * few)
+        for level, default in DEFAULTS.items()
+    }
+    levels[chosen.level] = chosen.configuration
+    text = by_level({level: each.constants() for level, each in levels.items()})
+    width = f"#undef PRODUCT_PANEL\n#define PRODUCT_PANEL {panel}"
+    return specialised(f"{width}\n{text}", chosen)

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 
-from .legal import ProductSizes
 from .processor import Processor
-from .product_configuration import ProductConfiguration
+from .product_configuration import ProductConfiguration, ProductSizes
 
 # Instructions that are started in a cycle, those of a round besides, and cycles of a sum.
 _ISSUED, _LOOP, _LATENCY = 7, 3, 4.0

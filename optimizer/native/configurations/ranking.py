@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from ....profiles.learning.chooser import choose, matern
-from .legal import ProductSizes
 from .processor import Processor
-from .product_configuration import DEFAULTS, ProductConfiguration
+from .product_configuration import DEFAULTS, ProductConfiguration, ProductSizes
 from .product_features import features
 
 Array = np.ndarray[Any, Any]

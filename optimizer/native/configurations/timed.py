@@ -6,23 +6,25 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ....profiles.machine import load_machine
 from ....profiles.races.race import Lap
 from .attention_configuration import AttentionConfiguration, AttentionSizes
 from .convolution_configuration import ConvolutionConfiguration, ConvolutionSizes
-from .legal import ProductSizes
 from .loop_configuration import (
+    CellConfiguration,
     CellSizes,
+    ColumnConfiguration,
     ColumnSizes,
     LoopConfiguration,
     LoopSizes,
+    RowConfiguration,
     RowSizes,
 )
 from .pair_configuration import PairConfiguration, PairSizes
 from .processor import Processor
-from .product_configuration import ProductConfiguration
+from .product_configuration import ProductConfiguration, ProductSizes
 
 if TYPE_CHECKING:
     from ....catalog import Catalog
@@ -38,15 +40,16 @@ Configuration = TypeVar(
     | AttentionConfiguration
     | LoopConfiguration,
 )
-# Families of kernels by what their sizes are, whose last field is the number of threads.
-FAMILIES: dict[type, str] = {
-    ProductSizes: "product",
-    ConvolutionSizes: "convolution",
-    PairSizes: "pair",
-    AttentionSizes: "attention",
-    RowSizes: "row",
-    ColumnSizes: "column",
-    CellSizes: "cell",
+# Families of kernels by what their sizes are, whose last field is the number of threads: a name,
+# and what is chosen.
+FAMILIES: dict[type[Any], tuple[str, type[Any]]] = {
+    ProductSizes: ("product", ProductConfiguration),
+    ConvolutionSizes: ("convolution", ConvolutionConfiguration),
+    PairSizes: ("pair", PairConfiguration),
+    AttentionSizes: ("attention", AttentionConfiguration),
+    RowSizes: ("row", RowConfiguration),
+    ColumnSizes: ("column", ColumnConfiguration),
+    CellSizes: ("cell", CellConfiguration),
 }
 
 
@@ -70,16 +73,10 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
     Of several times of the same configuration the last one counts.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        here: Processor,
-        sizes: type[Sizes],
-        configuration: type[Configuration],
-    ) -> None:
+    def __init__(self, catalog: Catalog, here: Processor, sizes: type[Sizes]) -> None:
         """Read what the catalog has of kernels of some sizes."""
         self.catalog, self.here = catalog, here
-        self.family = FAMILIES[sizes]
+        self.family, configuration = FAMILIES[sizes]
         self._columns = tuple(field.name for field in fields(configuration))
         self.device_id = load_machine(catalog).device_id
         self.known: dict[Sizes, dict[Configuration, Timed]] = {}
@@ -99,53 +96,36 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
         """Return the fastest configuration known for some sizes, None where the default is."""
         faster = {
             configuration: timed
-            for configuration, timed in self._of(sizes).items()
+            for configuration, timed in self.timed(sizes).items()
             if timed.is_faster
         }
         return min(faster, key=lambda configuration: faster[configuration].ratio, default=None)
 
     def timed(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
         """Return what was timed for some sizes."""
-        return self._of(sizes)
-
-    def store(
-        self,
-        sizes: Sizes,
-        default: Lap,
-        laps: Mapping[Configuration, Lap],
-        ratios: Mapping[Configuration, Timed] | None = None,
-    ) -> None:
-        """Note what configurations take beside the default; all laps are of one race.
-
-        Of several races `ratios` say what the times are over that of the default.
-        """
-        self._store_processor()
-        ratios = ratios or {}
-        for configuration, lap in laps.items():
-            timed = ratios.get(configuration) or beside(lap, default)
-            self.known.setdefault(sizes, {})[configuration] = timed
-            if self.catalog.read_only:
-                continue
-            self.catalog.connection.execute(
-                "INSERT INTO kernel_configuration (device_id, level, family, sizes, threads,"
-                f" {', '.join(self._columns)}, median_ns, ratio, ratio_low, ratio_high, samples,"
-                f" measured_at) VALUES ({', '.join('?' * (11 + len(self._columns)))})",
-                [
-                    *(self.device_id, self.here.level, self.family),
-                    *([*astuple(sizes)[:-1]], astuple(sizes)[-1]),
-                    *astuple(configuration),
-                    *(lap.median_ns, *astuple(timed), lap.samples),
-                    datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
-                ],
-            )
-
-    def _of(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
         return self.known.get(sizes, {})
+
+    def store(self, sizes: Sizes, configuration: Configuration, lap: Lap, timed: Timed) -> None:
+        """Note what a configuration takes, by itself and beside the default."""
+        self.known.setdefault(sizes, {})[configuration] = timed
+        if self.catalog.read_only:
+            return
+        self._store_processor()
+        self.catalog.connection.execute(
+            "INSERT INTO kernel_configuration (device_id, level, family, sizes, threads,"
+            f" {', '.join(self._columns)}, median_ns, ratio, ratio_low, ratio_high, samples,"
+            f" measured_at) VALUES ({', '.join('?' * (11 + len(self._columns)))})",
+            [
+                *(self.device_id, self.here.level, self.family),
+                *([*astuple(sizes)[:-1]], astuple(sizes)[-1]),
+                *astuple(configuration),
+                *(lap.median_ns, *astuple(timed), lap.samples),
+                datetime.datetime.now(datetime.UTC).replace(tzinfo=None),
+            ],
+        )
 
     def _store_processor(self) -> None:
         """Put the processor into the catalog, once for a machine and level."""
-        if self.catalog.read_only:
-            return
         row = [self.device_id, *vars(self.here).values()]
         self.catalog.connection.execute(
             "INSERT INTO processor SELECT ?, ?, ?, ?, ?, ? WHERE NOT EXISTS"

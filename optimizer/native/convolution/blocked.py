@@ -17,6 +17,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC, block_size
+from ..configurations.chosen import no_others
 from ..configurations.convolution_configuration import (
     LEAST_TOGETHER,
     ChosenConvolution,
@@ -104,12 +105,6 @@ class Convolution:
 
 # The configurations that a convolution by minimal filtering is tried in besides the default.
 Choose = Callable[[ConvolutionSizes], Sequence[ConvolutionConfiguration]]
-
-
-def no_others(sizes: ConvolutionSizes) -> Sequence[ConvolutionConfiguration]:
-    """Choose no configurations."""
-    del sizes
-    return ()
 
 
 def convolutions(

@@ -20,6 +20,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import NCHWC
+from ..configurations.chosen import no_others
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
 from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
@@ -86,12 +87,6 @@ class Pair:
 
 # The configurations that a pair is tried in besides the default.
 Choose = Callable[[PairSizes], Sequence[PairConfiguration]]
-
-
-def no_others(sizes: PairSizes) -> Sequence[PairConfiguration]:
-    """Choose no configurations."""
-    del sizes
-    return ()
 
 
 def pairs(

@@ -16,6 +16,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
+from ..configurations.chosen import no_others
 from ..kernel import RegionKernel
 from ..loops.kernel_region import Meanings
 from .blocked import (
@@ -24,7 +25,6 @@ from .blocked import (
     activation_text,
     block_of,
     forms,
-    no_others,
     numbers_of,
     pads_of,
 )

@@ -15,7 +15,7 @@ from functools import partial
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ..attention.text import Between
-from ..configurations.product_configuration import Chosen, ProductConfiguration
+from ..configurations.product_configuration import ChosenProduct, specialised
 from ..kernel import (
     Kernel,
     RegionKernel,
@@ -73,7 +73,7 @@ class Factor:
     without: frozenset[int]
     form: str
     four_bits: FourBits | None = None
-    chosen: Chosen | None = None
+    chosen: ChosenProduct | None = None
 
 
 def products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
@@ -106,22 +106,11 @@ def formed(
 
 
 def configured(
-    meanings: Meanings,
-    product_kernel: RegionKernel,
-    configurations: Iterable[ProductConfiguration],
-    level: str,
-) -> list[RegionKernel]:
-    """Return a product that was found in some configurations, for processors of a level.
-
-    Only products that are computed product by product have any.
-    """
-    if product_kernel.kernel.form != EACH:
-        return []
+    meanings: Meanings, product_kernel: RegionKernel, chosen: ChosenProduct
+) -> RegionKernel:
+    """Return a product that was found, computed product by product, in another configuration."""
     product, matrix, behind = _product_of(meanings, product_kernel)
-    return [
-        _lowered(meanings, product, matrix, behind, chosen=Chosen(each, level))
-        for each in configurations
-    ]
+    return _lowered(meanings, product, matrix, behind, chosen=chosen)
 
 
 def _product_of(
@@ -166,14 +155,14 @@ def _lowered(
     matrix: Matrix,
     behind: frozenset[int],
     form: str = EACH,
-    chosen: Chosen | None = None,
+    chosen: ChosenProduct | None = None,
 ) -> RegionKernel:
     factor = _factor(meanings, product, matrix, form, chosen)
     return lower_product(meanings, product, factor, behind, named_by={product, *behind})
 
 
 def _factor(
-    meanings: Meanings, product: int, matrix: Matrix, form: str, chosen: Chosen | None
+    meanings: Meanings, product: int, matrix: Matrix, form: str, chosen: ChosenProduct | None
 ) -> Factor:
     """Return the matrix as a form has it; raise LoweringError where that gains or means nothing."""
     given, stored = (
@@ -250,7 +239,7 @@ def lower_product(
     )
     arrange, columns = ARRANGED[factor.form], tuple[int, ...]()
     if factor.chosen is not None:
-        text = factor.chosen.specialised(text)
+        text = specialised(text, factor.chosen)
         arrange, columns = "arrange_product_by", factor.chosen.configuration.arranged
     kernel = Kernel(
         label_of(meanings, meanings.in_order(named_by)),

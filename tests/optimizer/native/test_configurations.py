@@ -10,20 +10,17 @@ from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.runtime import block_size
+from tensolog.optimizer.native.configurations.chosen import Chosen
 from tensolog.optimizer.native.configurations.convolution_configuration import (
     ConvolutionConfiguration,
     ConvolutionSizes,
 )
-from tensolog.optimizer.native.configurations.legal import (
-    ProductSizes,
-    legal,
-    legal_convolutions,
-)
+from tensolog.optimizer.native.configurations.legal import legal, legal_convolutions
 from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
 from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
-    Chosen,
     ProductConfiguration,
+    ProductSizes,
     constants,
 )
 from tensolog.optimizer.native.convolution.blocked import convolutions
@@ -94,7 +91,8 @@ def test_a_product_of_the_default_is_generated_as_if_there_were_no_configuration
 
 def test_a_chosen_configuration_has_names_of_its_own():
     meanings, found, _ = product(9, 64, 70)
-    (one,) = configured(meanings, found, [replace(DEFAULTS["avx512"], depth=256)], "avx512")
+    chosen = Chosen(replace(DEFAULTS["avx512"], depth=256), ProductSizes(9, 64, 70), "avx512")
+    one = configured(meanings, found, chosen)
     assert one.kernel.name != found.kernel.name
     assert "PRODUCT_PANEL;" not in one.kernel.text
     assert "product_block(" not in one.kernel.text
@@ -102,8 +100,9 @@ def test_a_chosen_configuration_has_names_of_its_own():
 
 
 def test_other_levels_keep_their_defaults_but_for_panels():
-    chosen = Chosen(replace(DEFAULTS["avx512"], tile_rows=14, tile_vectors=2, panel=64), "avx512")
-    first, second = chosen.constants().split("#elif defined(LEVEL_AVX2)")
+    configuration = replace(DEFAULTS["avx512"], tile_rows=14, tile_vectors=2, panel=64)
+    chosen = Chosen(configuration, ProductSizes(9, 64, 70), "avx512")
+    first, second = constants(chosen).split("#elif defined(LEVEL_AVX2)")
     assert "PRODUCT_PANEL" in first
     assert " 64\n" in first.split("#define PRODUCT_ROWS")[0]
     assert "PRODUCT_ROWS_avx512" in second
@@ -129,10 +128,11 @@ def test_other_levels_keep_their_defaults_but_for_panels():
 @settings(max_examples=examples(2), deadline=None)
 def test_random_legal_configurations_compute_the_same(data, level, rows, depth, columns):
     here = Processor(level, *REGISTERS[level], 32 << 10, data.draw(st.sampled_from([1, 2])) << 19)
-    configurations = legal(ProductSizes(rows, depth, columns, threads=2), here)
+    sizes = ProductSizes(rows, depth, columns, threads=2)
+    configurations = legal(sizes, here)
     drawn = data.draw(st.lists(st.sampled_from(configurations), min_size=1, max_size=3))
     meanings, found, arrays = product(rows, depth, columns)
-    ones = configured(meanings, found, drawn, level)
+    ones = [configured(meanings, found, Chosen(each, sizes, level)) for each in drawn]
     library = build([one.kernel for one in ones], levels=(level,))
     supply(meanings.graph, [one.kernel for one in ones])
     x = normal(rows, depth, seed=3)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.native.configurations.legal import ProductSizes, legal
+from tensolog.optimizer.native.configurations.legal import legal
 from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor, processor
 from tensolog.optimizer.native.configurations.product_configuration import (
     DEFAULTS,
-    ProductConfiguration,
+    ProductSizes,
 )
 from tensolog.optimizer.native.configurations.product_features import costs, features
 from tensolog.optimizer.native.configurations.ranking import (
@@ -42,7 +42,13 @@ def lap(median_us, ratio=1.0, apart=0.002):
 
 
 def products(catalog, here=HERE):
-    return TimedConfigurations(catalog, here, ProductSizes, ProductConfiguration)
+    return TimedConfigurations(catalog, here, ProductSizes)
+
+
+def store(timed, sizes, default, laps):
+    """Note what configurations took, all in one race."""
+    for configuration, taken in laps.items():
+        timed.store(sizes, configuration, taken, beside(taken, default))
 
 
 @pytest.fixture
@@ -158,7 +164,7 @@ def test_samples_of_processors_alike_come_alone_and_else_those_of_the_level():
 
 def test_what_was_timed_is_known_to_the_next_run(catalog):
     timed = products(catalog)
-    timed.store(SIZES, lap(10), {NINE: lap(9, 0.9), WIDE: lap(12, 1.2)})
+    store(timed, SIZES, lap(10), {NINE: lap(9, 0.9), WIDE: lap(12, 1.2)})
     again = products(catalog)
     assert again.best(SIZES) == NINE
     assert set(again.timed(SIZES)) == {NINE, WIDE}
@@ -179,21 +185,21 @@ def test_what_was_timed_is_known_to_the_next_run(catalog):
     ],
 )
 def test_what_was_timed_elsewhere_is_not_taken(catalog, change):
-    products(catalog).store(SIZES, lap(10), {NINE: lap(9, 0.9)})
+    store(products(catalog), SIZES, lap(10), {NINE: lap(9, 0.9)})
     again = products(catalog, change.get("here", HERE))
     assert again.best(change.get("sizes", SIZES)) is None
 
 
 def test_a_gain_within_noise_is_none(catalog):
     timed = products(catalog)
-    timed.store(SIZES, lap(10), {NINE: lap(9.9, 0.99, apart=0.02)})
+    store(timed, SIZES, lap(10), {NINE: lap(9.9, 0.99, apart=0.02)})
     assert timed.best(SIZES) is None
 
 
 def test_of_several_times_the_last_counts(catalog):
     timed = products(catalog)
-    timed.store(SIZES, lap(10), {NINE: lap(9, 0.9)})
-    timed.store(SIZES, lap(10), {NINE: lap(11, 1.1)})
+    store(timed, SIZES, lap(10), {NINE: lap(9, 0.9)})
+    store(timed, SIZES, lap(10), {NINE: lap(11, 1.1)})
     assert timed.best(SIZES) is None
     assert products(catalog).best(SIZES) is None
 
@@ -213,7 +219,7 @@ def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
     assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
     sizes = ProductSizes(9, 64, 64)
     one = legal(sizes, processor())[-1]
-    configured.products.store(sizes, lap(10), {one: lap(9, 0.9)})
+    store(configured.timed[ProductSizes], sizes, lap(10), {one: lap(9, 0.9)})
     (kind,) = configured.kinds(meanings, found, types, 7, budget_s=0.0)
     assert kind.configuration == one
     assert kind.sorts == {7}
@@ -224,9 +230,9 @@ def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):
     meanings, found, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
     odd = replace(DEFAULTS[processor().level], tile_rows=1000)
-    configured.products.store(ProductSizes(9, 64, 64), lap(10), {odd: lap(9, 0.9)})
+    store(configured.timed[ProductSizes], ProductSizes(9, 64, 64), lap(10), {odd: lap(9, 0.9)})
     catalog.connection.execute("UPDATE kernel_configuration SET sizes = [9, 64]")
-    assert ConfiguredKinds(catalog, threads=1).products.known == {}
+    assert ConfiguredKinds(catalog, threads=1).timed[ProductSizes].known == {}
     assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
 
 

@@ -13,9 +13,9 @@ from tensolog.optimizer.native.configurations.attention_configuration import (
     DEFAULTS,
     AttentionConfiguration,
     AttentionSizes,
-    ChosenAttention,
     constants,
 )
+from tensolog.optimizer.native.configurations.chosen import Chosen
 from tensolog.optimizer.native.configurations.legal import (
     legal_attentions,
     legal_cells,
@@ -25,7 +25,6 @@ from tensolog.optimizer.native.configurations.legal import (
 from tensolog.optimizer.native.configurations.loop_configuration import (
     CellConfiguration,
     CellSizes,
-    ChosenLoops,
     ColumnConfiguration,
     ColumnSizes,
     RowConfiguration,
@@ -151,10 +150,8 @@ def test_blocks_of_single_cells_differ_where_several_threads_share_longer_rows()
 
 
 def test_other_levels_keep_the_default_of_attentions():
-    chosen = ChosenAttention(
-        AttentionConfiguration(14, 28), "avx512", AttentionSizes(1, 9, 9, 9, 9)
-    )
-    numbers = [line.split()[-1] for line in chosen.constants().splitlines() if "define " in line]
+    chosen = Chosen(AttentionConfiguration(14, 28), AttentionSizes(1, 9, 9, 9, 9), "avx512")
+    numbers = [line.split()[-1] for line in constants(chosen).splitlines() if "define " in line]
     assert numbers == ["14", "6", "6"]
     default = [line.split()[-1] for line in constants().splitlines() if "define " in line]
     assert default == ["12", "6", "6"]
@@ -169,7 +166,7 @@ def test_every_configuration_computes_what_the_runtime_does(level):
     cases = []
     meanings, found = found_in(normalization())
     sizes = RowSizes(found.kernel.digest, 7, LENGTH)
-    rows = [ChosenLoops(one, sizes) for one in legal_rows(sizes)[1:]]
+    rows = [Chosen(one, sizes) for one in legal_rows(sizes)[1:]]
     made = [in_configuration(meanings, found, one) for one in rows]
     cases.append((normalization(), meanings, [found, *made]))
     meanings, found = found_in(column_normalization())
@@ -179,19 +176,19 @@ def test_every_configuration_computes_what_the_runtime_does(level):
         ColumnConfiguration(2048, 1, 4),
         ColumnConfiguration(16, 2),
     ]
-    made = [in_configuration(meanings, found, ChosenLoops(one, columns)) for one in ways]
+    made = [in_configuration(meanings, found, Chosen(one, columns)) for one in ways]
     cases.append((column_normalization(), meanings, [found, *made]))
     meanings, found = found_in(gate())
     cells = CellSizes(found.kernel.digest, 3, 9000, 2)
     ways = [CellConfiguration(1024, 2), CellConfiguration(16384, 4), CellConfiguration(100, 1)]
-    made = [in_configuration(meanings, found, ChosenLoops(one, cells)) for one in ways]
+    made = [in_configuration(meanings, found, Chosen(one, cells)) for one in ways]
     cases.append((gate(), meanings, [found, *made]))
     meanings, found = found_in(attention())
     own = DEFAULTS[level].tile_rows
     ways = [AttentionConfiguration(6, 12), AttentionConfiguration(own, own)]
     ways += [AttentionConfiguration(14, 28)] * (level == "avx512")
     sizes = AttentionSizes(2, QUERIES, KEYS, 20, 33)
-    made = [configured(found, ChosenAttention(one, level, sizes)) for one in ways]
+    made = [configured(found, Chosen(one, sizes, level)) for one in ways]
     cases.append((attention(), meanings, [found, *made]))
     library = build([one.kernel for *_, ones in cases for one in ones], levels=(level,))
     for proto, meanings, ones in cases:
@@ -288,7 +285,7 @@ def test_kernels_that_look_results_up_or_scatter_have_no_sizes():
 def test_the_fastest_configuration_alone_is_kept():
     meanings, found = found_in(normalization())
     sizes = RowSizes(found.kernel.digest, 7, LENGTH)
-    chosen = ChosenLoops(legal_rows(sizes)[1], sizes)
+    chosen = Chosen(legal_rows(sizes)[1], sizes)
     other = in_configuration(meanings, found, chosen)
     default, faster = Kind([found]), Kind([other], beside_default=Timed(0.9, 0.88, 0.92))
     assert best_forms([faster, default]) == [faster]
