@@ -28,7 +28,7 @@ from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.graph.widen import widen
 from tensolog.optimizer.native.fuse_graph import fused_graph
 from tensolog.optimizer.native.library import DOMAIN
-from tensolog.optimizer.native.untouched import optimized_nodes
+from tensolog.optimizer.native.runtime_answers import optimized_nodes
 from tensolog.optimizer.race.index_range import index_limit
 from tensolog.optimizer.race.verify import Deviation, Verifier, failures
 from tensolog.optimizer.rewrites.compute_in_float32 import in_float32

@@ -12,14 +12,12 @@ from collections.abc import Collection
 from functools import partial
 
 import numpy as np
-from onnx import helper, numpy_helper
 
 from ...catalog.operators.derive import integer_range
-from ...profiles.kernel import element_type, numpy_dtype
-from ...profiles.sessions.session import open_session
+from ...profiles.kernel import numpy_dtype
 from ...rules import ABSENT
 from ..codegen.expressions import LoweringError
-from ..graph.convert import model_around, node_proto
+from ..graph.convert import node_proto
 from ..graph.graph import Graph
 from ..graph.simplify import is_pure
 from .grow import MOST_NODES
@@ -31,9 +29,9 @@ from .loops.kernel_region import Meanings, needed_outside
 from .loops.loops import Groups
 from .quantized.packing import FixedNumbers
 from .quantized.whole import whole
+from .runtime_answers import answer
 
 GIVEN = frozenset({"int8", "uint8"})
-NUMBERS = 256
 # Elements of a unit, and such that are worth a task.
 BLOCK, GRAIN = 4096, 16384
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
@@ -183,29 +181,19 @@ def _results(graph: Graph, value: int, nodes: tuple[int, ...], output: int) -> b
     dtype = graph.dtype(value) or ""
     low, high = integer_range(dtype) or (0, 0)
     constants = {
-        v: np.asarray(graph.constant(v))
+        graph.names[v]: np.asarray(graph.constant(v)).reshape(())
         for n in nodes
         for v in graph.nodes[n].inputs
         if v in graph.constants
     }
-    proto = helper.make_graph(
-        [node_proto(graph, graph.nodes[number]) for number in nodes],
-        "table",
-        [helper.make_tensor_value_info(graph.names[value], element_type(dtype), [NUMBERS])],
-        [
-            helper.make_tensor_value_info(
-                graph.names[output], element_type(graph.dtype(output) or ""), [NUMBERS]
-            )
-        ],
-        [
-            numpy_helper.from_array(array.reshape(()), graph.names[v])
-            for v, array in constants.items()
-        ],
-    )
-    numbers = np.arange(low, high + 1).astype(numpy_dtype(dtype))
     try:
-        session = open_session(model_around(graph, proto).SerializeToString(), threads=1)
-        (result,) = session.run(None, {graph.names[value]: numbers})
+        results = answer(
+            [node_proto(graph, graph.nodes[number]) for number in nodes],
+            {graph.names[value]: np.arange(low, high + 1).astype(numpy_dtype(dtype))},
+            constants,
+            (graph.names[output], graph.dtype(output) or ""),
+            graph,
+        )
     except Exception as error:  # whatever the runtime raises
         raise LoweringError("a function that the runtime doesn't compute of 256 numbers") from error
-    return np.ascontiguousarray(result).tobytes()
+    return np.ascontiguousarray(results).tobytes()

@@ -26,7 +26,7 @@ from .quantized.whole import groups_of, outside
 from .region_kind_race import types_under
 from .region_kinds import Kind
 from .regions.region_candidates import candidates
-from .untouched import left_alone, optimized_nodes
+from .runtime_answers import left_alone, optimized_nodes
 
 # How regions are grown: from what the runtime leaves as it is, without products, and from all.
 LEFT, OTHERS, EVERYTHING = range(3)

@@ -14,7 +14,7 @@ from .kernel import RegionKernel
 from .kernel_trial import KERNEL, OPERATORS
 from .product.text import EACH, FOUR_BITS
 from .quantized.kernel import INTEGERS
-from .quantized.saturation import SATURATES, saturates
+from .runtime_answers import SATURATES, saturates
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
 # but for an attention, which in the model may have a mask that leaves half of it out, and for a

@@ -18,15 +18,13 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
-from ....profiles.sessions.session import open_session
 from ...graph.convert import node_proto
 from ...graph.graph import Graph, Node
 from ...graph.maker import Maker
 from ...match.rewrite import Step
 from ..regions.region_facts import MOVES
+from ..runtime_answers import answer
 
 NAME = "GatherMovedRows"
 SUMMARY = "moves rows at once that several operators move as a whole"
@@ -130,24 +128,14 @@ def _places(graph: Graph, nodes: list[int], source: int, result: int) -> np.ndar
     if length < LEAST_ROW or not 0 < math.prod(shape) <= MOST_ELEMENTS:
         return None
     constants = {v for number in nodes for v in graph.nodes[number].inputs if v in graph.constants}
-    model = helper.make_model(
-        helper.make_graph(
-            [node_proto(graph, graph.nodes[number]) for number in nodes],
-            "moves",
-            [helper.make_tensor_value_info(graph.names[source], onnx.TensorProto.INT32, shape)],
-            [helper.make_tensor_value_info(graph.names[result], onnx.TensorProto.INT32, None)],
-            [
-                numpy_helper.from_array(graph.constants[v].array(), graph.names[v])
-                for v in constants
-            ],
-        ),
-        opset_imports=graph.base.opset_import,
-        ir_version=graph.base.ir_version,
+    moved = answer(
+        [node_proto(graph, graph.nodes[number]) for number in nodes],
+        {graph.names[source]: np.arange(math.prod(shape), dtype=np.int32).reshape(shape)},
+        {graph.names[v]: graph.constants[v].array() for v in constants},
+        (graph.names[result], "int32"),
+        graph,
     )
-    elements = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
-    session = open_session(model.SerializeToString(), threads=1)
-    (moved,) = session.run(None, {graph.names[source]: elements})
-    rows = np.asarray(moved).reshape(-1, length)
+    rows = moved.reshape(-1, length)
     first = rows[:, :1]
     if (first % length).any() or (rows != first + np.arange(length, dtype=np.int32)).any():
         return None

@@ -17,7 +17,7 @@ from ..loops.affine import Extent
 from ..loops.cells import SLOW
 from ..loops.kernel_region import Meanings
 from ..loops.reduced_axes import NO_ROWS, Rows, folded_axes, long_axes, parts_of
-from ..untouched import left_alone
+from ..runtime_answers import left_alone
 
 Row = tuple[int | str, ...]
 Facts = dict[str, list[Row]]

@@ -13,7 +13,7 @@ from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.quantized.dynamic import dynamic_products
 from tensolog.optimizer.native.quantized.running_norm import is_running
 from tensolog.optimizer.native.regions.region_candidates import candidates
-from tensolog.optimizer.native.untouched import optimized_nodes
+from tensolog.optimizer.native.runtime_answers import optimized_nodes
 from tensolog.profiles.sessions.execution import Execution
 
 from .build import (

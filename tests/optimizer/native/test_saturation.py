@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.native.quantized import saturation
+from tensolog.optimizer.native import runtime_answers
 
 from .build import TRIED_LEVELS, needs_compiler
 from .test_quantized import CASES, kernels
@@ -17,19 +17,19 @@ class Saturating:
     def run(self, names, feeds):
         x = feeds["x"].astype(np.int64)
         pairs = np.minimum(x[:, 0::2] * 127 + x[:, 1::2] * 127, np.iinfo(np.int16).max)
-        return [np.repeat(pairs.sum(axis=1, keepdims=True), saturation.OUTPUTS, axis=1)]
+        return [np.repeat(pairs.sum(axis=1, keepdims=True), runtime_answers.OUTPUTS, axis=1)]
 
 
 @pytest.fixture
 def asked_anew():
-    saturation.saturates.cache_clear()
+    runtime_answers.saturates.cache_clear()
     yield
-    saturation.saturates.cache_clear()
+    runtime_answers.saturates.cache_clear()
 
 
 def test_sums_that_saturate_are_told_from_exact_ones(asked_anew, monkeypatch):
-    monkeypatch.setattr(saturation, "open_session", Saturating)
-    assert saturation.saturates()
+    monkeypatch.setattr(runtime_answers, "open_session", Saturating)
+    assert runtime_answers.saturates()
 
 
 @needs_compiler
@@ -39,5 +39,5 @@ def test_kernels_add_the_largest_products_up_exactly(level):
     feeds = {"x": np.full((3, CASES["gemm"].x[1]), 255, np.uint8)}
     (found,) = session.run(None, feeds)
     np.testing.assert_array_equal(found, case.expected(feeds["x"]))
-    if not saturation.saturates():
+    if not runtime_answers.saturates():
         np.testing.assert_array_equal(original.run(None, feeds)[0], found)
