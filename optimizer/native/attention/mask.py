@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....catalog.terms.index_notation import Apply, Read, Select, Term, elements
-from ...codegen.expressions import LoweringError, expression
+from ...codegen.expressions import LoweringError, expression, literal
 from ..loops.cells import Cells
 
 # Functions of a number that are never further from 0 than it is.
@@ -118,15 +118,6 @@ class Masks:
             return f"({expression(term, 'float32', reads)})"
         except (LoweringError, KeyError):  # a size, say
             return None
-
-
-def literal(number: float) -> str:
-    """Write a number in C."""
-    if number != number:
-        return "NAN"
-    if number in (float("inf"), float("-inf")):
-        return "INFINITY" if number > 0 else "(-INFINITY)"
-    return f"({number.hex()}f)"
 
 
 def _number(term: Read) -> int:

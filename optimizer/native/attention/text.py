@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...codegen.expressions import LoweringError
+from ...codegen.expressions import LoweringError, literal
 from ..loops.affine import Affine, Extent, Map, Ranges
-from ..loops.c_function import access_base, function_text
+from ..loops.c_function import access_base, function_text, unravelled
 from ..loops.cells import Access, Cells
 from ..loops.elements import C_TYPES
 from ..loops.kernel_region import Meanings, Region
 from ..loops.loops import Groups
 from ..loops.row_text import Writer
-from .mask import Masks, literal
+from .mask import Masks
 
 
 def own_place(shape: tuple[Extent, ...]) -> Map:
@@ -190,11 +190,8 @@ def attention_text(
         "  for (i64 unit = own->first; unit < own->end; unit++) {",
         "    const i64 head = unit / c->blocks, first = unit % c->blocks * most;",
         "    const i64 count = LEAST(most, queries - first);",
-        "    i64 rest = head;",
+        *unravelled("head", range(batch), "c->extent[{}]".format),
     ]
-    for loop in reversed(range(batch)):
-        lines.append(f"    const i64 i{loop} = rest % c->extent[{loop}];")
-        lines.append(f"    rest /= c->extent[{loop}];")
     for number, name in enumerate("qkv"):
         base = access_base(number, accesses[number], inputs)
         lines.append(f"    const float *{name} = {base}{outer(number)};")

@@ -15,7 +15,7 @@ from math import ceil, prod
 import numpy as np
 
 from ....rules import ABSENT
-from ...codegen.expressions import LoweringError
+from ...codegen.expressions import LoweringError, literal
 from ...layouts.runtime import NCHWC, block_size
 from ..configurations.chosen import no_others
 from ..configurations.convolution_configuration import (
@@ -255,7 +255,7 @@ def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
     if name not in ACTIVATIONS:
         raise LoweringError(f"a convolution with {name}")
     parameters: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
-    return (ACTIVATIONS[str(name)].format(*(f"{np.float32(p):.9e}f" for p in parameters)),)
+    return (ACTIVATIONS[str(name)].format(*(literal(float(np.float32(p))) for p in parameters)),)
 
 
 # ------------------------------------------------------------------------------------ lowering

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....rules import ABSENT
-from ...codegen.expressions import LoweringError, expression
+from ...codegen.expressions import LoweringError, expression, literal
 from ..loops.kernel_region import Meanings
 from ..regions.region_candidates import candidates
 
@@ -42,13 +42,6 @@ def bounds_of(attributes: dict[str, object], end: End) -> tuple[float, float] | 
     bounds_by_activation = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
     bounds = bounds_by_activation.get(str(attributes.get("activation", "")))
     return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
-
-
-def literal(number: float) -> str:
-    """Return a number of float32 as C has it."""
-    if np.isinf(number):
-        return "-INFINITY" if number < 0 else "INFINITY"
-    return f"{number.hex()}f"
 
 
 def end_of(
@@ -100,7 +93,8 @@ def _text(meanings: Meanings, number: int, names: dict[int, str], reads: list[in
     if node.operator == GATE:
         alpha = graph.attributes(number).get("alpha", GATE_ALPHA)
         operand = names[node.inputs[0]]
-        return f"{operand} * sigmoid_32({float(np.float32(alpha)).hex()}f * {operand})"  # type: ignore[arg-type]
+        factor = literal(float(np.float32(alpha)))  # type: ignore[arg-type]
+        return f"{operand} * sigmoid_32({factor} * {operand})"
     expansion = meanings.of(number)
     operands: dict[str, str | float | bool] = {}
     for declared, value in zip(expansion.inputs, node.inputs, strict=False):

@@ -17,8 +17,7 @@ from math import ceil
 
 import numpy as np
 
-from ...codegen.expressions import LoweringError
-from .epilogue import literal
+from ...codegen.expressions import LoweringError, literal
 from .text import told_more
 
 # Registers for vectors that there are with vectors of 16 lanes, and else; places that a filter is

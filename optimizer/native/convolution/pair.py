@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 
 from ....rules import ABSENT
-from ...codegen.expressions import LoweringError
+from ...codegen.expressions import LoweringError, literal
 from ...layouts.runtime import NCHWC
 from ..configurations.chosen import no_others
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
@@ -26,7 +26,7 @@ from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
 from ..loops.kernel_region import Meanings
 from .blocked import activation_text, block_of, numbers_of, pads_of
-from .epilogue import End, bounds_of, end_of, literal
+from .epilogue import End, bounds_of, end_of
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
 from .text import told_more
 

@@ -11,6 +11,7 @@ from math import ceil
 
 import numpy as np
 
+from ...codegen.expressions import literal
 from ..loops.affine import Extent
 from .winograd import Filtering, Matrix
 
@@ -284,14 +285,10 @@ def _sum(terms: Sequence[tuple[str, Fraction]]) -> str:
     kept.sort(key=lambda term: (abs(term[1]) != 1, term[1] < 0))
     assert kept
     text, factor = kept[0]
-    sum_text = text if factor == 1 else f"SET_32({_literal(factor)}) * {text}"
+    sum_text = text if factor == 1 else f"SET_32({literal(float(factor))}) * {text}"
     for text, factor in kept[1:]:
         if abs(factor) == 1:
             sum_text = f"{sum_text} {'+' if factor > 0 else '-'} {text}"
         else:
-            sum_text = f"FMA_VEC_32(SET_32({_literal(factor)}), {text}, {sum_text})"
+            sum_text = f"FMA_VEC_32(SET_32({literal(float(factor))}), {text}, {sum_text})"
     return sum_text
-
-
-def _literal(number: Fraction) -> str:
-    return f"{float(number).hex()}f"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...codegen.expressions import expression, literal
+from ...codegen.expressions import literal
 from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
-from ..loops.c_function import extent_text, function_text, operand
+from ..loops.c_function import extent_text, function_text, operand, unravelled
 from ..loops.cells import Cells
 from ..loops.elements import C_TYPES
 from ..loops.loops import Groups, inner_step
-from ..loops.row_text import local_type
+from ..loops.row_text import Writer
 from .rows import Gather, Scatter
 
 # What becomes of an element and one of its updates. As in ONNX Runtime the largest and the smallest
@@ -83,11 +83,7 @@ class ScatterText:
             "    const i64 to = LEAST(from + c->block, last);",
             "    float *restrict result = (float *)c->out[0] + table * rows * width;",
         ]
-        if self.outer:
-            lines.append("    i64 rest = table;")
-        for group in reversed(self.outer):
-            extent = self._extent(group)
-            lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        lines += unravelled("table", self.outer, self._extent)
         lines += self._begin()
         lines.append("    for (i64 e = 0; e < updates; e++) {")
         lines += self._places(count)
@@ -151,46 +147,20 @@ class ScatterText:
             lines.append(f"{indent}const {kind} *restrict p{number} = x{number} + {moved};")
             shape = self.cells.meanings.shape(access.value)
             steps.append(inner_step(access.map, shape, inner) if inner else 0)
-        before: list[str] = []
-        body: list[str] = []
-        (cell,) = self.cells.outputs
-        text = self._cell(cell, steps, {}, before, body)
+        writer = Writer(
+            [self.cells], [(0, None)], self.cells.accesses, [], steps, self.groups, self.extents
+        )
+        before, body, (text,) = writer.cell_texts(self.cells)
         body += [
             f"const float u = {text}, o = d[j];",
             f"d[j] = {FOLDS[self.scatter.reduction]};",
         ]
-        lines += [f"{indent}{line}" for line in before]
+        lines += [f"{indent}{line.strip()}" for line in before]
         lines += simd_loop("j", "from", "to", body, [], indent)
         return [
             *lines,
             *("      " + "  " * depth + "}" for depth in reversed(range(len(self.along) - 1))),
         ]
-
-    def _cell(
-        self,
-        number: int,
-        steps: Sequence[int],
-        texts: dict[int, str],
-        before: list[str],
-        body: list[str],
-    ) -> str:
-        """Write what a cell needs; return how it is read."""
-        if number in texts:
-            return texts[number]
-        cell = self.cells.cells[number]
-        if cell.access >= 0:
-            step = "" if cell.row else f" + {steps[cell.access]} * j"
-            text = f"*(p{cell.access}{step})"
-        else:
-            reads: dict[str, str | float | bool] = {
-                f"c{other}": self._cell(other, steps, texts, before, body)
-                for other in cell.operands
-            }
-            text = expression(cell.term, "float32", reads)
-        lines = before if cell.row else body
-        lines.append(f"const {local_type(cell.boolean)} c{number} = {text};")
-        texts[number] = f"c{number}"
-        return texts[number]
 
     def _base(self, access: int, kind: str) -> str:
         base = f"{operand(self.operands[access], kind)} + c->offset[{access}]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .affine import Extent
 from .cells import Access
@@ -42,6 +42,22 @@ def access_pointers(accesses: Sequence[Access], inputs: Sequence[int]) -> list[s
         f"  const {c_type(access.dtype)} *a{number} = {access_base(number, access, inputs)};"
         for number, access in enumerate(accesses)
     ]
+
+
+def unravelled(
+    row: str, groups: Sequence[int], extent: Callable[[int], str], indent: str = "    "
+) -> list[str]:
+    """Declare which turn of each merged loop a row is, of rows that are counted: i0, i1, and so on.
+
+    `extent` is the text of how often one runs.
+    """
+    if len(groups) < 2:
+        return [f"{indent}const i64 i{group} = {row};" for group in groups]
+    lines = [f"{indent}i64 rest = {row};"]
+    for group in reversed(groups[1:]):
+        count = extent(group)
+        lines.append(f"{indent}const i64 i{group} = rest % {count}; rest /= {count};")
+    return [*lines, f"{indent}const i64 i{groups[0]} = rest;"]
 
 
 def initializer(fields: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...codegen.expressions import expression
 from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from ..configurations.loop_configuration import ColumnConfiguration
-from .c_function import function_text, known_extent
+from .c_function import function_text, known_extent, unravelled
 from .cells import SLOW_COST, Cells
 from .elements import C_TYPES, stored
 from .row_text import Writer, local_type
@@ -131,13 +131,7 @@ class ColumnWriter(Writer):
                 "    const i64 width = c->blocks > 1 ? LEAST(c->block, inner - from) : inner;",
             ]
         outer = [group for group in range(last) if group != self.reduced]
-        lines += ["    i64 rest = row;"] if len(outer) > 1 else []
-        for group in reversed(outer):
-            if group == outer[0]:
-                lines.append(f"    const i64 i{group} = {'rest' if len(outer) > 1 else 'row'};")
-            else:
-                extent = self._extent(group)
-                lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        lines += unravelled("row", outer, self._extent)
         for number, access in enumerate(self.accesses):
             steps = "".join(
                 f" + i{group} * c->stride[{number}][{group}]"

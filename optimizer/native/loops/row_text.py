@@ -17,7 +17,7 @@ from ...codegen.expressions import LoweringError, Reduction, expression
 from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
 from .affine import Extent, Map
-from .c_function import access_pointers, extent_text, function_text
+from .c_function import access_pointers, extent_text, function_text, unravelled
 from .cells import SLOW_COST, Access, Cells, Pick
 from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
@@ -109,7 +109,6 @@ class Writer:
         """Return the definition of the function."""
         first = self.parts[0]
         self.kept = self._kept(first) if self.reduces else []
-        outer = self.groups.count - 1
         lines = [*self._bases(), *self._scratch()]
         lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
         if self.reduces:
@@ -124,13 +123,7 @@ class Writer:
                 f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {self.block};",
                 f"    const i64 to = c->blocks > 1 ? LEAST(from + {self.block}, inner) : inner;",
             ]
-        lines += ["    i64 rest = row;"] if outer > 1 else []
-        for group in reversed(range(outer)):
-            if group == 0:
-                lines.append(f"    const i64 i0 = {'rest' if outer > 1 else 'row'};")
-            else:
-                extent = self._extent(group)
-                lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        lines += unravelled("row", range(self.groups.count - 1), self._extent)
         lines += [*self._picked(), *self._pointers()]
         if len(self.parts) == 1:
             lines += self._widened(range(len(self.accesses)), "from", "to")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...codegen.vector_loops import simd_loop
 from ..attention.text import Between
 from ..loops.affine import Extent
-from ..loops.c_function import access_pointers, function_text, operand
+from ..loops.c_function import access_pointers, function_text, operand, unravelled
 from ..loops.cells import Access
 from ..loops.elements import C_TYPES
 
@@ -195,20 +196,11 @@ def ending_text(
         *_rows(extents, accesses, steps),
         *(f"  {line}" for line in rows),
         f"      if (n == {panel}) {{",
-        *_loop(panel, loop),
+        *simd_loop("j", "0", panel, loop, [], "        "),
         "      } else {",
-        *_loop("n", loop),
+        *simd_loop("j", "0", "n", loop, [], "        "),
         "      }",
         "    }",
-    ]
-
-
-def _loop(end: str, body: Sequence[str]) -> list[str]:
-    return [
-        "        #pragma omp simd",
-        f"        for (i64 j = 0; j < {end}; j++) {{",
-        *(f"          {line}" for line in body),
-        "        }",
     ]
 
 
@@ -221,13 +213,7 @@ def _rows(
     real = [loop for loop in range(outer) if extents[loop] != 1]
     lines = []
     if used & set(real):
-        lines.append("      i64 rest = first + r;")
-        for loop in reversed(real):
-            if loop == real[0]:
-                lines.append(f"      const i64 i{loop} = rest;")
-            else:
-                lines.append(f"      const i64 i{loop} = rest % c->extent[{loop}];")
-                lines.append(f"      rest /= c->extent[{loop}];")
+        lines += unravelled("first + r", real, "c->extent[{}]".format, "      ")
     for number, access in enumerate(accesses):
         along = "".join(
             f" + i{loop} * c->stride[{number}][{loop}]"

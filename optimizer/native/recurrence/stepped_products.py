@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
+from ...codegen.vector_loops import simd_loop
 from ...graph.graph import Graph
 from ..kernel import Kernel, RegionKernel, Shapes, flushes, label_of, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, Map, loop
@@ -398,14 +399,11 @@ class _Stepped:
             lines.append(f"        float *restrict q{number} = {self._place(target)};")
             stores.append(f"q{number}[j] = {texts[values.index(target.value)]};")
         lines += [f"    {line}" for line in rows]
-        lines += [
-            "        #pragma omp simd",
-            f"        for (i64 j = 0; j < {width}; j++) {{",
-            *(f"          {line}" for line in (*body, *stores)),
-            "        }",
+        return [
+            *lines,
+            *simd_loop("j", "0", str(width), [*body, *stores], [], "        "),
             "      }",
         ]
-        return lines
 
     def _place(self, target: Target) -> str:
         """Return where a stage puts a row."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codegen.expressions import literal
-from ..loops.c_function import function_text, operand
+from ..loops.c_function import function_text, operand, unravelled
 from ..loops.row_text import Writer
 from .step_cells import TIME
 
@@ -96,11 +96,7 @@ class StepWriter(Writer):
                 "    const i64 row = unit / c->blocks, base = unit % c->blocks * c->block;",
                 "    const i64 from = 0, to = LEAST(c->block, inner - base);",
             ]
-        lines.append("    i64 rest = row;")
-        for group in reversed(range(TIME + 1, self._last)):
-            extent = self._extent(group)
-            lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
-        return [*lines, "    (void)rest; (void)base;"]
+        return [*lines, *unravelled("row", range(TIME + 1, self._last), self._extent)]
 
     def _begun(self, i: int, state: State) -> list[str]:
         """Declare a state, and let it begin."""
