@@ -22,7 +22,7 @@ from ..graph.graph import Graph
 from ..graph.simplify import is_pure
 from .grow import MOST_NODES
 from .kernel import Kernel, RegionKernel, first_lowered, label_of, region_kernel, shapes_of
-from .loops.affine import Affine, loop
+from .loops.affine import axis_by_long_axis
 from .loops.c_function import function_text, operand
 from .loops.elements import C_TYPES
 from .loops.kernel_region import Meanings, needed_outside
@@ -137,14 +137,12 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     if source is None:
         raise LoweringError("no constant that its table could stand beside")
     laid = meanings.laid_out(source, table)
-    place = iter(range(len(axes)))
     extents = tuple(shape[axis] for axis in axes)
-    written = tuple(Affine() if size == 1 else loop(next(place)) for size in shape)
     shapes = shapes_of(
         meanings,
         (value, laid.value),
         extents,
-        [(shape, written)],
+        [(shape, axis_by_long_axis(shape))],
         groups=Groups((0,) * len(axes)),
         made=(result_dtype,),
     )

@@ -31,35 +31,6 @@ MOST_INLINE_BYTES = 32 << 20
 Placer = Callable[[str, onnx.ModelProto], Path]
 
 
-def measured(
-    graph: Graph,
-    region: Region,
-    kernel: Kernel,
-    library: Library,
-    types: Mapping[int, TensorType],
-    *,
-    threads: int,
-    budget_s: float,
-    place: Placer | None = None,
-) -> dict[str, Lap] | None:
-    """Race a region's operators and its kernel; None where sizes aren't known or one doesn't run.
-
-    `types` are those under the sizes that costs are asked for. `place` writes a model whose large
-    constants lie elsewhere to a file.
-    """
-    laps = measured_forms(
-        graph,
-        region,
-        [kernel],
-        library,
-        types,
-        threads=threads,
-        budget_s=budget_s,
-        place=place,
-    )
-    return laps.get(kernel.name)
-
-
 def measured_forms(
     graph: Graph,
     region: Region,
@@ -74,7 +45,8 @@ def measured_forms(
     """Race a region's operators and several kernels for it, all of one library, in one race.
 
     By the kernels' names, the laps of the operators and of that kernel; none of a kernel that
-    doesn't run, nor of any where sizes aren't known. Other arguments are those of `measured`.
+    doesn't run, nor of any where sizes aren't known. `types` are those under the sizes that costs
+    are asked for. `place` writes a model whose large constants lie elsewhere to a file.
     """
     asked = {value for kernel in kernels for value in kernel.inputs}
     if any(not _is_known(types.get(value)) for value in {*region.inputs, *region.outputs}):

@@ -27,12 +27,14 @@ from ..kernel import (
     region_kernel,
     shapes_of,
 )
-from ..loops.affine import Extent, Map, loop
+from ..loops.affine import Extent, Map, axis_by_long_axis, loop
 from ..loops.cells import Access
+from ..loops.elementwise_chain import ElementwiseChain, by_loops, cells_of
 from ..loops.kernel_region import Meanings, read_by
 from ..regions.region_candidates import AttentionCandidate, candidates
+from .mask import is_masked
 from .operator import spelled
-from .text import Between, attention_text, moves, own_place, renamed
+from .text import attention_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 21
@@ -102,7 +104,7 @@ def _lowered(
     operands = _operands(meanings, places, extents, moving, inner)
     chain = meanings.in_order(match.chain)
     between = graph.nodes[match.softmax].inputs[0]
-    written = Between(meanings, chain, first.outputs[0], between, scores)
+    written = ElementwiseChain(meanings, chain, first.outputs[0], between, scores, scores)
     accesses = [Access(operand.value, operand.place, "float32") for operand in operands]
     accesses += written.loads
     inputs = tuple(dict.fromkeys(access.value for access in accesses))
@@ -125,7 +127,7 @@ def _lowered(
         grain=GRAIN,
         arrange="arrange_attention",
         support="attention.h",
-        skips=written.is_masked,
+        skips=is_masked(written),
         flushes=flushes(meanings, chain),
     )
     return region_kernel(meanings, nodes, kernel, "attention", space=scores, reduced=1)
@@ -200,20 +202,20 @@ def _operand(
     for axis, number in enumerate(loops):
         if shape[axis] not in (1, extents[number]):
             raise LoweringError("operands of an attention that don't fit")
-    best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
+    best = _Operand(value, by_loops(axis_by_long_axis(shape), shape, loops), frozenset())
     nodes: list[int] = []
     current = value
     while (producer := graph.producer.get(current)) in moving:
         assert producer is not None
         nodes.insert(0, producer)
         try:
-            cells = moves(meanings, tuple(nodes), value, shape)
+            cells = cells_of(meanings, tuple(nodes), value, shape)
         except LoweringError:
             return best
         if len(cells.accesses) != 1:
             return best
         (access,) = cells.accesses
-        best = _Operand(access.value, renamed(access.map, shape, loops), frozenset(nodes))
+        best = _Operand(access.value, by_loops(access.map, shape, loops), frozenset(nodes))
         current = access.value
     return best
 

@@ -9,12 +9,13 @@ out by its masks (text.py); where an element is something else, none is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ....catalog.terms.index_notation import Apply, Read, Select, Term, elements
 from ...codegen.expressions import LoweringError, expression, literal
 from ..loops.cells import Cells
+from ..loops.elementwise_chain import ElementwiseChain
 
 # Functions of a number that are never further from 0 than it is.
 SHRINKING = frozenset({"tanh", "sin", "atan", "asinh"})
@@ -122,3 +123,27 @@ class Masks:
 
 def _number(term: Read) -> int:
     return int(term.tensor[1:]) if term.tensor.startswith("c") else -1
+
+
+def mask_of(chain: ElementwiseChain, names: Sequence[str], steps: Sequence[int]) -> Mask | None:
+    """Return the mask of what a chain makes of scores, as `ElementwiseChain.texts` is told of rows.
+
+    None where it isn't told by loads alone, or is one for a whole row.
+    """
+    changing = False
+
+    def element(access: int) -> str:
+        nonlocal changing
+        load = chain.load(access)
+        changing |= steps[load] != 0
+        index = "j" if steps[load] == 1 else f"{steps[load]} * j"
+        return f"{names[1 + load]}[{index}]"
+
+    mask = Masks(chain.cells, chain.rows_access, element).of_output()
+    return mask if changing else None
+
+
+def is_masked(chain: ElementwiseChain) -> bool:
+    """Tell whether scores are added to a mask, or chosen by one, in the end."""
+    steps = chain.steps()
+    return mask_of(chain, ["s", *map(str, range(len(steps)))], steps) is not None

@@ -2,139 +2,13 @@
 
 from __future__ import annotations
 
-from ...codegen.expressions import LoweringError, literal
-from ..loops.affine import Affine, Extent, Map, Ranges
+from ...codegen.expressions import literal
+from ..loops.affine import Extent
 from ..loops.c_function import access_base, function_text, unravelled
-from ..loops.cells import Access, Cells
+from ..loops.cells import Access
 from ..loops.elements import C_TYPES
-from ..loops.kernel_region import Meanings, Region
-from ..loops.loops import Groups
-from ..loops.row_text import Writer
-from .mask import Masks
-
-
-def own_place(shape: tuple[Extent, ...]) -> Map:
-    """Say by its own axes that have more than one element where a tensor's elements are."""
-    axes = [axis for axis, size in enumerate(shape) if size != 1]
-    return tuple(
-        Affine() if size == 1 else Affine(((axes.index(axis), 1),))
-        for axis, size in enumerate(shape)
-    )
-
-
-def renamed(place: Map, shape: tuple[Extent, ...], loops: tuple[int, ...]) -> Map:
-    """Say by the attention's loops what is said by those of a tensor's own axes."""
-    axes = [axis for axis, size in enumerate(shape) if size != 1]
-    return tuple(
-        Affine(tuple(sorted((loops[axes[n]], c) for n, c in index.terms)), index.offset)
-        for index in place
-    )
-
-
-def moves(
-    meanings: Meanings, nodes: tuple[int, ...], output: int, shape: tuple[Extent, ...]
-) -> Cells:
-    """Return the cells of nodes that give one output, by the loops of that output's axes."""
-    axes = tuple(axis for axis, size in enumerate(shape) if size != 1)
-    region = Region(nodes, (), (output,), shape)
-    return Cells(meanings, region, axes, Ranges(tuple(shape[axis] for axis in axes)))
-
-
-class Between:
-    """What is computed of a row of scores, or of another product, and the mask in it."""
-
-    def __init__(
-        self,
-        meanings: Meanings,
-        chain: tuple[int, ...],
-        scores: int,
-        result: int,
-        shape: tuple[Extent, ...],
-        score_shape: tuple[Extent, ...] | None = None,
-    ) -> None:
-        """`shape` is that of the result, `score_shape` that of the scores where they differ."""
-        self.cells = moves(meanings, chain, result, shape)
-        self.axes = self.cells.axes
-        if not self.axes or self.axes[-1] != len(shape) - 1:
-            raise LoweringError("attention to one key")
-        loops = tuple(range(len(shape)))
-        self.scores = next(
-            (i for i, access in enumerate(self.cells.accesses) if access.value == scores), -1
-        )
-        if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(
-            shape if score_shape is None else score_shape
-        ):
-            raise LoweringError("scores that are moved before the softmax")
-        others = [access for access in self.cells.accesses if access.value != scores]
-        if len(others) != len(self.cells.accesses) - 1:
-            raise LoweringError("scores that are read in several places")
-        self.loads = [Access(o.value, renamed(o.map, shape, loops), o.dtype) for o in others]
-        self._meanings = meanings
-        self._last = len(shape) - 1
-        self._others = others
-
-    @property
-    def is_masked(self) -> bool:
-        """Tell whether scores are added to a mask, or chosen by one, in the end."""
-        steps = self.steps()
-        return self.mask(["s", *map(str, range(len(steps)))], steps) is not None
-
-    def steps(self) -> list[int]:
-        """Return how far elements are apart along a row of each load."""
-        inner_steps = []
-        for load in self.loads:
-            sizes = self._meanings.shape(load.value)
-            using = [axis for axis, index in enumerate(load.map) if self._last in index.loops]
-            if using and (len(using) > 1 or any(s != 1 for s in sizes[using[0] + 1 :])):
-                raise LoweringError("a mask whose rows don't lie side by side")
-            inner_steps.append(load.map[using[0]].coefficient(self._last) if using else 0)
-        return inner_steps
-
-    def body(self, names: list[str], steps: list[int]) -> tuple[list[str], list[str], str]:
-        """Return statements of a row, statements of an element, and the element's text.
-
-        `names` are pointers to a row's first element: of the scores, then of each load.
-        """
-        accesses = list(self.cells.accesses)
-        order = [
-            names[0] if i == self.scores else names[1 + self._others.index(access)]
-            for i, access in enumerate(accesses)
-        ]
-        skips = [
-            1 if i == self.scores else steps[self._others.index(access)]
-            for i, access in enumerate(accesses)
-        ]
-        extents = self.cells.ranges.extents
-        writer = Writer(
-            [self.cells],
-            [(0, None)],
-            accesses,
-            [],
-            skips,
-            Groups(tuple(range(len(extents)))),
-            extents,
-            pointers=order,
-        )
-        rows, lines, (text,) = writer.cell_texts(self.cells)
-        return rows, lines, text
-
-    def mask(self, names: list[str], steps: list[int]) -> tuple[str, str] | None:
-        """Return the text of an element's mask, and of the factor of its score.
-
-        None where no mask is told by loads alone (mask.py), or it is one for a whole row.
-        """
-        changing = False
-
-        def element(access: int) -> str:
-            nonlocal changing
-            load = self._others.index(self.cells.accesses[access])
-            changing |= steps[load] != 0
-            index = "j" if steps[load] == 1 else f"{steps[load]} * j"
-            return f"{names[1 + load]}[{index}]"
-
-        mask = Masks(self.cells, self.scores, element).of_output()
-        return (mask.text, literal(mask.factor)) if mask is not None and changing else None
-
+from ..loops.elementwise_chain import ElementwiseChain
+from .mask import mask_of
 
 # A weight of a row is NaN where all of them are.
 NOTHING = (
@@ -149,7 +23,7 @@ def attention_text(
     extents: tuple[Extent, ...],
     accesses: list[Access],
     inputs: tuple[int, ...],
-    between: Between,
+    between: ElementwiseChain,
     scale: float,
     without_nan: bool,
 ) -> str:
@@ -161,8 +35,8 @@ def attention_text(
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
     steps = between.steps()
     names = ["s", *(f"p{3 + i}" for i in range(len(between.loads)))]
-    rows, body, element = between.body(names, steps)
-    mask = between.mask(names, steps)
+    rows, body, element = between.texts(names, steps)
+    mask = mask_of(between, names, steps)
 
     def outer(number: int) -> str:
         return "".join(
@@ -210,7 +84,7 @@ def attention_text(
         ]
     lines += ["    }", "    i64 from = 0, to = keys;"]
     if mask is not None:
-        text, factor = mask
+        text, factor = mask.text, literal(mask.factor)
         lines += [
             "    if (sound) {",
             "      from = keys; to = 0;",

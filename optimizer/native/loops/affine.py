@@ -8,7 +8,7 @@ index that is read itself, as of rows that a Gather picks, counts as a loop behi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....catalog.terms.index_notation import Apply, Symbol, Term, Variable
@@ -76,6 +76,12 @@ def loop(number: int) -> Affine:
 def axis_by_axis(rank: int) -> Map:
     """Return the place that is read where the loop of each axis has its number."""
     return tuple(map(loop, range(rank)))
+
+
+def axis_by_long_axis(shape: Sequence[Extent]) -> Map:
+    """Return the place that is read where the axes of more than one element are loops in order."""
+    numbers = iter(range(len(shape)))
+    return tuple(Affine() if size == 1 else loop(next(numbers)) for size in shape)
 
 
 @dataclass(frozen=True)

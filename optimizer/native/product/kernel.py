@@ -14,7 +14,6 @@ from functools import partial
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
-from ..attention.text import Between
 from ..configurations.product_configuration import ChosenProduct, specialised
 from ..kernel import (
     Kernel,
@@ -26,6 +25,7 @@ from ..kernel import (
     shapes_of,
 )
 from ..loops.affine import Extent, axis_by_axis
+from ..loops.elementwise_chain import ElementwiseChain
 from ..loops.kernel_region import Laying, Meanings, needed_outside
 from ..regions.region_candidates import Matrix, candidates
 from .panels import PANEL, Likeness, Panels, fits_half
@@ -217,7 +217,9 @@ def lower_product(
         raise LoweringError("a result that is no float32")
     shape, chain = meanings.shape(output), meanings.in_order(behind)
     extents: tuple[Extent, ...] = (*shape[:-1], factor.width, factor.depth)
-    after = Between(meanings, chain, out, output, shape, result_shape) if chain else None
+    after = None
+    if chain:
+        after = ElementwiseChain(meanings, chain, out, output, shape, result_shape)
     accesses = [] if after is None else after.loads
     laid = [meanings.laid_out(source, how) for source, how in factor.parts]
     inputs = tuple(

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codegen.vector_loops import simd_loop
-from ..attention.text import Between
 from ..loops.affine import Extent
 from ..loops.c_function import access_pointers, function_text, operand, unravelled
 from ..loops.cells import Access
 from ..loops.elements import C_TYPES
+from ..loops.elementwise_chain import ElementwiseChain
 
 # The panel of a matrix of float32 or float16 numbers, and room for a piece of one in float32.
 MATRIX = "w + column * depth"
@@ -35,7 +35,7 @@ def product_text(
     accesses: Sequence[Access],
     inputs: Sequence[int],
     bias: int | None,
-    after: Between | None,
+    after: ElementwiseChain | None,
     form: str,
     four_bits: FourBits | None = None,
 ) -> str:
@@ -172,7 +172,7 @@ def _panels(ending: Sequence[str]) -> list[str]:
 def ending_text(
     extents: tuple[Extent, ...],
     accesses: Sequence[Access],
-    after: Between | None,
+    after: ElementwiseChain | None,
     panel: str = "PRODUCT_PANEL",
 ) -> list[str]:
     """Return the loop over the rows of a panel, which ends them and writes them out.
@@ -189,7 +189,7 @@ def ending_text(
         return [*lines, "      memcpy(o, s, sizeof(float) * (size_t)n);", "    }"]
     steps = after.steps()
     names = ["s", *(f"p{number}" for number in range(len(accesses)))]
-    rows, body, element = after.body(names, steps)
+    rows, body, element = after.texts(names, steps)
     loop = [*body, f"o[j] = {element};"]
     return [
         *lines,

@@ -19,7 +19,6 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
-from ..attention.text import Between
 from ..kernel import (
     Kernel,
     RegionKernel,
@@ -31,6 +30,7 @@ from ..kernel import (
 from ..loops.affine import Extent, axis_by_axis
 from ..loops.c_function import access_pointers, function_text, initializer, operand
 from ..loops.cells import Access
+from ..loops.elementwise_chain import ElementwiseChain
 from ..loops.kernel_region import LaidOut, Meanings, needed_outside
 from ..product.kernel import growths
 from ..product.text import ending_text
@@ -250,7 +250,7 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     if chain:
         # of an image nothing else is read: what follows is the same wherever its channels are
         given, result_shape = meanings.shape(group.result), meanings.shape(result)
-        after = Between(meanings, chain, group.result, result, result_shape, given)
+        after = ElementwiseChain(meanings, chain, group.result, result, result_shape, given)
     accesses = [] if after is None else after.loads
     if is_image and accesses:
         raise LoweringError("an image that is computed with others")
@@ -337,7 +337,10 @@ def _text(window: Window, told: str, flip: int, operands: Mapping[str, int], mor
 
 
 def _behind(
-    extents: tuple[Extent, ...], accesses: list[Access], inputs: tuple[int, ...], after: Between
+    extents: tuple[Extent, ...],
+    accesses: list[Access],
+    inputs: tuple[int, ...],
+    after: ElementwiseChain,
 ) -> str:
     """Return the function that computes what follows a product, and writes it out."""
     return "\n".join(

@@ -21,7 +21,7 @@ from ..loops.affine import Affine, Extent, Map, loop
 from ..loops.c_function import access_base, function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
-from ..loops.loops import Groups
+from ..loops.loops import Groups, inner_step
 from ..loops.row_text import Writer
 from ..product.panels import PANEL, Panels
 from ..regions.region_facts import MOVES
@@ -438,12 +438,8 @@ class _Stepped:
             Affine(tuple(sorted((loops[n], c) for n, c in index.terms)), index.offset)
             for index in place
         )
-        steps = [index.coefficient(column) for index in place if column in index.loops]
-        sizes = self.meanings.shape(value)
-        last = [axis for axis, index in enumerate(place) if column in index.loops]
-        if len(steps) > 1 or (last and any(size != 1 for size in sizes[last[0] + 1 :])):
-            raise LoweringError("rows that don't lie side by side")
-        return self._base(value, renamed), steps[0] if steps else 0
+        step = inner_step(place, self.meanings.shape(value), (column,))
+        return self._base(value, renamed), step
 
     def _in_buffer(
         self, buffer: str, value: int, place: Map, row: int | None, column: int
