@@ -31,8 +31,8 @@ from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS, measured_forms
 from tensolog.optimizer.native.library import build as build_library
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import RANKS, formed
-from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
+from tensolog.optimizer.native.product.matrix_products import RANKS, formed
+from tensolog.optimizer.native.product.product_text import EACH, SEVEN, TILES
 from tensolog.profiles.races.race import race
 from tensolog.profiles.sessions.execution import Execution
 

@@ -37,7 +37,7 @@ from tensolog.optimizer.native.configured_kinds import (
     other_sizes,
     other_ways,
 )
-from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.convolution.convolution_pair import pairs
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.kernel import Kernel, RegionKernel
 from tensolog.optimizer.native.library import build

@@ -52,7 +52,7 @@ from tensolog.optimizer.native.configurations.timed import among
 from tensolog.optimizer.native.kernel import RegionKernel
 from tensolog.optimizer.native.library import Library, build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import configured, products
+from tensolog.optimizer.native.product.matrix_products import configured, products
 from tensolog.profiles.learning.scores.metrics import (
     kendall_tau,
     noise_ceiling,

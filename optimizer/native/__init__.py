@@ -1,8 +1,9 @@
 """Native operators inside ONNX models: kernels that any ONNX Runtime host loads as a library.
 
 In: a plan. Out: plans in which regions that gain are one operator each, and the library of these
-(`library.py`). Begin with `kernel_plans.py`; which nodes may be one
-region of cells is derived by `regions/regions.dl`, and chosen in `grow.py` and `fuse_graph.py`.
+(`library.py`). Begin with `kernel_plans.py`; which nodes may be one region of cells is derived by
+`regions/regions.dl`, and chosen in `grow.py` and `fuse_graph.py`. What a kernel is, and what each
+folder below does to make one, is in `kernel.py`.
 
 | folder | the C text of |
 |---|---|

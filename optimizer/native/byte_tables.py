@@ -24,9 +24,9 @@ from .grow import MOST_NODES
 from .kernel import Kernel, RegionKernel, first_lowered, label_of, region_kernel, shapes_of
 from .loops.affine import axis_by_long_axis
 from .loops.c_function import function_text, operand
-from .loops.elements import C_TYPES
+from .loops.element_types import C_TYPES
 from .loops.kernel_region import Meanings, needed_outside
-from .loops.loops import Groups
+from .loops.merged_loops import Groups
 from .quantized.packing import FixedNumbers
 from .quantized.whole import whole
 from .runtime_answers import answer

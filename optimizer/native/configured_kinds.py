@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ...catalog import Catalog
 from ..graph.graph import TensorType
-from .attention.kernel import configured as configured_attention
+from .attention.attentions import configured as configured_attention
 from .configurations.attention_configuration import (
     AttentionConfiguration,
     AttentionSizes,
@@ -48,14 +48,14 @@ from .configurations.product_configuration import ProductConfiguration, ProductS
 from .configurations.ranking import Sample, promising, shipped_samples
 from .configurations.timed import FAMILIES, TimedConfigurations, among, beside
 from .convolution.blocked import Choose, is_laid_out
-from .convolution.pair import Choose as ChoosePair
+from .convolution.convolution_pair import Choose as ChoosePair
 from .fuse_graph import by_kernel
 from .kernel import RegionKernel, extents_under
 from .kernel_trial import KERNEL
 from .loops.kernel_region import Meanings
 from .loops.lower import reconfigured as loops_kernel
-from .product.kernel import configured
-from .product.text import EACH
+from .product.matrix_products import configured
+from .product.product_text import EACH
 from .region_kinds import Kind
 
 # Of the time for racing kernels alone, what compiling configurations may take, and what one takes.

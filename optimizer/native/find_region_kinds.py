@@ -13,15 +13,15 @@ from ..race.contest import Contest, Plan
 from .configurations.chosen import no_others
 from .configured_kinds import ConfiguredKinds
 from .convolution.blocked import convolutions
-from .convolution.pair import pairs
+from .convolution.convolution_pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
 from .fuse_graph import by_kernel, regions
 from .grow import Grower
 from .kernel import RegionKernel
 from .library import Library, build
 from .loops.kernel_region import Meanings
-from .product.kernel import RANKS, formed
-from .product.text import TILES
+from .product.matrix_products import RANKS, formed
+from .product.product_text import TILES
 from .quantized.whole import groups_of, outside
 from .region_kind_race import types_under
 from .region_kinds import Kind

@@ -9,30 +9,30 @@ import onnx
 from ..codegen.compiler import FLAGS
 from ..graph.graph import Graph
 from ..match.rewrite import Step
-from .attention.kernel import attentions
+from .attention.attentions import attentions
 from .byte_tables import lookups
 from .embed import embed, place
 from .grow import Grower
-from .indexed.kernel import scattered_rows
 from .indexed.moved_rows import gather_moved_rows
-from .indexed.rows import separate_indices
+from .indexed.row_operators import separate_indices
+from .indexed.scattered_rows import scattered_rows
 from .kernel import RegionKernel, supply
 from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.four_bits import four_bit_products
-from .product.kernel import formed, products
-from .product.text import EACH
+from .product.matrix_products import formed, products
+from .product.product_text import EACH
 from .quantized.dynamic import dynamic_products, fold_rows
+from .quantized.elementwise_pairs import quantized_pairs
 from .quantized.groups import separate
-from .quantized.kernel import quantized_products
 from .quantized.matrices import matrix_products
-from .quantized.pairs import quantized_pairs
 from .quantized.pool import quantized_pools
+from .quantized.quantized_products import quantized_products
 from .quantized.running_norm import running_norms
 from .quantized.softmax import softmax_rows
 from .quantized.spelled import spell
 from .quantized.whole import groups_of, outside
-from .recurrence.kernel import recurrences
+from .recurrence.recurrences import recurrences
 from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
 

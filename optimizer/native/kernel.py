@@ -20,7 +20,7 @@ from .configurations.chosen import Chosen
 from .loops.affine import Extent, Map
 from .loops.cells import Access
 from .loops.kernel_region import LaidOut, Meanings, Region, read_by
-from .loops.loops import Groups
+from .loops.merged_loops import Groups
 
 # As many as the tables of call.h have room for.
 MOST_OPERANDS, MOST_LOOPS, MOST_AXES, MOST_ACCESSES = 24, 8, 8, 40

@@ -31,7 +31,7 @@ from .fuse_graph import by_kernel, prepare, regions
 from .kernel import Kernel, RegionKernel, supply
 from .library import Library
 from .loops.kernel_region import Meanings, Region
-from .product.kernel import RANKS, formed
+from .product.matrix_products import RANKS, formed
 from .region_kind_race import Alone
 from .region_kinds import CHOSEN, PLAN_LOST, Kind, best_forms, cover, step_of
 

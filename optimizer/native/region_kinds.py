@@ -12,8 +12,8 @@ from .configurations.timed import Timed
 from .embed import RULE
 from .kernel import RegionKernel
 from .kernel_trial import KERNEL, OPERATORS
-from .product.text import EACH, FOUR_BITS
-from .quantized.kernel import INTEGERS
+from .product.product_text import EACH, FOUR_BITS
+from .quantized.quantized_products import INTEGERS
 from .runtime_answers import SATURATES, saturates
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:

@@ -4,7 +4,7 @@ Between a product and its softmax, an element becomes `mask + factor * score`, w
 made of what is loaded alone: sums with tensors, choices by them, numbers, in any order. A choice of
 a number has a score of nothing, which is within the bound of any; so has a score that is capped (by
 tanh) before a mask. Then a panel of keys can be left
-out by its masks (text.py); where an element is something else, none is.
+out by its masks (attention_text.py); where an element is something else, none is.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The configuration of a convolution by minimal filtering: what may be chosen freely.
 
-Its fields are of the kernel's own text (convolution/text.py); the sizes of tiles are forms of it,
-which round differently and race beside each other anyhow.
+Its fields are of the kernel's own text (convolution/winograd_text.py); the sizes of tiles are forms
+of it, which round differently and race beside each other anyhow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..convolution.text import PANEL
+from ..convolution.winograd_text import PANEL
 from .chosen import Chosen
 
 # Tiles that are multiplied at once at least: below, what a kernel's sums wait for isn't hidden.

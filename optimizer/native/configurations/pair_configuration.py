@@ -1,4 +1,4 @@
-"""The configuration of a pair of convolutions: what may be chosen freely (convolution/pair.py)."""
+"""What may be chosen freely of a pair of convolutions (convolution/convolution_pair.py)."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ In: convolutions of a graph whose values lie in blocks. Out: kernels, and filter
 
 | convolution | its C text |
 |---|---|
-| by minimal filtering | `text.py`, with the matrices of `winograd.py` |
+| by minimal filtering | `winograd_text.py`, with the matrices of `winograd.py` |
 | sliding, in groups, line by line | `grouped.py` |
-| two of them, points and then each channel | `pair.py` |
+| two of them, points and then each channel | `convolution_pair.py` |
 
 Loops that are the same in each lie beside these, as `.h` files.
 """

@@ -30,8 +30,8 @@ from ..loops.kernel_region import LaidOut, Laying, Meanings
 from .epilogue import bounds_of, end_of
 from .filters import Filters, Merged, Outer, Padded
 from .grouped import Sliding, check_sliding, sliding_text
-from .text import LINE, PANEL, Plan, minimal_text
 from .winograd import filtering
+from .winograd_text import LINE, PANEL, Plan, minimal_text
 
 # Tiles of outputs by the filter's size: rows and columns of a tile.
 TILES = {

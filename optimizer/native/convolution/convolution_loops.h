@@ -1,4 +1,4 @@
-/* One convolution: text.py puts its numbers, its transforms and its name in front. */
+/* One convolution: winograd_text.py puts its numbers, its transforms and its name in front. */
 static void NAME(i64 *given) {
   enum { NUMBERS };
   const task *own = (const task *)given;

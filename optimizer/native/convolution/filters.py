@@ -10,8 +10,8 @@ import numpy as np
 from ...graph.graph import TensorType
 from ...layouts.filters import dense, outer
 from ...layouts.layout import Layout
-from .text import PANEL
 from .winograd import filtering, transformed
+from .winograd_text import PANEL
 
 
 @dataclass(frozen=True)

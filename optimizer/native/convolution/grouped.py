@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 
 from ...codegen.expressions import LoweringError, literal
-from .text import told_more
+from .winograd_text import told_more
 
 # Registers for vectors that there are with vectors of 16 lanes, and else; places that a filter is
 # slid to at once, at most; taps side by side that fit beside these.

@@ -1,4 +1,4 @@
-/* One pair of convolutions: pair.py puts its numbers and its name in front. */
+/* One pair of convolutions: convolution_pair.py puts its numbers and its name in front. */
 static void NAME(i64 *given) {
   enum { NUMBERS };
   enum { OUTS = LANES_32 == 16 ? OUTS_WIDE : OUTS_NARROW, LINE = SPAN * BLOCK, SHEET = LINES * LINE };

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .affine import Extent
 from .cells import Access
-from .elements import C_TYPES
-from .loops import Groups
+from .element_types import C_TYPES
+from .merged_loops import Groups
 
 
 def function_text(lines: Iterable[str], *, reads_call: bool = True) -> str:

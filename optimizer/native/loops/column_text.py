@@ -15,7 +15,7 @@ from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from ..configurations.loop_configuration import ColumnConfiguration
 from .c_function import function_text, known_extent, unravelled
 from .cells import SLOW_COST, Cells
-from .elements import C_TYPES, stored
+from .element_types import C_TYPES, stored
 from .row_text import Writer, local_type
 
 # Rows that are computed at once where their number is known, and cells of a column then.

@@ -8,7 +8,7 @@ from ...codegen.expressions import LoweringError
 from .affine import Affine, Extent, Map, Ranges, axis_by_long_axis
 from .cells import Access, Cells
 from .kernel_region import Meanings, Region
-from .loops import Groups, inner_step
+from .merged_loops import Groups, inner_step
 from .row_text import Writer
 
 

@@ -17,7 +17,7 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from .affine import Extent
-from .elements import C_TYPES, FULL, as_numbers
+from .element_types import C_TYPES, FULL, as_numbers
 from .reshape import expanded_reshape
 
 LARGEST = float(np.finfo(np.float32).max)

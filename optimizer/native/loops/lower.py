@@ -18,9 +18,9 @@ from ..kernel import GRAIN, Kernel, flushes, label_of, named, shapes_of
 from .affine import Extent, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
-from .elements import FULL, HALVES
+from .element_types import FULL, HALVES
 from .kernel_region import Meanings, Region
-from .loops import Groups, inner_step, merged
+from .merged_loops import Groups, inner_step, merged
 from .row_text import Writer
 
 # Parts of a row at most that conditions divide it into.

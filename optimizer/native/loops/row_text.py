@@ -19,8 +19,8 @@ from ..configurations.loop_configuration import CellConfiguration, RowConfigurat
 from .affine import Extent, Map
 from .c_function import access_pointers, extent_text, function_text, unravelled
 from .cells import SLOW_COST, Access, Cells, Pick
-from .elements import C_TYPES, HALVES, stored
-from .loops import Groups
+from .element_types import C_TYPES, HALVES, stored
+from .merged_loops import Groups
 
 # Cells of a row that are computed at a time where they are converted before and after, and lie in
 # the first cache meanwhile.

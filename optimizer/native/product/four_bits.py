@@ -16,8 +16,8 @@ from ..kernel import RegionKernel, disjoint_kernels
 from ..loops.kernel_region import Meanings
 from ..regions.region_candidates import candidates
 from .block_weights import BlockWeights, block_weights, laid_parts
-from .kernel import Factor, growths, lower_product, row_bias
-from .text import FOUR_BITS, FourBits
+from .matrix_products import Factor, growths, lower_product, row_bias
+from .product_text import FOUR_BITS, FourBits
 
 
 def four_bit_products(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:

@@ -32,12 +32,13 @@ from ..loops.c_function import access_pointers, function_text, initializer, oper
 from ..loops.cells import Access
 from ..loops.elementwise_chain import ElementwiseChain
 from ..loops.kernel_region import LaidOut, Meanings, needed_outside
-from ..product.kernel import growths
-from ..product.text import ending_text
+from ..product.matrix_products import growths
+from ..product.product_text import ending_text
 from ..regions.region_facts import is_exact
 from .groups import INTEGERS as EIGHT_BITS
 from .groups import Numbers, known, sign_flip, sole_user
-from .kernel import (
+from .packing import Filters, FixedNumbers
+from .quantized_products import (
     GRAIN,
     INTEGERS,
     LEAST_DEPTH,
@@ -47,7 +48,6 @@ from .kernel import (
     support_of,
     task_of,
 )
-from .packing import Filters, FixedNumbers
 from .window import Window, turned
 
 PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})

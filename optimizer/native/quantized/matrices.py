@@ -41,8 +41,8 @@ from .groups import (
     sign_flip,
     sole_user,
 )
-from .kernel import constant_of, looked_up, rounded
 from .packing import FixedNumbers
+from .quantized_products import constant_of, looked_up, rounded
 from .whole import refuse_real
 
 # Products and sums that are worth a task.

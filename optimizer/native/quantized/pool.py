@@ -17,7 +17,7 @@ from ..kernel import (
 from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text
 from ..loops.kernel_region import Meanings
-from ..loops.loops import Groups
+from ..loops.merged_loops import Groups
 from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sign_flip, sole_user
 from .window import turned, window_of
 

@@ -24,8 +24,8 @@ from ..loops.c_function import function_text, operand
 from ..loops.kernel_region import Meanings
 from ..runtime_answers import answer
 from .groups import QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
-from .kernel import constant_of
 from .packing import FixedNumbers
+from .quantized_products import constant_of
 from .whole import refuse_real
 
 # Rows that go through at once, as quantized_softmax.h has them; elements that are worth a task.

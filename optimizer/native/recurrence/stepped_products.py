@@ -21,7 +21,7 @@ from ..loops.affine import Affine, Extent, Map, loop
 from ..loops.c_function import access_base, function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
-from ..loops.loops import Groups, inner_step
+from ..loops.merged_loops import Groups, inner_step
 from ..loops.row_text import Writer
 from ..product.panels import PANEL, Panels
 from ..regions.region_facts import MOVES

@@ -12,7 +12,7 @@ from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, expression
 from ...graph.graph import Graph
-from ..indexed.rows import SCATTERS, gather_of, scatter_of
+from ..indexed.row_operators import SCATTERS, gather_of, scatter_of
 from ..loops.affine import Extent
 from ..loops.cells import SLOW
 from ..loops.kernel_region import Meanings

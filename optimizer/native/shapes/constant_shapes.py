@@ -21,8 +21,8 @@ from ...graph.graph import Graph
 from ...graph.infer import infer_types
 from ...match.rewrite import Step, clean
 from ..loops.affine import Extent
-from .elements import Element, Elements
 from .shapes import Followed
+from .size_elements import Element, Elements
 
 REASON = "sizes that operands have already"
 COPIED = "copies of what is there already"

@@ -15,8 +15,8 @@ from ....rules import ABSENT
 from ...graph.graph import Graph, TensorType
 from ...graph.infer import infer_node
 from ..loops.affine import Extent
-from .elements import KEPT, MOST_ELEMENTS, Elements, as_size, combined
 from .named_sizes import Sizes
+from .size_elements import KEPT, MOST_ELEMENTS, Elements, as_size, combined
 from .windows import is_window, window_shape
 
 # From here on, the end of a Slice means that of the axis.

@@ -10,7 +10,7 @@ import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.optimizer.native.product.kernel import RANKS
+from tensolog.optimizer.native.product.matrix_products import RANKS
 
 from tests.optimizer.fuse.codegen.sanitize import SANITIZED, campaign, main
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.native.attention.kernel import attentions
+from tensolog.optimizer.native.attention.attentions import attentions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from .build import check, model, needs_compiler, typed

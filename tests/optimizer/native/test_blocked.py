@@ -10,7 +10,7 @@ from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out
 from tensolog.optimizer.native.convolution.blocked import convolutions
-from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.convolution.convolution_pair import pairs
 from tensolog.optimizer.native.convolution.shared_blocks import narrow_convolutions
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import regions

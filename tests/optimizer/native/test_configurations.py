@@ -28,7 +28,7 @@ from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import configured, products
+from tensolog.optimizer.native.product.matrix_products import configured, products
 from tensolog.optimizer.native.product.panels import PANEL
 
 from tests.campaigns import examples

@@ -8,7 +8,7 @@ from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.blocked import convolutions
-from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.convolution.convolution_pair import pairs
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build

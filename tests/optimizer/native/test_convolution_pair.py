@@ -22,7 +22,7 @@ from tensolog.optimizer.native.configurations.pair_configuration import (
 )
 from tensolog.optimizer.native.configurations.processor import REGISTERS, Processor
 from tensolog.optimizer.native.convolution import blocked as convolution
-from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.convolution.convolution_pair import pairs
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from tests.campaigns import examples

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from tensolog.optimizer.native.indexed.text import FOLDS
+from tensolog.optimizer.native.indexed.scatter_text import FOLDS
 
 from tests.campaigns import examples
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
 from tensolog.optimizer.graph.convert import to_model
-from tensolog.optimizer.native.attention.kernel import configured
+from tensolog.optimizer.native.attention.attentions import configured
 from tensolog.optimizer.native.configurations.attention_configuration import (
     DEFAULTS,
     AttentionConfiguration,

@@ -11,7 +11,7 @@ from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS, library_file
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native.product.panels import PANEL, packed
-from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
+from tensolog.optimizer.native.product.product_text import EACH, SEVEN, TILES
 
 from tests.campaigns import examples
 

@@ -4,7 +4,7 @@ import pytest
 from onnx import helper
 from tensolog.optimizer.native import find_region_kinds as finding
 from tensolog.optimizer.native.embed import RULE
-from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
+from tensolog.optimizer.native.product.product_text import EACH, SEVEN, TILES
 from tensolog.optimizer.race.contest import Contest
 from tensolog.optimizer.setting import KERNELS_TARGET
 

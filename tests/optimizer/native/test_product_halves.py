@@ -6,9 +6,9 @@ from onnx import helper, numpy_helper
 from tensolog.optimizer.native.kernel import supply
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
-from tensolog.optimizer.native.product.kernel import formed, products
+from tensolog.optimizer.native.product.matrix_products import formed, products
 from tensolog.optimizer.native.product.panels import fits_half
-from tensolog.optimizer.native.product.text import HALVES
+from tensolog.optimizer.native.product.product_text import HALVES
 
 from tests.optimizer.fuse.codegen.build import reachable
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native.product.panels import APART, DEEP, PANEL, alike
-from tensolog.optimizer.native.product.text import EACH, SEVEN
+from tensolog.optimizer.native.product.product_text import EACH, SEVEN
 
 from tests.campaigns import examples
 

@@ -13,7 +13,7 @@ from onnx import helper
 from tensolog.optimizer.codegen import unit
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native.product.panels import PANEL
-from tensolog.optimizer.native.product.text import EACH, TILES
+from tensolog.optimizer.native.product.product_text import EACH, TILES
 
 from tests.campaigns import examples
 

@@ -11,8 +11,8 @@ from onnx import TensorProto, compose, helper, numpy_helper
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.quantized.groups import separate
-from tensolog.optimizer.native.quantized.kernel import quantized_products
 from tensolog.optimizer.native.quantized.pool import quantized_pools
+from tensolog.optimizer.native.quantized.quantized_products import quantized_products
 from tensolog.optimizer.native.region_kinds import Kind, step_of
 
 from .build import (

@@ -5,8 +5,8 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.optimizer.native.fuse_graph import prepare, regions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.quantized.elementwise_pairs import quantized_pairs
 from tensolog.optimizer.native.quantized.groups import separate
-from tensolog.optimizer.native.quantized.pairs import quantized_pairs
 from tensolog.optimizer.native.runtime_answers import optimized_nodes
 from tensolog.profiles.sessions.execution import Execution
 

@@ -10,10 +10,10 @@ from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
 from ..loops.c_function import extent_text, function_text, operand, unravelled
 from ..loops.cells import Cells
-from ..loops.elements import C_TYPES
-from ..loops.loops import Groups, inner_step
+from ..loops.element_types import C_TYPES
+from ..loops.merged_loops import Groups, inner_step
 from ..loops.row_text import Writer
-from .rows import Gather, Scatter
+from .row_operators import Gather, Scatter
 
 # What becomes of an element and one of its updates. As in ONNX Runtime the largest and the smallest
 # are the update where the two don't compare: if either is a NaN, or both are zeros.

@@ -32,9 +32,9 @@ from ..loops.cells import Access
 from ..loops.elementwise_chain import ElementwiseChain, by_loops, cells_of
 from ..loops.kernel_region import Meanings, read_by
 from ..regions.region_candidates import AttentionCandidate, candidates
+from .attention_operator import spelled
+from .attention_text import attention_text
 from .mask import is_masked
-from .operator import spelled
-from .text import attention_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 21

@@ -19,11 +19,11 @@ from ..loops.affine import Affine, Extent, Map, axis_by_axis, loop
 from ..loops.c_function import function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings
-from ..loops.loops import Groups, inner_step, merged
+from ..loops.merged_loops import Groups, inner_step, merged
 from .formulas import formula_of
 from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
-from .kernel import constant_of
 from .packing import FixedNumbers
+from .quantized_products import constant_of
 from .whole import refuse_real
 from .window import LAST, turned
 

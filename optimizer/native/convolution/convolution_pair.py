@@ -28,7 +28,7 @@ from ..loops.kernel_region import Meanings
 from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
-from .text import told_more
+from .winograd_text import told_more
 
 # Which part of an image a unit is, and which panel of channels.
 ORDERS = (

@@ -6,7 +6,7 @@ from ...codegen.expressions import literal
 from ..loops.affine import Extent
 from ..loops.c_function import access_base, function_text, unravelled
 from ..loops.cells import Access
-from ..loops.elements import C_TYPES
+from ..loops.element_types import C_TYPES
 from ..loops.elementwise_chain import ElementwiseChain
 from .mask import mask_of
 

@@ -25,10 +25,10 @@ from ..kernel import (
 from ..loops.affine import Affine, Extent, Map, Ranges, loop
 from ..loops.cells import Access, Cells
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups, merged
+from ..loops.merged_loops import Groups, merged
 from ..regions.region_candidates import candidates
-from .rows import Gather, Scatter, gather_of, scatter_of
-from .text import ScatterText
+from .row_operators import Gather, Scatter, gather_of, scatter_of
+from .scatter_text import ScatterText
 
 # Elements that are worth a task.
 GRAIN = 16384

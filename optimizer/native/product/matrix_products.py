@@ -29,7 +29,7 @@ from ..loops.elementwise_chain import ElementwiseChain
 from ..loops.kernel_region import Laying, Meanings, needed_outside
 from ..regions.region_candidates import Matrix, candidates
 from .panels import PANEL, Likeness, Panels, fits_half
-from .text import EACH, FOUR_BITS, HALVES, SEVEN, TILES, FourBits, product_text
+from .product_text import EACH, FOUR_BITS, HALVES, SEVEN, TILES, FourBits, product_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 20

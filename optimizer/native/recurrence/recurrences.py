@@ -27,13 +27,13 @@ from ..kernel import (
 from ..loops.affine import Extent, Map, loop
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings, Region, read_by
-from ..loops.loops import Groups, inner_step, merged
+from ..loops.merged_loops import Groups, inner_step, merged
 from ..regions.region_facts import MOVES, is_slow
-from .operators import LOOPS, of_operator, short_loop
+from .loop_operators import LOOPS, of_operator, short_loop
 from .step_cells import TIME, StepCells
+from .step_text import COLUMNS, State, StepWriter
 from .stepped_products import has_products, stepped_products
 from .steps import Steps, written_out
-from .text import COLUMNS, State, StepWriter
 
 # Numbers of a row at most, where something is reduced along it; and of all its states and scratch.
 MOST_ROW, MOST_HELD = 4096, 24576
