@@ -54,8 +54,13 @@ def has_tiles() -> bool:
 
 
 @cache
+def fixed_c(package: str, name: str) -> str:
+    """Return a file of C beside the modules of a package."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
 def _text(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return fixed_c(str(__package__), name)
 
 
 _END = "".join(f"\n#undef {name}" for name in ("T", "E", "V", "L"))

@@ -8,7 +8,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from ..codegen.compiler import (
     library_file,
     refusal,
 )
-from ..codegen.unit import LEVELS, unit
+from ..codegen.unit import LEVELS, fixed_c, unit
+from . import headers
 from .configurations import attention_configuration, product_configuration
 from .configurations.chosen import Chosen
 from .kernel import Kernel
@@ -109,6 +109,5 @@ def default_levels() -> tuple[str, ...]:
     return tuple(LEVELS) if platform.machine().lower() in ("x86_64", "amd64") else ("plain",)
 
 
-@cache
 def _text(name: str) -> str:
-    return resources.files(__package__).joinpath("headers", name).read_text(encoding="utf-8")
+    return fixed_c(headers.__name__, name)

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from math import ceil
 
 import numpy as np
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
+from ...codegen.unit import fixed_c
 from ...layouts.runtime import NCHWC
 from ..configurations.chosen import no_others
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
 from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
+from ..loops.c_function import enumerators, filled
 from ..loops.kernel_region import Meanings
 from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of
@@ -295,18 +295,19 @@ def pair_text(
     numbers `more`. Inputs are the image, the filters of points, those of each channel, and biases
     by their numbers. `order` says which part of the work a unit is.
     """
-    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     slid = [numbers[name] for name in ("OUTS_WIDE", "OUTS_NARROW")]
-    loops = _loops().replace("NUMBERS", constants).replace("ORDER", order)
-    text = "\n".join([lines_text(plan, *slid), loops])
-    text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
-    text = text.replace("MORE", told_more(more, "place"))
+    loops = fixed_c(str(__package__), "pair_loops.h")
     low, high = map(literal, bounds or (-np.inf, np.inf))
-    text = text.replace("LOW", low).replace("HIGH", high)
-    text = text.replace("FIRST", "" if bounds else FIRST.replace("END", " ".join(ends[0])))
-    return text.replace("ACTIVATE_SECOND", " ".join(ends[1]))
-
-
-@cache
-def _loops() -> str:
-    return resources.files(__package__).joinpath("pair_loops.h").read_text(encoding="utf-8")
+    return filled(
+        "\n".join([lines_text(plan, *slid), loops]),
+        {
+            "NUMBERS": enumerators(numbers),
+            "ORDER": order,
+            "PRODUCT(": f"pair_product_{numbers['BLOCK']}(",
+            "MORE": told_more(more, "place"),
+            "LOW": low,
+            "HIGH": high,
+            "FIRST": "" if bounds else FIRST.replace("END", " ".join(ends[0])),
+            "ACTIVATE_SECOND": " ".join(ends[1]),
+        },
+    )

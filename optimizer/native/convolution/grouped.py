@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from math import ceil
 
 import numpy as np
 
 from ...codegen.expressions import LoweringError, literal
+from ...codegen.unit import fixed_c
+from ..loops.c_function import enumerators, filled
 from .winograd_text import told_more
 
 # Registers for vectors that there are with vectors of 16 lanes, and else; places that a filter is
@@ -88,7 +88,7 @@ def lines_text(p: Sliding, wide: int, narrow: int) -> str:
     """
     numbers = {"BLOCK": p.block, "HEIGHT_IN": p.image[0], "WIDTH_IN": p.image[1], "DOWN_APART": 1}
     numbers |= {"OWN_READ": 1, "FILTER_CHANNEL": 0, "FILTER_TAP": p.block}
-    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = enumerators(numbers)
     span = range(p.image[1])
     texts = (_tile("NAME_slide", p, places, span, constants, None) for places in (wide, narrow))
     return _by_level(*texts)
@@ -136,15 +136,22 @@ def sliding_text(
         "BIAS": bias,
         "SUM": summand,
     }
-    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = enumerators(numbers)
     functions, calls = [], []
     for registers in (WIDE, NARROW):
         places = places_at_once(p.result[1], p.taps[1], registers)
         texts, called = _tiles(p, places, constants, bounds)
         functions.append(texts)
         calls.append(called)
-    loops = _loops().replace("NUMBERS", constants).replace("TILES", _by_level(*calls))
-    return "\n".join([_by_level(*functions), loops.replace("AFTER", _after(bounds, end, more))])
+    loops = filled(
+        fixed_c(str(__package__), "grouped_loops.h"),
+        {
+            "NUMBERS": constants,
+            "TILES": _by_level(*calls),
+            "AFTER": _after(bounds, end, more),
+        },
+    )
+    return "\n".join([_by_level(*functions), loops])
 
 
 # --------------------------------------------------------------------------------------- text
@@ -281,8 +288,3 @@ def _read(p: Sliding, column: int) -> str:
         f"LANES_32 > {group_width} ? SPREAD_32(BLOCK_OF({place}), {group_width}, k)"
         f" : SET_32((({place}) - lane % {group_width})[k])"
     )
-
-
-@cache
-def _loops() -> str:
-    return resources.files(__package__).joinpath("grouped_loops.h").read_text(encoding="utf-8")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from importlib import resources
 from math import ceil
 
 import numpy as np
 
 from ...codegen.expressions import literal
+from ...codegen.unit import fixed_c
 from ..loops.affine import Extent
+from ..loops.c_function import enumerators, filled, operand
 from .winograd import Filtering, Matrix
 
 
@@ -121,20 +121,26 @@ def minimal_text(
         "BIAS": bias,
         "SUM": summand,
     }
-    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-    loops = _loops().replace("NUMBERS", constants).replace("ACTIVATE", " ".join(end))
     outer, inner = TILES_FIRST if plan.loop_order else (OVER_BLOCKS, OVER_TILES)
-    loops = loops.replace("OUTER", outer).replace("INNER", inner)
-    loops = loops.replace("FETCHED", "PREPARED" if plan.fetch_next else "0")
-    loops = loops.replace("MORE", told_more(more, "to"))
-    loops = loops.replace("SIZES", ", ".join(_sizes(plan)))
+    loops = filled(
+        fixed_c(str(__package__), "convolution_loops.h"),
+        {
+            "NUMBERS": enumerators(numbers),
+            "ACTIVATE": " ".join(end),
+            "OUTER": outer,
+            "INNER": inner,
+            "FETCHED": "PREPARED" if plan.fetch_next else "0",
+            "MORE": told_more(more, "to"),
+            "SIZES": ", ".join(_sizes(plan)),
+        },
+    )
     return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
 
 
 def told_more(more: Sequence[int], place: str) -> str:
     """Declare where the elements lie that an end reads: of inputs by their numbers, at a place."""
     return " ".join(
-        f"const float *more{position} = (const float *)c->in[{number}] + {place};"
+        f"const float *more{position} = {operand(number)} + {place};"
         for position, number in enumerate(more)
     )
 
@@ -151,11 +157,6 @@ def _sizes(plan: Plan) -> list[str]:
         )
         definitions.append(f"{name} = {size_text}")
     return definitions
-
-
-@cache
-def _loops() -> str:
-    return resources.files(__package__).joinpath("convolution_loops.h").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------- transforms

@@ -65,6 +65,18 @@ def initializer(fields: Mapping[str, str]) -> str:
     return f"{{{', '.join(f'.{name} = {text}' for name, text in fields.items())}}}"
 
 
+def enumerators(numbers: Mapping[str, int]) -> str:
+    """Return what an enum of named numbers consists of."""
+    return ", ".join(f"{name} = {value}" for name, value in numbers.items())
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Return C with texts in the place of names that stand for them, one name after another."""
+    for name, text in parts.items():
+        template = template.replace(name, text)
+    return template
+
+
 def extent_text(extents: Sequence[Extent], groups: Groups, group: int) -> str:
     """Return how often a merged loop runs: a number where it is known."""
     product = known_extent(extents, groups, group)
