@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from tensolog.optimizer.codegen.unit import native_level
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from tests.campaigns import examples
 
-from .build import check, fused, kernels_of, model, needs_compiler, opened
+from .build import check, fused, kernels_of, model, needs_compiler, opened, typed
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -374,3 +376,18 @@ def test_a_bound_that_is_not_named_is_the_largest_number(bounds):
     (expected,) = opened(proto).run(None, {"x": given})
     (found,) = opened(changed, library).run(None, {"x": given})
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("axes", "count"), [(8, 3), (9, 2)])
+def test_an_operand_of_more_axes_than_there_is_room_for_is_read_by_no_kernel(axes, count):
+    nodes = [
+        node("Reshape", ["x", "shape"], ["u"]),
+        node("Mul", ["u", "z"], ["v"]),
+        node("Softplus", ["v"], ["y"]),
+    ]
+    inputs = {"x": [1, 1, 2, 1, 1, 3, 1, 1, 4][-axes:], "z": [6, 4]}
+    proto = model(nodes, inputs, {"y": [6, 4]}, {"shape": ints(6, 4)})
+    graph = typed(proto)
+    (found,) = regions(Meanings(graph), graph.nodes)
+    assert len(found.region.nodes) == count
+    check(proto, {"x": normal(*inputs["x"]), "z": normal(6, 4)}, expect=1)
