@@ -16,6 +16,7 @@ import numpy as np
 
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
+from ...graph.graph import Graph
 from ...layouts.runtime import NCHWC, block_size
 from ..configurations.chosen import no_others
 from ..configurations.convolution_configuration import (
@@ -174,15 +175,13 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
         len(given) == len(result_shape) == len(filters) == 4
     ):
         raise LoweringError("a convolution whose channels aren't known")
-    if weights not in graph.constants or 0 in result_shape:
-        raise LoweringError("filters that are computed, or no result")
+    check_filters(graph, weights)
+    if 0 in result_shape:
+        raise LoweringError("no result")
     (m, c, high, wide) = map(int, filters)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
     if c * groups != given[1] or m != result_shape[1] or m % groups:
         raise LoweringError("channels of other numbers than the filters are for")
-    values = graph.constants[weights].array()
-    if not np.isfinite(values).all():
-        raise LoweringError("filters that aren't finite")
     if any(meanings.shape(value) != result_shape for value in node.inputs[3:] if value != ABSENT):
         raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
@@ -196,6 +195,13 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
         (*activation_text(attributes), *end.text), end.reads, flushes(meanings, end.nodes),
         bounds=bounds_of(attributes, end), steps=steps, dilations=dilations,
     )  # fmt: skip
+
+
+def check_filters(graph: Graph, value: int) -> None:
+    """Raise LoweringError where filters aren't constants of finite numbers."""
+    constant = graph.constants.get(value)
+    if constant is None or not np.isfinite(constant.array()).all():
+        raise LoweringError("filters that are computed, or aren't finite")
 
 
 def block_of(m: int, c: int) -> int:

@@ -25,7 +25,7 @@ from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
 from ..loops.c_function import enumerators, filled
 from ..loops.kernel_region import Meanings
-from .blocked import activation_text, block_of, numbers_of, pads_of
+from .blocked import activation_text, block_of, check_filters, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
 from .winograd_text import told_more
@@ -161,9 +161,7 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
     if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(attributes, "dilations") != (1, 1):
         raise LoweringError("filters of another size")
     for value in (points, filters):
-        constant = graph.constants.get(value)
-        if constant is None or not np.isfinite(constant.array()).all():
-            raise LoweringError("filters that are computed, or aren't finite")
+        check_filters(graph, value)
     steps = numbers_of(attributes, "strides")
     ends.append(end_of(meanings, second, allowed))
     return Pair(

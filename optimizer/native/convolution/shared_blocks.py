@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import ceil, lcm
 
-import numpy as np
-
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
@@ -24,6 +22,7 @@ from .blocked import (
     Convolution,
     activation_text,
     block_of,
+    check_filters,
     forms,
     numbers_of,
     pads_of,
@@ -74,9 +73,7 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     m, c, high, wide = map(int, filters)
     if groups == 1 or m % groups:
         raise LoweringError("no groups")
-    weights = graph.constants.get(conv.inputs[1])
-    if weights is None or not np.isfinite(weights.array()).all():
-        raise LoweringError("filters that are computed, or aren't finite")
+    check_filters(graph, conv.inputs[1])
     if any(graph.dtype(value) != "float32" for value in (*conv.reads, image, output)):
         raise LoweringError("a convolution of another type")
     block = block_of(int(result_shape[1]), int(given[1]))

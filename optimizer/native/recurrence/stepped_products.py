@@ -23,7 +23,8 @@ from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
 from ..loops.merged_loops import Groups, inner_step
 from ..loops.row_text import Writer
-from ..product.panels import PANEL, Panels
+from ..product.matrix_products import row_bias
+from ..product.panels import PANEL, Panels, sizes_of
 from ..regions.region_facts import MOVES
 from .step_cells import TIME, StepCells
 from .steps import Steps
@@ -39,13 +40,18 @@ GRAIN = 1 << 18
 
 @dataclass(frozen=True)
 class Product:
-    """A product of a step: rows, a constant matrix, what is added to each row, the result."""
+    """A product of a step: rows, a constant matrix, what is added to each row, the result.
+
+    The matrix is [depth, width], or that transposed; `bias` is empty where nothing is added.
+    """
 
     node: int
     left: int
     matrix: int
     is_transposed: bool
-    bias: int | None
+    depth: int
+    width: int
+    bias: tuple[int, ...]
     result: int
 
 
@@ -119,29 +125,17 @@ class _Stepped:
     def _product(self, number: int) -> Product:
         graph, node = self.graph, self.graph.nodes[number]
         left, matrix = node.inputs[:2]
-        transposed, bias = False, None
+        transposed = False
         if node.op_type == "Gemm":
             plain = graph.attribute(number, "alpha") == graph.attribute(number, "beta") == 1.0
             if not plain or graph.attribute(number, "transA"):
                 raise LoweringError("a Gemm that is more than a product")
             transposed = bool(graph.attribute(number, "transB"))
-            if len(node.inputs) > 2 and node.inputs[2] != ABSENT:
-                bias = node.inputs[2]
-        values = (left, matrix, node.outputs[0], *(() if bias is None else (bias,)))
-        if any(graph.dtype(value) != "float32" for value in values):
+        if any(graph.dtype(value) != "float32" for value in (left, matrix, node.outputs[0])):
             raise LoweringError("numbers of other types")
-        product = Product(number, left, matrix, transposed, bias, node.outputs[0])
-        if bias is not None and self.meanings.shape(bias) not in (
-            (self._sizes(product)[1],),
-            (1, self._sizes(product)[1]),
-        ):
-            raise LoweringError("a Gemm that adds something else than a row")
-        return product
-
-    def _sizes(self, product: Product) -> tuple[int, int]:
-        """Return the depth of a product, and its width."""
-        depth, width = map(int, self.meanings.shape(product.matrix))
-        return (width, depth) if product.is_transposed else (depth, width)
+        depth, width = sizes_of(graph.constants[matrix].type, transposed)
+        bias = row_bias(self.meanings, number, width)
+        return Product(number, left, matrix, transposed, depth, width, bias, node.outputs[0])
 
     def _row_of(self, value: int) -> int:
         """Return the length of a value's rows, of which there is one for each of the batch."""
@@ -186,11 +180,11 @@ class _Stepped:
             )
 
         for product in self.products.values():
-            self.buffers.add(f"P{product.node}", self._sizes(product)[1])
+            self.buffers.add(f"P{product.node}", product.width)
             if product.left in self.steps.states:
                 continue
             pieces, offset = self._pieces(product.left), 0
-            self.buffers.add(f"L{product.left}", self._sizes(product)[0])
+            self.buffers.add(f"L{product.left}", product.depth)
             for piece in pieces:
                 add(self._level(product.left), piece, f"L{product.left}", offset)
                 offset += self._row_of(piece)
@@ -263,8 +257,7 @@ class _Stepped:
             for product in self.products.values():
                 if self._level(product.left) == level:
                     lines += self._multiplied(product)
-                    depth, wide = self._sizes(product)
-                    cost += depth * wide
+                    cost += product.depth * product.width
         begun = self._begun()
         finished = self._finished()
         shapes = self._shapes()
@@ -343,7 +336,7 @@ class _Stepped:
         return lines
 
     def _multiplied(self, product: Product) -> list[str]:
-        depth, width = self._sizes(product)
+        depth, width = product.depth, product.width
         laid = self.meanings.laid_out(product.matrix, Panels(product.is_transposed))
         if laid not in self.packed:
             self.packed.append(laid)
@@ -351,8 +344,8 @@ class _Stepped:
         if product.left in self.steps.states:
             left = f"h{self.steps.states[product.left][1]}"
         bias = "NULL"
-        if product.bias is not None:
-            bias = operand(self._operand(product.bias))
+        if product.bias:
+            bias = operand(self._operand(product.bias[0]))
         matrix = operand(self._operand(laid.value))
         return [
             f"      stepped_product({left}, {depth}, rows, {matrix}, {bias}, {width}, {depth}, S, "
