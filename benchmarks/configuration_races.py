@@ -7,8 +7,10 @@ ceiling of any ranking.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from tensolog.optimizer.native.configurations.timed import Timed, beside
 from tensolog.optimizer.native.kernel import RegionKernel, supply
 from tensolog.optimizer.native.kernel_trial import KERNEL, measured_forms
@@ -53,3 +55,38 @@ def races(
 def beside_default(laps: Sequence[Lap]) -> list[Timed]:
     """Return the times of one race over that of its first kernel, the default."""
     return [beside(lap, laps[0]) for lap in laps]
+
+
+# Columns of a row where the default stays.
+KEPT: Mapping[str, Any] = {"gain": 1.0, "slower": False}
+
+
+def gained(timed: Timed) -> dict[str, Any]:
+    """Return the columns of a row where another one is chosen: what that gains, how surely."""
+    return {
+        "gain": round(1.0 / timed.ratio, 4),
+        "low": round(1.0 / timed.ratio_high, 4),
+        "high": round(1.0 / timed.ratio_low, 4),
+        "slower": timed.ratio_low > 1.0,
+    }
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """Return the interval of a row's gain, for people."""
+    return f"{row['low']:.3f} to {row['high']:.3f}" if "low" in row else "default kept"
+
+
+def gains(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what rows gain, and of how many the default is faster after all."""
+    each = np.array([row["gain"] for row in rows])
+    return (
+        f"gain {np.exp(np.log(each).mean()):.3f} (geometric mean), {each.min():.3f} to "
+        f"{each.max():.3f}; slower beyond noise: {sum(row['slower'] for row in rows)}; "
+        f"default kept: {sum('low' not in row for row in rows)}"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Lay rows of cells out in Markdown."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, cells))} |" for cells in rows)])

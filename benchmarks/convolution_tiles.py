@@ -33,7 +33,7 @@ from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.profiles.learning.scores.metrics import ordered_pair_accuracy, top_k_error
 
-from .configuration_races import beside_default, races
+from .configuration_races import KEPT, beside_default, gained, gains, races, table
 from .convolutions import Size, model
 from .rows import load_rows, rows_file, write_rows
 
@@ -85,20 +85,14 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
         best = int(np.argmin(ratios))
         chosen = of_form[best].kernel.configuration
         row = {**asdict(size), "form": form, "configurations": len(of_form), "best": ratios[best]}
-        row |= {"gain": 1.0, "slower": False, "races": [first.tolist(), second.tolist()]}
+        row |= {**KEPT, "races": [first.tolist(), second.tolist()]}
         row |= {f"top {k}": top_k_error(ratios, order, k) for k in (5, 10)}
         row["OPA of races"] = ordered_pair_accuracy(first, second)
         if chosen is not None and spans[best].is_faster:
             pair = [of_form[0], of_form[best]]
             again = races(meanings, pair, library, budget_s=budget_s)
             timed = among([beside_default(laps)[1] for laps in again])
-            row |= {
-                "configuration": chosen.configuration.description,
-                "gain": 1.0 / timed.ratio,
-                "low": 1.0 / timed.ratio_high,
-                "high": 1.0 / timed.ratio_low,
-                "slower": timed.ratio_low > 1.0,
-            }
+            row |= {"configuration": chosen.configuration.description, **gained(timed)}
         rows.append(row)
         print(row, file=sys.stderr, flush=True)
     return rows
@@ -106,27 +100,27 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what rows come to."""
-    gains = np.array([row["gain"] for row in rows])
     return (
-        f"{len(rows)} forms: gain {np.exp(np.log(gains).mean()):.3f} (geometric mean), "
-        f"{gains.min():.3f} to {gains.max():.3f}; slower beyond noise: "
-        f"{sum(row['slower'] for row in rows)}. Top 5 {np.mean([r['top 5'] for r in rows]):.2%}, "
+        f"{len(rows)} forms: {gains(rows)}. Top 5 {np.mean([r['top 5'] for r in rows]):.2%}, "
         f"top 10 {np.mean([r['top 10'] for r in rows]):.2%} (means); one race orders "
         f"{np.nanmean([r['OPA of races'] for r in rows]):.2f} of the pairs as the other does."
     )
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def laid_out(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown."""
     head = ["channels", "side", "form", "configurations", "best of all", "top 5", "top 10"]
     head += ["gain", "configuration"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = [f"{row['channels']} to {row['made']}", str(row["side"]), row["form"]]
-        cells += [str(row["configurations"]), f"{1 / row['best']:.3f}"]
-        cells += [f"{row[f'top {k}']:.1%}" for k in (5, 10)] + [f"{row['gain']:.3f}"]
-        lines.append(f"| {' | '.join(cells)} | {row.get('configuration', 'default kept')} |")
-    return "\n".join(lines)
+    cells = (
+        [
+            *(f"{row['channels']} to {row['made']}", row["side"], row["form"]),
+            *(row["configurations"], f"{1 / row['best']:.3f}"),
+            *(f"{row[f'top {k}']:.1%}" for k in (5, 10)),
+            *(f"{row['gain']:.3f}", row.get("configuration", "default kept")),
+        ]
+        for row in rows
+    )
+    return table(head, cells)
 
 
 def main() -> None:
@@ -150,7 +144,7 @@ def main() -> None:
                 f"`python -m benchmarks.convolution_tiles --shapes {arguments.shapes} "
                 f"--seed {arguments.seed} --budget {arguments.budget:g}`, one thread"
             )
-            write_rows(arguments.out, rows, head, f"{summary(rows)}\n\n{table(rows)}")
+            write_rows(arguments.out, rows, head, f"{summary(rows)}\n\n{laid_out(rows)}")
     if rows:
         print(summary(rows))
 

@@ -43,7 +43,7 @@ from tensolog.optimizer.native.kernel import Kernel, RegionKernel
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
-from .configuration_races import beside_default, races
+from .configuration_races import KEPT, beside_default, gained, gains, interval, races, table
 from .environment import RESULTS
 from .rows import rows_file, write_rows
 
@@ -355,44 +355,29 @@ def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, 
             other.kernel.configuration.configuration.description: round(timed.ratio, 4)  # type: ignore[union-attr]
             for other, timed in zip(others, times, strict=True)
         },
-        "gain": 1.0,
-        "slower": False,
+        **KEPT,
     }
     if tried[best].is_faster:
         again = race(meanings, [default, others[best]], threads, budget_s)
         if again:
-            row["chosen"] = list(row["ratios"])[best]
-            row["gain"] = round(1 / again[0].ratio, 4)
-            row["low"], row["high"] = (
-                round(1 / ratio, 4) for ratio in (again[0].ratio_high, again[0].ratio_low)
-            )
-            row["slower"] = again[0].ratio_low > 1.0
+            row |= {"chosen": list(row["ratios"])[best], **gained(again[0])}
     print({k: v for k, v in row.items() if k != "ratios"}, file=sys.stderr, flush=True)
     return row
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def laid_out(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown, below what they come to."""
-    gains = np.array([row["gain"] for row in rows])
     best = np.array([row["best"] for row in rows])
-    lines = [
-        f"- shapes: {len(rows)}",
-        f"- gain, geometric mean: {np.exp(np.log(gains).mean()):.3f}, least {gains.min():.3f}, "
-        f"most {gains.max():.3f}",
-        f"- gain of the best of all in the first race: {np.exp(-np.log(best).mean()):.3f}",
-        f"- shapes slower beyond noise: {sum(row['slower'] for row in rows)}; default kept: "
-        f"{sum('chosen' not in row for row in rows)}",
-        "",
-        "| kernel | configurations | best of all | gain | interval | chosen |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        interval = f"{row['low']:.3f} to {row['high']:.3f}" if "low" in row else ""
-        lines.append(
-            f"| {row['kernel']} | {row['configurations']} | {1 / row['best']:.3f} "
-            f"| {row['gain']:.3f} | {interval} | {row.get('chosen', 'default kept')} |"
-        )
-    return "\n".join(lines)
+    head = ("kernel", "configurations", "best of all", "gain", "interval", "chosen")
+    cells = (
+        [
+            *(row["kernel"], row["configurations"], f"{1 / row['best']:.3f}"),
+            *(f"{row['gain']:.3f}", interval(row), row.get("chosen", "")),
+        ]
+        for row in rows
+    )
+    told = f"best of all in the first race {np.exp(-np.log(best).mean()):.3f}"
+    return f"{len(rows)} shapes: {gains(rows)}; {told}.\n\n{table(head, cells)}"
 
 
 def main() -> None:
@@ -418,9 +403,9 @@ def main() -> None:
         if row is not None:
             rows.append(row)
             write_rows(
-                out, rows, f"# Configurations: {arguments.family}\n\n`{command}`", table(rows)
+                out, rows, f"# Configurations: {arguments.family}\n\n`{command}`", laid_out(rows)
             )
-    print(table(rows))
+    print(laid_out(rows))
 
 
 DRAWS: Mapping[str, Callable[[np.random.Generator], onnx.ModelProto]] = {

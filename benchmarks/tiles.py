@@ -62,7 +62,7 @@ from tensolog.profiles.learning.scores.metrics import (
 from tensolog.profiles.machine import identity
 from tensolog.profiles.races.race import Lap
 
-from .configuration_races import beside_default, races
+from .configuration_races import KEPT, beside_default, gained, interval, races, table
 from .rows import rows_file, write_rows, write_whole
 
 # Rows as models have them: tokens, places of an image, a batch.
@@ -242,18 +242,12 @@ def confirm(
     library = compiled(list(again.values()), here) if again else None
     rows = []
     for landscape, configuration in chosen:
-        row: dict[str, Any] = {"sizes": numbers(landscape.sizes), "gain": 1.0, "slower": False}
+        row: dict[str, Any] = {"sizes": numbers(landscape.sizes), **KEPT}
         if configuration is not None and library is not None:
             kernels = again[landscape.sizes]
             raced = races(kernels.meanings, kernels.kernels, library, budget_s=budget_s)
             timed = among([beside_default(laps)[1] for laps in raced])
-            row |= {
-                "configuration": configuration.description,
-                "gain": round(1.0 / timed.ratio, 4),
-                "low": round(1.0 / timed.ratio_high, 4),
-                "high": round(1.0 / timed.ratio_low, 4),
-                "slower": timed.ratio_low > 1.0,
-            }
+            row |= {"configuration": configuration.description, **gained(timed)}
         rows.append(row)
         print(row, file=sys.stderr, flush=True)
     return rows
@@ -475,18 +469,20 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def score_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay scores out in Markdown."""
     head = ["rows x depth x columns", "configurations", "gain", "interval", "best of all"]
     head += ["top 1", "top 5", "top 10", "OPA"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = ["x".join(map(str, row["sizes"])), str(row["configurations"])]
-        interval = f"{row['low']:.3f} to {row['high']:.3f}" if "low" in row else "default kept"
-        cells += [f"{row['gain']:.3f}", interval, f"{1 / row['best']:.3f}"]
-        cells += [f"{row[f'top {count}']:.1%}" for count in (1, 5, 10)]
-        lines.append(f"| {' | '.join(cells)} | {row['opa']:.2f} |")
-    return "\n".join(lines)
+    cells = (
+        [
+            *("x".join(map(str, row["sizes"])), row["configurations"], f"{row['gain']:.3f}"),
+            *(interval(row), f"{1 / row['best']:.3f}"),
+            *(f"{row[f'top {count}']:.1%}" for count in (1, 5, 10)),
+            f"{row['opa']:.2f}",
+        ]
+        for row in rows
+    )
+    return table(head, cells)
 
 
 # -------------------------------------------------------------------------------------- command
@@ -567,7 +563,7 @@ def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | N
             f"`python -m benchmarks.tiles score {trained_file.name} {unseen_file.name}`, "
             f"{len(trained)} shapes measured and {len(rows)} that are not among them, one thread"
         )
-        write_rows(out, rows, head, "\n".join([*lines, "", table(rows)]))
+        write_rows(out, rows, head, "\n".join([*lines, "", score_table(rows)]))
 
 
 def ranked(collected: Path | None, out: Path | None) -> None:
