@@ -9,7 +9,7 @@ round otherwise.
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
+from contextlib import suppress
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..graph.convert import node_proto
 from ..graph.graph import Graph
 from ..graph.simplify import is_pure
 from .grow import MOST_NODES
-from .kernel import Kernel, RegionKernel, first_lowered, label_of, region_kernel, shapes_of
+from .kernel import Kernel, RegionKernel, label_of, region_kernel, shapes_of
 from .loops.affine import axis_by_long_axis
 from .loops.c_function import function_text, operand
 from .loops.element_types import C_TYPES
@@ -56,10 +56,10 @@ def lookups(
     free = set(allowed)
     for value in starts:
         nodes = _function(meanings, value, free, groups)
-        table = first_lowered([partial(_lowered, meanings, value, nodes)] if nodes else [])
-        if table is not None:
-            free -= set(nodes)
-            tables.append(table)
+        if nodes:
+            with suppress(LoweringError):
+                tables.append(_lowered(meanings, value, nodes))
+                free -= set(nodes)
     return tables
 
 

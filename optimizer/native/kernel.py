@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,26 +153,30 @@ def disjoint_kernels(
     numbers: Iterable[int], allowed: Collection[int], attempts: Attempts
 ) -> list[RegionKernel]:
     """Find kernels of `allowed` nodes, no two with a common one, from each of some nodes on."""
-    free = set(allowed)
+    free, taken = set(allowed), set[int]()
     kernels: list[RegionKernel] = []
     for number in numbers:
-        lowered = first_lowered(attempts(number, free)) if number in free else None
-        if lowered is not None and free.issuperset(lowered.region.nodes):
-            free.difference_update(lowered.region.nodes)
+        lowered = _first_lowered(attempts(number, free), taken) if number in free else None
+        if lowered is not None:
+            taken.update(lowered.region.nodes)
+            free -= taken
             kernels.append(lowered)
     return kernels
 
 
-def first_lowered(attempts: Iterable[Callable[[], RegionKernel]]) -> RegionKernel | None:
-    """Return the first kernel that there is; a LoweringError while attempts are made ends them."""
-    try:
+def _first_lowered(
+    attempts: Iterable[Callable[[], RegionKernel]], taken: Collection[int]
+) -> RegionKernel | None:
+    """Return the first kernel that there is, without nodes that are taken.
+
+    A LoweringError while attempts are made, and not by one of them, ends all.
+    """
+    with suppress(LoweringError):
         for attempt in attempts:
-            try:
-                return attempt()
-            except LoweringError:
-                continue
-    except LoweringError:
-        pass
+            with suppress(LoweringError):
+                lowered = attempt()
+                if set(taken).isdisjoint(lowered.region.nodes):
+                    return lowered
     return None
 
 

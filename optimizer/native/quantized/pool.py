@@ -30,12 +30,12 @@ def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[Region
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
         if meanings.graph.nodes[number].operator == "MaxPool":
-            yield partial(_lowered, meanings, number)
+            yield partial(_lowered, meanings, number, free)
 
     return disjoint_kernels(meanings.order, allowed, attempts)
 
 
-def _lowered(meanings: Meanings, number: int) -> RegionKernel:
+def _lowered(meanings: Meanings, number: int, free: Collection[int]) -> RegionKernel:
     graph = meanings.graph
     node = graph.nodes[number]
     x, y = node.inputs[0], node.outputs[0]
@@ -49,6 +49,8 @@ def _lowered(meanings: Meanings, number: int) -> RegionKernel:
         if not alike(given, result) or graph.dtype(given.value) != graph.dtype(result.value):
             raise LoweringError("other integers before and behind")
         x, y, nodes = given.value, result.value, (opening, number, closing)
+    if not set(nodes) <= set(free):
+        raise LoweringError("nodes of another kernel")
     attributes = graph.attributes(number)
     if len(node.outputs) != 1 or attributes.get("ceil_mode") or attributes.get("storage_order"):
         raise LoweringError("a pool that tells more, or windows that end outside")

@@ -161,10 +161,10 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
                 None if last is None else len(steps.stacked) + results.index(last),
             )
         )
-    return _found(meanings, steps, before, cells, accesses, read, states, results)
+    return _with_text(meanings, steps, before, cells, accesses, read, states, results)
 
 
-def _found(
+def _with_text(
     meanings: Meanings,
     steps: Steps,
     before: Collection[int],
