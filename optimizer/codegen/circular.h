@@ -3,7 +3,7 @@
 
    Where x is FAR from 0, x less a multiple of pi takes many digits of pi: the C library's function
    knows them. A loop with such a call in it is no loop over vectors. So a loop leaves these functions
-   to each_sin_64 and so on, for many elements at a time (loops.py), which look back only if there
+   to each_sin_64 and so on, for many elements at a time (vector_loops.py), which look back only if there
    was such an element. */
 
 #undef FAR_64
