@@ -385,7 +385,7 @@ def test_an_operand_of_more_axes_than_there_is_room_for_is_read_by_no_kernel(axe
         node("Mul", ["u", "z"], ["v"]),
         node("Softplus", ["v"], ["y"]),
     ]
-    inputs = {"x": [1, 1, 2, 1, 1, 3, 1, 1, 4][-axes:], "z": [6, 4]}
+    inputs = {"x": [1, 1, 6, 1, 1, 1, 1, 1, 4][-axes:], "z": [6, 4]}
     proto = model(nodes, inputs, {"y": [6, 4]}, {"shape": ints(6, 4)})
     graph = typed(proto)
     (found,) = regions(Meanings(graph), graph.nodes)
