@@ -16,19 +16,19 @@ class Describable(Protocol):
         """Say it for people."""
 
 
-ConfigurationT = TypeVar("ConfigurationT", bound=Describable)
-SizesT = TypeVar("SizesT")
+Configuration_co = TypeVar("Configuration_co", bound=Describable, covariant=True)
+Sizes_co = TypeVar("Sizes_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Chosen(Generic[ConfigurationT, SizesT]):
+class Chosen(Generic[Configuration_co, Sizes_co]):
     """A configuration that is no default, and the sizes of the kernel that it was chosen for.
 
     `level` names the instructions that it is for, where it is for one kind of processors alone.
     """
 
-    configuration: ConfigurationT
-    sizes: SizesT
+    configuration: Configuration_co
+    sizes: Sizes_co
     level: str = ""
 
 

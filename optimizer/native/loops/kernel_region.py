@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -122,7 +122,7 @@ class Meanings:
 
     graph: Graph
     optimized: Mapping[str, onnx.NodeProto] | None = None
-    packed: dict[tuple[int, Hashable], int] = field(default_factory=dict)
+    packed: dict[tuple[int, object], int] = field(default_factory=dict)
     _expanded: dict[int, Expansion | str] = field(default_factory=dict)
 
     def of(self, number: int) -> Expansion:

@@ -159,7 +159,7 @@ def table_of(length: int, x_scale: float, y_scale: float, zero: int) -> np.ndarr
 def _softmax(x: np.ndarray, x_scale: float, y_scale: float, zero: int) -> np.ndarray:
     """Let the runtime compute it."""
     node = helper.make_node
-    constants = {
+    constants: dict[str, np.ndarray] = {
         "xs": np.asarray(x_scale, np.float32),
         "xz": np.asarray(0, np.uint8),
         "ys": np.asarray(y_scale, np.float32),
