@@ -25,7 +25,7 @@ from ...profiles.sessions.session import (
     trim_memory,
 )
 from ..graph.free_sizes import guesses, other_sizes
-from ..graph.graph import Graph
+from ..graph.graph import Graph, TensorType
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..phases import BEST, Phases
@@ -396,7 +396,9 @@ class Contest:
         self, feeds: Mapping[str, Feeds], sizes: Mapping[str, int], widened: Wide | None
     ) -> Verifier:
         graph = self.original.graph
-        if is_risky(graph, bound_types(graph, sizes)):
+        types = bound_types(graph, sizes)
+        _check_memory(graph, types)
+        if is_risky(graph, types):
             limit_s = max(LEAST_RUN_S, self._end - time.monotonic())
             run_isolated(self.original.source, list(feeds.values()), self.setting.threads, limit_s)
         return Verifier(
@@ -407,3 +409,19 @@ class Contest:
             wide=widened,
             end=self._end,
         )
+
+
+def _check_memory(graph: Graph, types: Mapping[int, TensorType]) -> None:
+    """Raise RaceError for a value that the machine's memory can't hold.
+
+    A system that promises more memory than there is ends the process, or another one, by the time
+    the runtime writes it.
+    """
+    memory = memory_bytes() or math.inf
+    for value, type_ in types.items():
+        if (size_bytes := type_.size_bytes) is not None and size_bytes > memory:
+            shape = " x ".join(map(str, type_.shape or ()))
+            raise RaceError(
+                f"value {graph.names[value]!r} of {shape} ({type_.dtype}) is larger than the "
+                f"memory of {memory / (1 << 30):.0f} GiB"
+            )

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import tensolog
 from tensolog import progress
@@ -192,6 +192,23 @@ def test_what_the_runtime_can_not_run_is_refused_in_a_line_and_nothing_is_writte
     assert "can't run the model here" in told and "nothing is written" in told
     assert "example.com" in told and "[ONNXRuntimeError]" not in told
     assert leftovers(tmp_path, "custom.onnx") == []
+
+
+def test_a_value_larger_than_the_memory_is_not_computed(cli, tmp_path):
+    """The system would end this process: the runtime folds such a range when it opens the model."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["sizes"], ["zeros"]),
+        helper.make_node("ReduceMax", ["zeros"], ["largest"], keepdims=0),
+        helper.make_node("Add", ["x", "largest"], ["y"]),
+    ]
+    model = model_proto(nodes)
+    sizes = numpy_helper.from_array(np.array([1 << 22, 1 << 20]), "sizes")
+    model.graph.initializer[0].CopyFrom(sizes)
+    path = tmp_path / "vast.onnx"
+    path.write_bytes(model.SerializeToString())
+    told = cli("optimize", path, "-o", tmp_path / "out.onnx", "--budget", "0").refused()
+    assert "'zeros' of 4194304 x 1048576 (float32) is larger than the memory" in told
+    assert leftovers(tmp_path, "vast.onnx") == []
 
 
 def test_an_operator_that_the_runtime_lacks_is_not_a_matter_of_sizes(cli, tmp_path):
