@@ -23,6 +23,7 @@ from onnx import numpy_helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.free_sizes import not_given
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.graph.widen import widen
@@ -111,11 +112,12 @@ def feeds(graph: Graph, distribution: str, seed: int) -> dict[str, np.ndarray]:
     """Draw inputs; integers that are indices range over what they index."""
     drawn: dict[str, np.ndarray] = {}
     defaults = {tensor.name for tensor in graph.base.graph.initializer}
+    sizes = dict.fromkeys(not_given(graph, {}), FREE_SIZE)
     for value in graph.graph_inputs:
         name, type_ = graph.names[value], graph.types[value]
         if name not in defaults:
             shape = tuple(s if isinstance(s, int) else FREE_SIZE for s in type_.shape or ())
-            limit = index_limit(graph, value)
+            limit = index_limit(graph, value, sizes)
             drawn |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=limit)
     return drawn
 

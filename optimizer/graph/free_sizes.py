@@ -75,6 +75,8 @@ def guesses(graph: Graph, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
     if free.keys() - given.keys():
         for uniform in (64, 16, 8, 4, 2, 1):
             yield {**{name: uniform if free[name] != BATCH else BATCH for name in free}, **given}
+        # What comes first may be no batch: the nodes of a graph that its edges index.
+        yield {**dict.fromkeys(free, 8), **given}
         yield {**dict.fromkeys(free, 1), **given}
 
 

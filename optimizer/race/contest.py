@@ -173,7 +173,7 @@ class Contest:
             if math.prod(shape) > (memory_bytes() or math.inf):  # of a byte each, at least
                 size = " x ".join(map(str, shape))
                 raise RaceError(f"no inputs can be generated for {name!r}: {size} is too large")
-            limit = index_limit(graph, value)
+            limit = index_limit(graph, value, bound)
             feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=limit)
         return feeds
 

@@ -211,6 +211,17 @@ def test_a_value_larger_than_the_memory_is_not_computed(cli, tmp_path):
     assert leftovers(tmp_path, "vast.onnx") == []
 
 
+def test_an_operator_of_thousands_of_inputs_stays_as_it_is(cli, tmp_path):
+    nodes = [
+        helper.make_node("Concat", ["x"] * 3000, ["wide"], axis=0),
+        helper.make_node("ReduceMax", ["wide"], ["y"], axes=[0]),
+    ]
+    path = tmp_path / "wide.onnx"
+    path.write_bytes(model_proto(nodes, outputs=[("y", (1, 8))]).SerializeToString())
+    outcome = cli("optimize", path, "-o", tmp_path / "out.onnx", "--budget", "0")
+    assert outcome.code == 0, outcome.err
+
+
 def test_an_operator_that_the_runtime_lacks_is_not_a_matter_of_sizes(cli, tmp_path):
     """As converters write those of another framework that ONNX doesn't have, under its domain."""
     nodes = [helper.make_node("Erfc", ["x"], ["y"])]

@@ -23,6 +23,8 @@ from .reshape import expanded_reshape
 LARGEST = float(np.finfo(np.float32).max)
 # The operator set from which on Clip may lack a bound; before, these are attributes with defaults.
 BOUNDS_ARE_INPUTS = 11
+# What takes more is beyond any kernel, and its sizes are sums of so many terms.
+_MOST_INPUTS = 256
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,8 @@ class Meanings:
         spec = self.specification(number)
         if spec is None or spec.opaque is not None or node.captures:
             raise LoweringError(f"{node.operator} has no meaning that a kernel computes")
+        if len(node.inputs) > _MOST_INPUTS:
+            raise LoweringError(f"{node.operator} of {len(node.inputs)} inputs")
         if node.operator == "ReduceLogSumExp":
             raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
         output_types = [

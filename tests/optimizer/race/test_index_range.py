@@ -24,7 +24,7 @@ def limit(nodes, ids, outputs=("y",), **constants):
     )
     graph = load_graph(built)
     graph.types = infer_types(graph)
-    return index_limit(graph, graph.graph_inputs[0])
+    return index_limit(graph, graph.graph_inputs[0], {})
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,19 @@ def test_the_least_of_several_tables_is_the_limit_behind_moves_too():
     ]
     small = np.zeros((9, 2), np.float32)
     assert limit(nodes, [4], ("y", "rows"), small=small, last=np.array([-1])) == 9
+
+
+@pytest.mark.parametrize("reader", ["Gather", "GatherND"])
+def test_indices_of_a_free_axis_range_over_the_size_that_it_is_given(reader):
+    """The edges of a graph whose nodes are free: with one node all of them lead to it."""
+    built = model(
+        [node("Unsqueeze", ["ids", "one"], ["places"]), node(reader, ["nodes", "places"], ["y"])],
+        [value("nodes", ["n", 3]), value("ids", ["e"], TensorProto.INT64)],
+        [value("y", [None] * (3 if reader == "Gather" else 2))],
+        {"one": np.array([1])},
+        opset=18,
+    )
+    graph = load_graph(built)
+    graph.types = infer_types(graph)
+    ids = graph.graph_inputs[1]
+    assert [index_limit(graph, ids, sizes) for sizes in ({"n": 1}, {"n": 9}, {})] == [1, 9, 2]

@@ -1,5 +1,7 @@
 """Deviations: rounding passes, anything else does not; each negative test breaks one thing."""
 
+from contextlib import closing
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tensolog.optimizer.graph.widen import narrow_sums, why_not_widened, widen
-from tensolog.optimizer.race.verify import Verifier, compare, failures, nonfinite_share
+from tensolog.optimizer.race.verify import Deviation, Verifier, compare, failures, nonfinite_share
+from tensolog.profiles.sessions.feeds import NONFINITE
 
 from tests.campaigns import examples
 from tests.optimizer.builders import model, run, value
@@ -348,3 +351,26 @@ def test_integers_are_compared_as_they_are():
 
 def test_another_shape_is_wrong_throughout():
     assert nonfinite_share(NONE[:2], (NONE, NONE)) == 1.0
+
+
+def test_outputs_of_another_shape_are_compared_with_the_run_that_has_it():
+    """As many boxes as one level of the runtime's optimizer gives, and as neither does."""
+    three, four = np.arange(3), np.arange(4)
+    assert compare(four, (three, four), three)[2:4] == (0.0, 0.0)
+    assert compare(four.astype(np.float32), (three.astype(np.float32),), three)[2] == np.inf
+    refusal = next(failures([Deviation("plan", "normal", "boxes", *[np.inf] * 3, 0.0)]))
+    assert refusal.startswith("output 'boxes' has another shape on normal inputs")
+
+
+def test_an_original_that_refuses_nan_is_compared_on_other_inputs():
+    """As RoiAlign does where a box is not finite."""
+    weights = {"w": RNG.standard_normal((1, 2, 6, 6)).astype(np.float32), "of": np.zeros(2, int)}
+    roi = helper.make_node("RoiAlign", ["w", "boxes", "of"], ["y"], output_height=2, output_width=2)
+    built = model([roi], [value("boxes", [2, 4])], [value("y", [2, 2, 2, 2])], weights)
+    sound = np.array([[0, 0, 3, 3], [1, 1, 5, 4]], np.float32)
+    drawn = {"normal": {"boxes": sound}, NONFINITE[0]: {"boxes": sound * np.float32(np.nan)}}
+    source = built.SerializeToString()
+    with closing(Verifier(source, drawn, threads=1)) as verifier:
+        assert {each.distribution for each in verifier.deviations("same", source)} == {"normal"}
+    with pytest.raises(Exception, match="finite"):
+        Verifier(source, {"normal": drawn[NONFINITE[0]]}, threads=1)
