@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .explain.explain_model import Explanation, explain_model, explain_node
     from .explain.model_costs import profile_model
     from .explain.node_story import NodeStory
-    from .explain.region_reason import RegionReason, explain_region
+    from .explain.region_reason import explain_region
     from .match.rewrite import Step
     from .race.contest import ORIGINAL
     from .race.verify import Deviation
@@ -44,7 +44,6 @@ __all__ = [
     "Explanation",
     "NodeStory",
     "Optimization",
-    "RegionReason",
     "Step",
     "explain_model",
     "explain_node",
@@ -63,7 +62,6 @@ __getattr__, __dir__ = lazily(
         "Explanation": ".explain.explain_model",
         "NodeStory": ".explain.node_story",
         "Optimization": ".result.optimization",
-        "RegionReason": ".explain.region_reason",
         "Step": ".match.rewrite",
         "explain_model": ".explain.explain_model",
         "explain_node": ".explain.explain_model",

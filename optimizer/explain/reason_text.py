@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..match.rewrite import Step
 from ..report.notebook import Text
 from ..rewrites.unproved import marked
-from .reasons import COSTS_MORE, NOT_ALLOWED, LayoutOption, NodeOption, Reason
+from .reasons import COSTS_MORE, LEGAL, NOT_ALLOWED, SORTS, LayoutOption, NodeOption, Reason
 
 if TYPE_CHECKING:
     from .explain_model import Explanation
@@ -53,6 +53,14 @@ def _by_reason(explanation: Explanation) -> Iterable[tuple[str, list[str]]]:
     for name, why in explanation.barred.items():
         by_reason.setdefault(why, []).append(name)
     return by_reason.items()
+
+
+def region_text(reason: Reason) -> str:
+    """Say whether one kernel may compute two nodes, and what keeps them apart."""
+    first, second = reason.nodes
+    can = "may be" if reason.outcome == LEGAL else "can't be"
+    head = f"{first} and {second} {can} in one region of {SORTS[reason.kernel]}: {reason.detail}"
+    return "\n".join([head, *(f"  {line}" for line in reason.clauses)])
 
 
 def read_as(opset_before: int, opset_after: int) -> str:

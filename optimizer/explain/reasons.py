@@ -1,12 +1,13 @@
-"""The one model of reasons: why a rule was applied at a place, or what kept it from that.
+"""The one model of reasons: why a rule was applied or a kernel made at a place, or why not.
 
 Whatever looks for an answer gives reasons: the matcher (conditions that fail), the search for
-parts of a pattern, the e-graph (what a plan would cost more), and the options. `reason_text.py`
-lays them out for people, the methods of Reason as plain values.
+parts of a pattern, the e-graph (what a plan would cost more), the options, and the clauses of
+kernels' regions. `reason_text.py` lays them out for people, the methods of Reason as plain values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,16 +19,30 @@ IN_PLAN, COSTS_MORE, NOT_MEASURED = "in the plan", "costs more", "not measured"
 WITHOUT_USE, REFUSED = "without use", "refused"
 # What keeps a rule from matching, or from being applied where it does.
 CONDITION, PATTERN, NOT_ALLOWED = "condition", "pattern", "not allowed"
+# Whether one kernel may compute some nodes.
+LEGAL, ILLEGAL = "legal", "illegal"
+# Sorts of kernels, and what their regions are of.
+CELLS, PRODUCT, CONVOLUTION = "cells", "product", "convolution"
+ATTENTION, ROWS = "attention", "rows"
+SORTS: Mapping[str, str] = {
+    CELLS: "cells",
+    PRODUCT: "a product",
+    CONVOLUTION: "a convolution",
+    ATTENTION: "an attention",
+    ROWS: "rows that are scattered",
+}
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What came of a rule at a place, and why.
+    """What came of a rule, or of a kernel, at a place, and why.
 
-    `nodes` are the names of those that it matched, or of the part of its pattern that is there.
+    `rule` is a name, empty where a `kernel` of a sort is spoken of. `nodes` are the names of those
+    that the rule matched, or of the part of its pattern that is there, or those asked about.
     `outcome` is one of the words above. `condition`, in the rule's own words, is the one that
     fails. `more_ns` is what the cheapest plan would cost more with it, in nanoseconds.
-    `correction` says of a partial equivalence where it differs, and what makes it whole.
+    `correction` says of a partial equivalence where it differs, and what makes it whole. `clauses`
+    are rows of Datalog that say so, the last one first.
     """
 
     rule: str
@@ -37,6 +52,8 @@ class Reason:
     more_ns: float | None = None
     condition: str = ""
     correction: str = ""
+    kernel: str = ""
+    clauses: tuple[str, ...] = ()
 
     def match_json(self) -> dict[str, object]:
         """Give what came of a match as plain values."""
@@ -56,6 +73,16 @@ class Reason:
             "nodes": list(self.nodes),
             "condition": self.condition,
             "detail": f"{self.rule}: {self.detail}",
+        }
+
+    def region_json(self) -> dict[str, object]:
+        """Give whether one kernel may compute the nodes as plain values."""
+        return {
+            "nodes": list(self.nodes),
+            "is_possible": self.outcome == LEGAL,
+            "sort": self.kernel,
+            "summary": self.detail,
+            "clauses": list(self.clauses),
         }
 
 

@@ -28,20 +28,11 @@ from ..setting import OptionError
 from .graph_relations import seen_by_kernels
 from .model_graph import read_graph
 from .node_story import number_of
+from .reasons import ATTENTION, CELLS, CONVOLUTION, ILLEGAL, LEGAL, PRODUCT, ROWS, Reason
 
 if TYPE_CHECKING:
     from ..driver import Source
 
-# Sorts of kernels, and what their regions are of.
-CELLS, PRODUCT, CONVOLUTION = "cells", "product", "convolution"
-ATTENTION, ROWS = "attention", "rows"
-SORTS: Mapping[str, str] = {
-    CELLS: "cells",
-    PRODUCT: "a product",
-    CONVOLUTION: "a convolution",
-    ATTENTION: "an attention",
-    ROWS: "rows that are scattered",
-}
 # What other nodes follow into a kernel.
 FOUR_BITS = "com.microsoft:MatMulNBits"
 STEMS = frozenset({"MatMul", "Gemm", FOUR_BITS, f"{NCHWC}:Conv"})
@@ -103,37 +94,6 @@ _NUMBERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class RegionReason:
-    """Whether one kernel may compute two nodes, in words, and the clauses that say so.
-
-    `sort` is the sort of kernel that is spoken of.
-    """
-
-    nodes: tuple[str, str]
-    is_possible: bool
-    summary: str
-    clauses: tuple[str, ...]
-    sort: str = CELLS
-
-    def text(self) -> str:
-        """Lay it out for a terminal."""
-        can = "may be" if self.is_possible else "can't be"
-        region = f"one region of {SORTS[self.sort]}"
-        head = f"{self.nodes[0]} and {self.nodes[1]} {can} in {region}: {self.summary}"
-        return "\n".join([head, *(f"  {line}" for line in self.clauses)])
-
-    def to_json(self) -> dict[str, object]:
-        """Give it as plain values."""
-        return {
-            "nodes": list(self.nodes),
-            "is_possible": self.is_possible,
-            "sort": self.sort,
-            "summary": self.summary,
-            "clauses": list(self.clauses),
-        }
-
-
 @interruptible()
 def explain_region(
     model: Source,
@@ -141,7 +101,7 @@ def explain_region(
     second: str,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-) -> RegionReason:
+) -> Reason:
     """Say whether one kernel may compute two nodes of a model, and what keeps them apart.
 
     Nodes are named as in explain_node. Raises ModelError for a model that can't be read, and
@@ -160,7 +120,7 @@ def explain_region(
         return region_reason(graph, *numbers)
 
 
-def region_reason(graph: Graph, first: int, second: int) -> RegionReason:
+def region_reason(graph: Graph, first: int, second: int) -> Reason:
     """Say whether one kernel may compute two nodes of a graph as `seen_by_kernels`.
 
     Whether it does is decided by cost, and by whether it compiles.
@@ -187,7 +147,7 @@ class RegionQuestions:
         self._named = _Named(parsed, graph)
         self._position: dict[int, int] = dict(iter(self.rows["position"]))
 
-    def reason(self, first: int, second: int) -> RegionReason:
+    def reason(self, first: int, second: int) -> Reason:
         """Say whether one kernel may compute two nodes, the first of which comes first."""
         nodes = (self._named.node(first), self._named.node(second))
         both = [region for region in self._regions() if {first, second} <= region.nodes]
@@ -197,14 +157,13 @@ class RegionQuestions:
                 f"{largest.description.format(self._named.node(largest.of))}, of "
                 f"{len(largest.nodes)} nodes; whether it becomes a kernel is for its time to say"
             )
-            return RegionReason(nodes, True, summary, (), largest.sort)
+            return Reason("", nodes, LEGAL, summary, kernel=largest.sort)
         sort, *asked = self._question(first, second)
         why = self._reasons.why(*asked) if asked else self._cells(first, second)
         if why is None:
-            return RegionReason(nodes, False, "nothing reads what both give", ())
-        return RegionReason(
-            nodes, False, self.sentence(why), tuple(map(self._named.line, _chain(why))), sort
-        )
+            return Reason("", nodes, ILLEGAL, "nothing reads what both give", kernel=CELLS)
+        clauses = tuple(map(self._named.line, _chain(why)))
+        return Reason("", nodes, ILLEGAL, self.sentence(why), kernel=sort, clauses=clauses)
 
     def sentence(self, why: Why) -> str:
         """Say in words what keeps two nodes apart."""

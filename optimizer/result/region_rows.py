@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...rules import ABSENT
-from ..explain.region_reason import SORTS, RegionQuestions
+from ..explain.reasons import SORTS
+from ..explain.region_reason import RegionQuestions
 from ..graph.graph import Graph
 from ..native.kernel_selection import Fusing, RegionOutcome
 from ..native.loops.kernel_region import Region

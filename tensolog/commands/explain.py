@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ..printing import echo
 from . import completion
 from . import options as shared
-
-if TYPE_CHECKING:
-    from ..optimizer import Explanation, NodeStory, RegionReason
 
 
 @click.command(no_args_is_help=True)
@@ -109,7 +107,10 @@ def explain(
     if other is not None:
         if node is None or rule is not None:
             raise click.UsageError("--with is of two nodes: name the first with --node, no rule")
-        _print(explain_region(model, node, other, input_shapes=input_shapes or None), as_json)
+        from ..optimizer.explain.reason_text import region_text
+
+        reason = explain_region(model, node, other, input_shapes=input_shapes or None)
+        _print(reason.region_json, partial(region_text, reason), as_json)
         return
     if node is not None:
         with shared.open_to_read(catalog_path) as catalog:
@@ -123,12 +124,12 @@ def explain(
                 input_shapes=input_shapes or None,
                 catalog=catalog,
             )
-        _print(story, as_json)
+        _print(story.to_json, story.text, as_json)
         return
     explanation = explain_model(
         model, rule=rule, target=target, allow=allow, input_shapes=input_shapes or None
     )
-    _print(explanation, as_json)
+    _print(explanation.to_json, explanation.text, as_json)
 
 
 def _draw_timeline(folder: Path, output: Path) -> None:
@@ -164,8 +165,8 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
         echo(deployment_text(plan))
 
 
-def _print(explanation: Explanation | NodeStory | RegionReason, as_json: bool) -> None:
+def _print(to_json: Callable[[], object], text: Callable[[], str], as_json: bool) -> None:
     if as_json:
-        shared.print_json(explanation.to_json())
+        shared.print_json(to_json())
     else:
-        echo(explanation.text())
+        echo(text())

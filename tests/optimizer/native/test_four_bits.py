@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
+from tensolog.optimizer.explain.reason_text import region_text
 from tensolog.optimizer.explain.region_reason import explain_region
 from tensolog.optimizer.graph.widen import why_not_widened, widen
 from tensolog.optimizer.native.kernel import supply
@@ -252,4 +253,4 @@ def test_four_bits_are_read_from_either_layout_alike():
     ],
 )
 def test_it_is_told_whether_there_is_a_kernel_or_why_not(proto, nodes, words):
-    assert words in explain_region(proto, *nodes).text()
+    assert words in region_text(explain_region(proto, *nodes))
