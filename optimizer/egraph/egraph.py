@@ -230,10 +230,7 @@ class EGraph:
         sized = types
         if any(t is None or t.size_bytes is None for t in types) or self.sizes:
             sized = self._inferred(operator, attributes, operands, sized=True) or types
-        while len(self.types) < self.columns.classes:
-            self.types.append(UNTYPED)
-            self.sized.append(UNTYPED)
-            self.known.append(False)
+        self._list_classes()
         for value, type_, bound in zip(outputs, types, sized, strict=False):
             if value != NONE:
                 self.types[value] = self._typed(type_, value)
@@ -241,6 +238,13 @@ class EGraph:
         while len(self.foldable) < self.columns.size:
             self.foldable.append(False)
         self.foldable[node] = self._is_foldable(node, operator, operands, types)
+
+    def _list_classes(self) -> None:
+        """Give the classes that are new a place, of which nothing is known yet."""
+        missing = self.columns.classes - len(self.types)
+        self.types += [UNTYPED] * missing
+        self.sized += [UNTYPED] * missing
+        self.known += [False] * missing
 
     def _typed(self, type_: TensorType | None, value: int) -> int:
         return UNTYPED if type_ is None else self.vocabulary.type(renamed(type_, value))
@@ -289,6 +293,7 @@ class EGraph:
 
     def _absorb(self, merged: Sequence[tuple[int, int]]) -> None:
         """Know of a class what was known of any class that became part of it."""
+        self._list_classes()
         for old, new in merged:
             for numbers in (self.types, self.sized):
                 sharper = sharpen(self._type_of(numbers[new]), self._type_of(numbers[old]))
