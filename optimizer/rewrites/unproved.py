@@ -88,8 +88,8 @@ UNPROVED = (
         "moves that leave rows whole are one Gather of these rows",
         "where each row goes is found by moving their numbers as the whole chain does; rules that "
         "take a move through a Gather are proved for too few ranks: Transpose up to 3 axes of "
-        "indices, Slice up to 2, where windows of images have 5 and 3, and that a tensor is a Gather "
-        "of its rows isn't proved at all",
+        "indices, Slice up to 2, where windows of images have 5 and 3, and that a tensor is a "
+        "Gather of its rows isn't proved at all",
         "tests/optimizer/native/test_moved_rows.py::test_rows_are_moved_as_the_chain_does",
     ),
     # Inputs that say nothing and subgraphs, taken out before anything else.
