@@ -61,6 +61,11 @@ WORDS: Mapping[str, str] = {
     "hindered": "{1} needs what is computed elsewhere of what {0} gives",
     "reached": "{1} is not reached from {0} element by element",
     "sole": "others read {0} as well, or it is an output",
+    "convolution": "{0} is no convolution by known finite filters, of as many channels as these "
+    "are for",
+    "of_points": "{0} is no convolution of single points, all channels together",
+    "of_channels": "{0} slides no filters of few taps over each channel by itself",
+    "adds": "{0} adds up a tensor as well",
     # products
     "multiplies": "{0} is no product, or one that scales or turns its rows",
     "matrix": "{0} is no constant matrix of float32",
@@ -85,12 +90,13 @@ WORDS: Mapping[str, str] = {
 # Rows that keep nodes apart where they hold.
 HINDRANCES = frozenset(
     {"apart", "refused", "rounds", "decides", "several", "of_others", "leads_beside", "hindered"}
-    | {"read_outside", "ambiguous", "placed_elsewhere", "is_changing"}
+    | {"read_outside", "ambiguous", "placed_elsewhere", "is_changing", "adds"}
 )
 # Columns that hold values of the graph, and those that hold numbers; others hold nodes.
 _VALUES = frozenset({"v", "w"})
 _NUMBERS = frozenset(
     {"k", "place", "axes", "behind", "turned", "rows", "columns", "axis", "rank", "version"}
+    | {"channels", "makes", "high", "wide", "count"}
 )
 
 
@@ -186,8 +192,11 @@ class RegionQuestions:
             inside[PRODUCT, product, "the one of {}"] |= {product, source, *behind[product]}
         for product, turning in rows["block_turns"]:
             inside[PRODUCT, product, "the one of {}"].add(turning)
-        for (number,) in rows["convolves"]:
+        for (number,) in rows["convolution"]:
             inside[CONVOLUTION, number, "the one of {}"] |= {number, *behind[number]}
+        for points, _, second in rows["pair"]:
+            nodes = {points, *behind[points], second, *behind[second]}
+            inside[CONVOLUTION, points, "the one of {} and what slides over its result"] |= nodes
         for softmax, number, _ in rows["attends"]:
             inside[ATTENTION, softmax, "the one around {}"].add(number)
         for scatter, number in rows["scattered"]:
@@ -218,6 +227,11 @@ class RegionQuestions:
             return ATTENTION, "scores", (second, first)
         if before.operator == "Softmax" and after.operator == "MatMul":
             return ATTENTION, "weighs", (first, second, after.inputs[1])
+        if (second,) in self.rows["convolves"] and before.outputs[0] == after.inputs[0]:
+            points = next((p for p, n in self.rows["follows"] if n == first), first)
+            return CONVOLUTION, "pair", (points, first, second)
+        if (first,) in self.rows["convolves"] and (first,) not in self.rows["convolution"]:
+            return CONVOLUTION, "convolution", (first,)
         if (first,) in self.rows["convolves"]:
             return CONVOLUTION, "follows", (first, second)
         if before.operator == "DequantizeLinear" and after.operator == "MatMul":

@@ -17,7 +17,7 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
 from ...graph.graph import Graph
-from ...layouts.runtime import NCHWC, block_size
+from ...layouts.runtime import block_size
 from ..configurations.chosen import no_others
 from ..configurations.convolution_configuration import (
     LEAST_TOGETHER,
@@ -28,6 +28,7 @@ from ..configurations.convolution_configuration import (
 from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent
 from ..loops.kernel_region import LaidOut, Laying, Meanings
+from ..regions.region_candidates import candidates
 from .epilogue import bounds_of, end_of
 from .filters import Filters, Merged, Outer, Padded
 from .grouped import Sliding, check_sliding, sliding_text
@@ -117,9 +118,9 @@ def convolutions(
     node in common: they are alternatives.
     """
     kernels: list[RegionKernel] = []
+    legal = candidates(meanings).convolutions
     for number in meanings.order:
-        node = meanings.graph.nodes[number]
-        if number not in allowed or node.domain != NCHWC or node.op_type != "Conv":
+        if number not in allowed or number not in legal:
             continue
         try:
             convolution = _convolution(meanings, number, allowed)
@@ -165,25 +166,13 @@ def sizes_of(convolution: Convolution, tile: tuple[int, int]) -> ConvolutionSize
 
 
 def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> Convolution:
+    """Return one of those that blocked_convolutions.dl derives, with what it ends in."""
     graph = meanings.graph
     node, attributes = graph.nodes[number], graph.attributes(number)
     image, weights, (result,) = node.inputs[0], node.inputs[1], node.outputs
-    if any(graph.dtype(value) != "float32" for value in (*node.reads, result)):
-        raise LoweringError("a convolution of another type")
     given, result_shape, filters = (meanings.shape(value) for value in (image, result, weights))
-    if not all(isinstance(size, int) for size in (given[1], result_shape[1], *filters)) or not (
-        len(given) == len(result_shape) == len(filters) == 4
-    ):
-        raise LoweringError("a convolution whose channels aren't known")
-    check_filters(graph, weights)
-    if 0 in result_shape:
-        raise LoweringError("no result")
     (m, c, high, wide) = map(int, filters)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
-    if c * groups != given[1] or m != result_shape[1] or m % groups:
-        raise LoweringError("channels of other numbers than the filters are for")
-    if any(meanings.shape(value) != result_shape for value in node.inputs[3:] if value != ABSENT):
-        raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     end = end_of(meanings, number, allowed)
     steps, dilations = (numbers_of(attributes, name) for name in ("strides", "dilations"))

@@ -18,16 +18,16 @@ import numpy as np
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, literal
 from ...codegen.unit import fixed_c
-from ...layouts.runtime import NCHWC
 from ..configurations.chosen import no_others
 from ..configurations.pair_configuration import ChosenPair, PairConfiguration, PairSizes
 from ..kernel import Kernel, RegionKernel, flushes, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, loop
 from ..loops.c_function import enumerators, filled
 from ..loops.kernel_region import Meanings
-from .blocked import activation_text, block_of, check_filters, numbers_of, pads_of
+from ..regions.region_candidates import candidates
+from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of
-from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
+from .grouped import NARROW, WIDE, Sliding, lines_text, places_at_once
 from .winograd_text import told_more
 
 # Which part of an image a unit is, and which panel of channels.
@@ -98,9 +98,9 @@ def pairs(
     alternatives.
     """
     kernels: list[RegionKernel] = []
+    points = {first for first, _ in candidates(meanings).pairs}
     for number in meanings.order:
-        node = meanings.graph.nodes[number]
-        if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
+        if number in allowed and number in points:
             try:
                 pair = _pair(meanings, number, allowed)
                 default = _lowered(meanings, pair)
@@ -119,62 +119,32 @@ def pairs(
 
 
 def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
-    """Match a convolution of points whose result one of each channel by itself alone reads."""
+    """Return the convolution of points, and that of each channel which its result alone is for.
+
+    Which two these may be is derived by blocked_convolutions.dl.
+    """
     graph = meanings.graph
-    before = graph.nodes[first]
-    image, points = before.inputs[:2]
     ends = [end_of(meanings, first, allowed, most_reads=0)]
     between = ends[0].output
-    second = next(iter(graph.users.get(between, ())), -1)
-    if graph.is_pinned(between) or graph.users[between] != {second} or second not in allowed:
+    second = candidates(meanings).pairs.get((first, graph.producer[between]))
+    if second is None or second not in allowed:
         raise LoweringError("no convolution whose result is read by another one alone")
-    node = graph.nodes[second]
-    if node.domain != NCHWC or node.op_type != "Conv" or node.inputs[0] != between:
-        raise LoweringError("what comes second isn't a convolution")
-    if any(value != ABSENT for convolution in (before, node) for value in convolution.inputs[3:]):
-        raise LoweringError("a convolution with a sum")
-    filters = node.inputs[1]
-    image_shape, hidden, result_shape = (
-        meanings.shape(v) for v in (image, between, node.outputs[0])
-    )
-    sizes = (
-        *image_shape[1:],
-        *hidden[1:],
-        *result_shape[1:],
-        *meanings.shape(points),
-        *meanings.shape(filters),
-    )
-    if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
-        raise LoweringError("convolutions whose sizes aren't known")
-    depth, width = int(image_shape[1]), int(hidden[1])
-    attributes, others = graph.attributes(second), graph.attributes(first)
-    taps = tuple(map(int, meanings.shape(filters)[2:]))
-    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and hidden[2:] == image_shape[2:]
-    if not is_pointwise or int(others.get("group", 1)) != 1:  # type: ignore[call-overload]
-        raise LoweringError("what comes first isn't of points")
-    if (
-        meanings.shape(filters)[:2] != (width, 1)
-        or attributes.get("group") != width
-        or result_shape[1] != width
-    ):
-        raise LoweringError("what comes second isn't of each channel by itself")
-    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(attributes, "dilations") != (1, 1):
-        raise LoweringError("filters of another size")
-    for value in (points, filters):
-        check_filters(graph, value)
-    steps = numbers_of(attributes, "strides")
     ends.append(end_of(meanings, second, allowed))
-    return Pair(
-        first,
-        second,
-        (ends[0], ends[1]),
-        image_shape,
-        result_shape,
-        (taps[0], taps[1]),
-        (steps[0], steps[1]),
-        pads_of(attributes, hidden, result_shape, (taps[0], taps[1]), (steps[0], steps[1])),
-        block_of(width, depth),
+    image, hidden, result, filters = (
+        meanings.shape(value)
+        for value in (
+            graph.nodes[first].inputs[0],
+            between,
+            graph.nodes[second].outputs[0],
+            graph.nodes[second].inputs[1],
+        )
     )
+    attributes = graph.attributes(second)
+    high, wide = map(int, filters[2:])
+    steps = numbers_of(attributes, "strides")
+    pads = pads_of(attributes, hidden, result, (high, wide), steps)
+    block = block_of(int(result[1]), int(image[1]))
+    return Pair(first, second, (ends[0], ends[1]), image, result, (high, wide), steps, pads, block)
 
 
 # ------------------------------------------------------------------------------------ lowering

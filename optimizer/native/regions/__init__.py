@@ -8,6 +8,7 @@ Out: what kernels of each sort may have (`region_candidates.py`). Begin with `re
 | `computable.dl` | are of any sort: what may be computed by one at all |
 | `cells.dl` | run over cells or rows, by sink and frame |
 | `finishing.dl` | make a result, and what follows it: products, convolutions over blocks |
+| `blocked_convolutions.dl` | convolve blocks of channels, two of them at once |
 | `products.dl` | multiply by a constant matrix |
 | `block_weights.dl` | multiply by weights of 4 bits, with a scale by block |
 | `attention.dl` | have a softmax between two products |

@@ -140,6 +140,21 @@ class Candidates:
         return self._by_stem[stem]
 
     @cached_property
+    def convolutions(self) -> frozenset[int]:
+        """The convolutions over blocks of channels that kernels may compute."""
+        return self._nodes("convolution")
+
+    @cached_property
+    def pairs(self) -> Mapping[tuple[int, int], int]:
+        """The convolutions that slide over what others make of points.
+
+        By the convolution of points, and the node behind it whose result alone they read.
+        """
+        first = [(number,) for number in self._nodes("of_points")]
+        rows = self._derived({"stem": first}, "pair") if first else ()
+        return {(points, last): second for points, last, second in rows}
+
+    @cached_property
     def scatters(self) -> Mapping[int, frozenset[int]]:
         """The scatters of rows, each with the nodes that may be computed with it."""
         nodes: dict[int, set[int]] = {n: set() for n, *_ in self._derived.rows("scatters")}

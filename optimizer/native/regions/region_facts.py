@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
 from ....catalog.operators.expand import Expansion
 from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
 from ....rules import ABSENT
 from ...codegen.expressions import LoweringError, expression
 from ...graph.graph import Graph
+from ...layouts.runtime import NCHWC
 from ..indexed.row_operators import SCATTERS, gather_of, scatter_of
 from ..loops.affine import Extent
 from ..loops.cells import SLOW
@@ -32,8 +35,9 @@ RELATIONS = (
     *("node", "position", "reads", "captures", "gives", "graph_input", "graph_output", "opset"),
     *("dtype", "shape", "sizes", "scalar", "zero", "factor", "matrix", "constant", "attribute"),
     *("kind", "expressible", "full", "direct", "exact", "left_alone", "slow", "folds", "frame"),
-    *("scatters", "gathers", "picks_again"),
+    *("scatters", "gathers", "picks_again", "image", "filters", "groups"),
 )
+BLOCKED_CONVOLUTION = f"{NCHWC}:Conv"
 # Attributes that clauses ask for, by operator.
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Gemm": ("transA", "transB", "alpha", "beta"),
@@ -41,6 +45,7 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Transpose": ("perm",),
     "DequantizeLinear": ("axis", "block_size"),
     "com.microsoft:MatMulNBits": ("bits",),
+    BLOCKED_CONVOLUTION: ("dilations",),
 }
 # Numbers that keys may be multiplied by, so that products of two are none too large or small.
 LEAST_SCALE = 1e-15
@@ -72,6 +77,8 @@ def region_facts(meanings: Meanings) -> Facts:
         for name in ATTRIBUTES.get(node.operator, ()):
             facts["attribute"].append((number, name, _attribute(graph, number, name)))
         _describe(meanings, number, facts)
+        if node.operator == BLOCKED_CONVOLUTION:
+            _describe_convolution(graph, number, facts)
     if meanings.optimized is not None:
         facts["left_alone"] = [(number,) for number in left_alone(graph, meanings.optimized)]
     facts["opset"] = [(graph.opset(),)]
@@ -146,6 +153,23 @@ def _describe_rows(meanings: Meanings, number: int, facts: Facts) -> None:
         elif operator == "Gather":
             gather = gather_of(meanings, number)
             facts["gathers"].append((number, gather.axis, len(meanings.shape(gather.table))))
+
+
+def _describe_convolution(graph: Graph, number: int, facts: Facts) -> None:
+    """Add the images that a convolution over blocks reads and gives, and its filters if known."""
+    node = graph.nodes[number]
+    for value in (node.inputs[0], node.outputs[0]):
+        sizes = [size if isinstance(size, int) else -1 for size in graph.shape(value) or ()]
+        if graph.dtype(value) == "float32" and len(sizes) == 4 and sizes[1] > 0 and 0 not in sizes:
+            facts["image"].append((value, *sizes[1:]))
+    constant = graph.constants.get(node.inputs[1])
+    if constant is not None and constant.type.dtype == "float32":
+        array = constant.array()
+        if array.ndim == 4 and array.size and np.isfinite(array).all():
+            groups = graph.attribute(number, "group")
+            count = groups if isinstance(groups, int) and groups > 0 else 1
+            facts["filters"].append((node.inputs[1], *array.shape))
+            facts["groups"].append((number, count, len(array) // count))
 
 
 def _describe_constant(meanings: Meanings, value: int, facts: Facts) -> None:
