@@ -113,4 +113,5 @@ def _draw_weights(model: onnx.ModelProto, file: Path) -> None:
 
 def _size_bytes(tensor: TensorProto) -> int:
     itemsize: int = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-    return math.prod(tensor.dims) * itemsize
+    elements: int = math.prod(tensor.dims)
+    return elements * itemsize
