@@ -273,7 +273,7 @@ def _functors(
     declarations: Iterable[FunctorDeclaration], types: Types, errors: Errors
 ) -> dict[str, FunctorType]:
     """Give the functors that users give, their types as kinds."""
-    out: dict[str, FunctorType] = {}
+    functors: dict[str, FunctorType] = {}
     for functor in declarations:
         reason = ""
         for name in (*functor.parameters, functor.result):
@@ -281,15 +281,15 @@ def _functors(
                 reason = f"type {name} is not defined"
             elif types.kinds[name] in types.structures:
                 reason = f"the functor {functor.name} takes or gives {name}: records stay inside"
-        if functor.name in out:
+        if functor.name in functors:
             reason = f"the functor {functor.name} is declared twice"
         if reason:
             errors.reported.append(DatalogError.at(functor.position, reason))
             continue
         parameters = tuple(types.kinds[name] for name in functor.parameters)
         result = types.kinds[functor.result]
-        out[functor.name] = FunctorType(functor.name, parameters, result, functor.position)
-    return out
+        functors[functor.name] = FunctorType(functor.name, parameters, result, functor.position)
+    return functors
 
 
 def _calls(literals: Iterable[Literal], kinds: Kinds) -> Iterator[tuple[str, Place]]:
@@ -345,14 +345,14 @@ def _equivalences(clauses: list[Clause], relations: Mapping[str, Relation]) -> l
     reads: dict[str, set[str]] = {name: set() for name in relations}
     for clause in clauses:
         reads[clause.head.name] |= {b.name for b in clause.body if isinstance(b, Atom)}
-    out = []
+    laws = []
     for name, relation in relations.items():
         if not relation.is_equivalence:
             continue
         if name in reachable(reads[name], lambda other: reads.get(other, ())):
             relation.is_equivalence = False
-            out.extend(_laws(name))
-    return out
+            laws.extend(_laws(name))
+    return laws
 
 
 def _laws(name: str) -> list[Clause]:

@@ -41,16 +41,16 @@ class Directives:
 
 def declared(declarations: Iterable[Declaration], errors: Errors) -> dict[str, Declaration]:
     """Give the declarations by name; the first one counts of two."""
-    out: dict[str, Declaration] = {}
+    by_name: dict[str, Declaration] = {}
     for declaration in declarations:
-        first = out.setdefault(declaration.name, declaration)
+        first = by_name.setdefault(declaration.name, declaration)
         if first is not declaration:
             reason = f"relation {declaration.name} is declared twice"
             line = first.position.line
             errors.reported.append(
                 DatalogError.at(declaration.position, f"{reason} (first in line {line})")
             )
-    return out
+    return by_name
 
 
 def check_qualifiers(

@@ -74,13 +74,13 @@ def inline(
             bodies[clause.head.name].append(clause)
     _check_cycles(bodies)
     unfolder = _Unfolder(bodies)
-    out: list[Clause] = []
+    unfolded: list[Clause] = []
     for clause in clauses:
         if clause.head.name not in unsafe:
-            out.extend(unfolder.unfold(clause))
+            unfolded.extend(unfolder.unfold(clause))
     losing = [u for subsumption in subsumptions for u in _unfolded(subsumption, unfolder)]
     for literals, heads in (
-        *((c.body, c.head.arguments) for c in out),
+        *((c.body, c.head.arguments) for c in unfolded),
         *((s.body, ()) for s in losing),
     ):
         for use in uses(literals, heads):
@@ -88,7 +88,7 @@ def inline(
                 raise DatalogError.at(
                     use.position, f"the inline relation {use.relation} can't be unfolded here"
                 )
-    return out, losing
+    return unfolded, losing
 
 
 def _check_cycles(bodies: Mapping[str, Sequence[Clause]]) -> None:
@@ -202,14 +202,14 @@ class _Unfolder:
 
     def _present(self, literal: Literal) -> list[tuple[Literal, ...]]:
         assert isinstance(literal, Atom)
-        out = []
+        options = []
         for clause in self.bodies[literal.name]:
             fresh = self._fresh(clause)
             names, equalities = self._match(fresh.head, literal)
             change = substitution(names)
             body = tuple(rename_literal(b, change) for b in fresh.body)
-            out.append((*(rename_literal(e, change) for e in equalities), *body))
-        return out
+            options.append((*(rename_literal(e, change) for e in equalities), *body))
+        return options
 
     def _match(self, head: Atom, call: Atom) -> tuple[dict[str, Expression], list[Comparison]]:
         """Match a head's arguments with a call's: substitute variables, equate the rest."""
@@ -226,7 +226,7 @@ class _Unfolder:
 
     def _absent(self, literal: Negation) -> list[tuple[Literal, ...]]:
         """Negate a call: each clause of the relation must fail in one of its literals."""
-        out: list[tuple[Literal, ...]] = [()]
+        options: list[tuple[Literal, ...]] = [()]
         for clause in self.bodies[literal.atom.name]:
             fresh = self._fresh(clause)
             if any(isinstance(a, Wildcard) for a in literal.atom.arguments):
@@ -245,5 +245,5 @@ class _Unfolder:
                         )
             change = substitution(names)
             literals = [rename_literal(b, change) for b in (*equalities, *fresh.body)]
-            out = [(*left, negate(right)) for left in out for right in literals]
-        return out
+            options = [(*left, negate(right)) for left in options for right in literals]
+        return options

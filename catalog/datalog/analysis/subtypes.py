@@ -113,12 +113,12 @@ def _atoms(literals: Iterable[Literal]) -> Iterator[Atom]:
 
 def _equal(literals: Iterable[Literal]) -> dict[str, str]:
     """Name one variable for all that a body equates with it."""
-    out: dict[str, str] = {}
+    representatives: dict[str, str] = {}
     for literal in literals:
         if isinstance(literal, Comparison) and literal.operator == "=":
             left, right = literal.left, literal.right
             if isinstance(left, Variable) and isinstance(right, Variable):
-                kept, gone = (out.get(v.name, v.name) for v in (left, right))
-                for name in [gone, *(n for n, known_type in out.items() if known_type == gone)]:
-                    out[name] = kept
-    return out
+                first, second = (representatives.get(v.name, v.name) for v in (left, right))
+                for name in [second, *(n for n, of in representatives.items() if of == second)]:
+                    representatives[name] = first
+    return representatives

@@ -70,14 +70,14 @@ def _check_own_overrides(component: Component) -> None:
 
 
 def _named(components: Sequence[Component]) -> dict[str, Component]:
-    out: dict[str, Component] = {}
+    by_name: dict[str, Component] = {}
     for component in components:
-        if component.type.name in out:
+        if component.type.name in by_name:
             raise DatalogError.at(
                 component.position, f"component {component.type.name} is declared twice"
             )
-        out[component.type.name] = component
-    return out
+        by_name[component.type.name] = component
+    return by_name
 
 
 def _find(
@@ -113,7 +113,7 @@ def _content(
         raise DatalogError.at(
             component.position, f"component {component.type.name} unfolds without end"
         )
-    out = Block()
+    content = Block()
     block = component.block
     visible = _named(block.components)
     hidden = overridden | frozenset(block.overrides)
@@ -121,26 +121,26 @@ def _content(
         parent, arguments, outer = _find(base, scope, binding)
         inherited = _content(parent, arguments, outer, hidden, depth + 1)
         _check_overrides(component, block.overrides, inherited)
-        _merge(out, inherited)
+        _merge(content, inherited)
         for nested in _nested(parent, outer, arguments, depth):
             visible.setdefault(nested.type.name, nested)
     inner: Scope = (*scope, visible)
     for instance in block.instances:
         nested_component, arguments, outer = _find(instance.component, inner, binding)
-        content = _content(nested_component, arguments, outer, frozenset(), depth + 1)
-        _merge(out, _prefixed(content, instance.name))
-    _merge(out, _bound(block, binding, overridden))
-    return out
+        nested_content = _content(nested_component, arguments, outer, frozenset(), depth + 1)
+        _merge(content, _prefixed(nested_content, instance.name))
+    _merge(content, _bound(block, binding, overridden))
+    return content
 
 
 def _nested(component: Component, scope: Scope, binding: Binding, depth: int) -> list[Component]:
     """List the components declared inside of one and of its bases."""
-    out = list(component.block.components)
+    components = list(component.block.components)
     if depth < MAX_DEPTH:
         for base in component.bases:
             parent, arguments, outer = _find(base, scope, binding)
-            out.extend(_nested(parent, outer, arguments, depth + 1))
-    return out
+            components.extend(_nested(parent, outer, arguments, depth + 1))
+    return components
 
 
 def _check_overrides(component: Component, names: Sequence[str], inherited: Block) -> None:
@@ -164,17 +164,17 @@ def _merge(block: Block, other: Block) -> None:
 def _bound(block: Block, binding: Binding, overridden: frozenset[str]) -> Block:
     """Copy a component's own items with its parameters replaced, less what is overridden."""
     renaming = _Renaming({}, binding)
-    out = Block(
+    copy = Block(
         declarations=[renaming.declaration(d) for d in block.declarations],
         types=[renaming.type(t) for t in block.types],
         directives=[renaming.directive(d) for d in block.directives],
         clauses=[renaming.clause(c) for c in block.clauses if c.head.name not in overridden],
         notes=list(block.notes),
     )
-    out.subsumptions = [
+    copy.subsumptions = [
         renaming.subsumption(s) for s in block.subsumptions if s.dominated.name not in overridden
     ]
-    return out
+    return copy
 
 
 def _prefixed(content: Block, name: str) -> Block:

@@ -36,15 +36,15 @@ def conjunctions(formula: Formula | Literal, negated: bool = False) -> list[tupl
     parts = [conjunctions(part, negated) for part in formula.parts]
     if (formula.connective == "or") != negated:
         return [conjunction for part in parts for conjunction in part]
-    out: list[tuple[Literal, ...]] = [()]
+    products: list[tuple[Literal, ...]] = [()]
     for part in parts:
-        out = [left + right for left in out for right in part]
-        if len(out) > MAX_CONJUNCTIONS:
+        products = [left + right for left in products for right in part]
+        if len(products) > MAX_CONJUNCTIONS:
             raise DatalogError.at(
                 formula.position,
                 f"this body unfolds into more than {MAX_CONJUNCTIONS} conjunctions",
             )
-    return out
+    return products
 
 
 def formula_variables(formula: Formula | Literal) -> Iterator[Variable]:

@@ -257,7 +257,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
             self.errors.reported.extend(error.orig_exc.errors)
             return _BROKEN
 
-    def at(self, token: Token) -> Place:
+    def _place(self, token: Token) -> Place:
         return self.source.position(token.line or 1, token.column or 1)
 
     # -- the program and its items
@@ -266,7 +266,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return _block(items)
 
     def qualified(self, tokens: Children) -> tuple[str, Place]:
-        return "".join(tokens), self.at(tokens[0])
+        return "".join(tokens), self._place(tokens[0])
 
     def names(self, tokens: Children) -> Children:
         return tokens
@@ -293,11 +293,11 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         _, names, attributes, qualifiers, choice = items
         for token in qualifiers:
             if token in ("btree_min", "btree_max", "btree_sum", "data", "hash", "override"):
-                raise _refuse(self.at(token), f"the qualifier {token}", _LATTICES)
+                raise _refuse(self._place(token), f"the qualifier {token}", _LATTICES)
         words = frozenset(str(token) for token in qualifiers)
         out: list[Declaration | Directive] = []
         for name in names:
-            position = self.at(name)
+            position = self._place(name)
             kept = words - _ACTIONS
             out.append(Declaration(str(name), attributes or (), kept, position, choice or ()))
             out.extend(
@@ -309,38 +309,38 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def type_subset(self, items: Children) -> TypeDeclaration:
         _, name, (base, _) = items
-        return TypeDeclaration(str(name), "subset", (base,), self.at(name))
+        return TypeDeclaration(str(name), "subset", (base,), self._place(name))
 
     def type_union(self, items: Children) -> TypeDeclaration:
         _, name, *parts = items
         form = "alias" if len(parts) == 1 else "union"
-        return TypeDeclaration(str(name), form, tuple(p for p, _ in parts), self.at(name))
+        return TypeDeclaration(str(name), form, tuple(p for p, _ in parts), self._place(name))
 
     def type_symbol(self, items: Children) -> TypeDeclaration:
-        return TypeDeclaration(str(items[1]), "subset", ("symbol",), self.at(items[1]))
+        return TypeDeclaration(str(items[1]), "subset", ("symbol",), self._place(items[1]))
 
     def type_number(self, items: Children) -> TypeDeclaration:
-        return TypeDeclaration(str(items[1]), "subset", ("number",), self.at(items[1]))
+        return TypeDeclaration(str(items[1]), "subset", ("number",), self._place(items[1]))
 
     def branch(self, items: Children) -> Branch:
-        return Branch(str(items[0]), items[1] or (), self.at(items[0]))
+        return Branch(str(items[0]), items[1] or (), self._place(items[0]))
 
     def type_record(self, items: Children) -> TypeDeclaration:
-        position = self.at(items[1])
+        position = self._place(items[1])
         fields = next((i for i in items[2:] if isinstance(i, tuple)), ())
         record = Branch("", fields, position)
         return TypeDeclaration(str(items[1]), "record", (), position, (record,))
 
     def type_sum(self, items: Children) -> TypeDeclaration:
         _, name, *branches = items
-        return TypeDeclaration(str(name), "sum", (), self.at(name), tuple(branches))
+        return TypeDeclaration(str(name), "sum", (), self._place(name), tuple(branches))
 
     def directive(self, items: Children) -> list[Directive]:
         word, targets, parameters = items
         if word == ".limitsize":
             limit = dict(parameters or ()).get("n", "")
             if not limit.isdecimal():
-                raise DatalogError.at(self.at(word), ".limitsize needs a number: (n=1000)")
+                raise DatalogError.at(self._place(word), ".limitsize needs a number: (n=1000)")
         return [
             Directive(str(word)[1:], name, dict(parameters or ()), position)
             for name, position in targets
@@ -360,7 +360,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def pragma(self, items: Children) -> str | Pragma:
         words = " ".join(str(item) for item in items if item is not None)
-        position = self.at(items[0])
+        position = self._place(items[0])
         if items[1] == '"legacy"':
             return Pragma("legacy")
         return f"{position.path}:{position.line}: {words} ignored"
@@ -368,7 +368,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def component_type(self, items: Children) -> ComponentType:
         name, *arguments = items
         return ComponentType(
-            str(name), tuple(str(a) for a in arguments if a is not None), self.at(name)
+            str(name), tuple(str(a) for a in arguments if a is not None), self._place(name)
         )
 
     def component(self, items: Children) -> Component:
@@ -377,7 +377,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return Component(types[0], tuple(types[1:]), _block(rest), types[0].position)
 
     def instance(self, items: Children) -> Instance:
-        return Instance(str(items[1]), items[2], self.at(items[1]))
+        return Instance(str(items[1]), items[2], self._place(items[1]))
 
     def override(self, items: Children) -> Override:
         return Override(str(items[1]))
@@ -391,10 +391,10 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def functor_declaration(self, items: Children) -> FunctorDeclaration:
         _, name, parameters, (result, _), _ = items
-        return FunctorDeclaration(str(name), tuple(parameters or ()), result, self.at(name))
+        return FunctorDeclaration(str(name), tuple(parameters or ()), result, self._place(name))
 
     def lattice(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), f"the lattice {items[1]}", _LATTICES)
+        raise _refuse(self._place(items[0]), f"the lattice {items[1]}", _LATTICES)
 
     # -- clauses
 
@@ -434,7 +434,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return Formula("and", tuple(items), items[0].position)
 
     def negation(self, items: Children) -> Formula:
-        return Formula("not", (items[1],), self.at(items[0]))
+        return Formula("not", (items[1],), self._place(items[0]))
 
     def atom(self, items: Children) -> Atom:
         (name, position), arguments = items
@@ -448,10 +448,10 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return Comparison(str(operator), left, right, left.position)
 
     def predicate(self, items: Children) -> Comparison:
-        return Comparison(str(items[0]), items[1], items[2], self.at(items[0]))
+        return Comparison(str(items[0]), items[1], items[2], self._place(items[0]))
 
     def truth(self, items: Children) -> Truth:
-        return Truth(items[0] == "true", self.at(items[0]))
+        return Truth(items[0] == "true", self._place(items[0]))
 
     # -- expressions
 
@@ -467,7 +467,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def prefix(self, items: Children) -> Expression:
         operator, operand = items
-        position = self.at(operator)
+        position = self._place(operator)
         if operator == "-":
             if isinstance(operand, Number) and operand.value >= 0:
                 return Number(-operand.value, operand.kind, position)
@@ -475,48 +475,48 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return self._functor(str(operator), (operand,), position)
 
     def variable(self, items: Children) -> Variable:
-        return Variable(str(items[0]), self.at(items[0]))
+        return Variable(str(items[0]), self._place(items[0]))
 
     def wildcard(self, items: Children) -> Wildcard:
-        return Wildcard(self.at(items[0]))
+        return Wildcard(self._place(items[0]))
 
     def _text(self, token: Token) -> str:
         value = unescape(str(token))
         if value is None:
-            raise DatalogError.at(self.at(token), f"unknown escape in {token}")
+            raise DatalogError.at(self._place(token), f"unknown escape in {token}")
         return value
 
     def string(self, items: Children) -> String:
-        return String(self._text(items[0]), self.at(items[0]))
+        return String(self._text(items[0]), self._place(items[0]))
 
     def number(self, items: Children) -> Number:
-        return Number(_integer(str(items[0])), None, self.at(items[0]))
+        return Number(_integer(str(items[0])), None, self._place(items[0]))
 
     def unsigned(self, items: Children) -> Number:
-        return Number(_integer(str(items[0])[:-1]), "unsigned", self.at(items[0]))
+        return Number(_integer(str(items[0])[:-1]), "unsigned", self._place(items[0]))
 
     def float(self, items: Children) -> Number:
-        return Number(float(items[0]), "float", self.at(items[0]))
+        return Number(float(items[0]), "float", self._place(items[0]))
 
     def address(self, items: Children) -> Number:
         parts = [int(part) for part in items[0].split(".")]
         if max(parts) > 255:
-            raise DatalogError.at(self.at(items[0]), "an IP address has parts of 0 to 255")
+            raise DatalogError.at(self._place(items[0]), "an IP address has parts of 0 to 255")
         value = (parts[0] << 24) + (parts[1] << 16) + (parts[2] << 8) + parts[3]
         # The address is assembled in 32 bits, so that 128.0.0.0 and above come out negative.
-        return Number(value - (1 << 32) if value >> 31 else value, None, self.at(items[0]))
+        return Number(value - (1 << 32) if value >> 31 else value, None, self._place(items[0]))
 
     def functor(self, items: Children) -> Functor:
         name = str(items[0])
         if name == "fold":
-            raise _refuse(self.at(items[0]), "fold", "aggregate over a relation instead")
-        return self._functor(_LEGACY.get(name, name), items[1] or (), self.at(items[0]))
+            raise _refuse(self._place(items[0]), "fold", "aggregate over a relation instead")
+        return self._functor(_LEGACY.get(name, name), items[1] or (), self._place(items[0]))
 
     def extremum(self, items: Children) -> Functor:
-        return self._functor(str(items[0]), (items[1], *items[2]), self.at(items[0]))
+        return self._functor(str(items[0]), (items[1], *items[2]), self._place(items[0]))
 
     def cast(self, items: Children) -> Cast:
-        return Cast(items[1], items[2][0], self.at(items[0]))
+        return Cast(items[1], items[2][0], self._place(items[0]))
 
     def aggregate_body(self, items: Children) -> Formula | Literal:
         formula: Formula | Literal = items[0]
@@ -524,7 +524,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def aggregate(self, items: Children) -> Aggregate:
         name, target, body = items
-        position = self.at(name)
+        position = self._place(name)
         bodies = conjunctions(body)
         if len(bodies) != 1:
             raise _refuse(position, f"disjunction inside {name}", "give it a relation of its own")
@@ -536,24 +536,24 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def counter(self, items: Children) -> Functor:
         if items[0].type == "ITERATION":
             why = "rounds differ between engines; count them in a column of the relation"
-            raise _refuse(self.at(items[0]), "__ITERATION__", why)
-        return Functor(COUNTER, (), self.at(items[0]))
+            raise _refuse(self._place(items[0]), "__ITERATION__", why)
+        return Functor(COUNTER, (), self._place(items[0]))
 
     def nil(self, items: Children) -> Functor:
-        return Functor(NIL, (), self.at(items[0]))
+        return Functor(NIL, (), self._place(items[0]))
 
     def record(self, items: Children) -> Functor:
-        return self._functor(RECORD, items[1] or (), self.at(items[0]))
+        return self._functor(RECORD, items[1] or (), self._place(items[0]))
 
     def branch_value(self, items: Children) -> Functor:
         dollar, (name, _), arguments = items
-        return self._functor(BRANCH + name, arguments or (), self.at(dollar))
+        return self._functor(BRANCH + name, arguments or (), self._place(dollar))
 
     def user_functor(self, items: Children) -> Functor:
         if items[1] == "@":
             why = "use count, sum, min, max or mean, or a functor over what they give"
-            raise _refuse(self.at(items[0]), "a user-defined aggregate", why)
-        return self._functor(GIVEN + items[1], items[2] or (), self.at(items[0]))
+            raise _refuse(self._place(items[0]), "a user-defined aggregate", why)
+        return self._functor(GIVEN + items[1], items[2] or (), self._place(items[0]))
 
 
 _ACTIONS = frozenset({"input", "output", "printsize"})

@@ -57,7 +57,7 @@ def declared(
     types: Mapping[str, TypeDeclaration], kinds: Mapping[str, str]
 ) -> dict[str, Structure]:
     """Give the structures among declared types; raises DatalogError for fields without type."""
-    out: dict[str, Structure] = {}
+    structures: dict[str, Structure] = {}
     places: dict[str, Place] = {}
     for declaration in types.values():
         if not declaration.branches:
@@ -82,8 +82,8 @@ def declared(
         branches = {
             b.name: tuple(kinds[f.type_name] for f in b.attributes) for b in declaration.branches
         }
-        out[declaration.name] = Structure(declaration.name, branches)
-    return out
+        structures[declaration.name] = Structure(declaration.name, branches)
+    return structures
 
 
 # -- values

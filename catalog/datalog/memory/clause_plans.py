@@ -80,10 +80,10 @@ class ClausePlanner:
         constants = ((type(c), c) for c in _constants(literals, kinds))
         self.constants = {key: slot for slot, key in enumerate(dict.fromkeys(constants))}
         self.width = len(self.constants)
-        every = [v.name for b in literals for v in literal_variables(b)]
+        mentioned = [v.name for b in literals for v in literal_variables(b)]
         outside = {v.name for b in literals for v in literal_variables(b, inside=False)}
         # What is mentioned once only has to be there; aggregates tell its values apart.
-        self.once = {name for name in outside if every.count(name) == 1}
+        self.once = {name for name in outside if mentioned.count(name) == 1}
 
     def plan(self, latest: Atom | None = None) -> ClausePlan:
         """Plan the clause; `latest`, an atom of the body, ranges over the last round's rows alone.
@@ -92,8 +92,8 @@ class ClausePlanner:
         """
         body = [literal for literal in self.clause.body if literal is not latest]
         if latest is not None:
-            self._scan(latest, body, latest=True, every=False)
-        self._conjunction(body, every=False)
+            self._scan(latest, body, latest=True, rows=False)
+        self._conjunction(body, rows=False)
         head = tuple(self._value(argument) for argument in self.clause.head.arguments)
         constants = tuple(value for _, value in self.constants)
         relation = self.numbers[self.clause.head.name]
@@ -101,14 +101,14 @@ class ClausePlanner:
 
     # -- literals
 
-    def _conjunction(self, literals: Sequence[Literal], *, every: bool) -> None:
-        """Plan a conjunction; `every` says that each row of an atom counts."""
+    def _conjunction(self, literals: Sequence[Literal], *, rows: bool) -> None:
+        """Plan a conjunction; `rows` says that each row of an atom counts."""
         pending = list(literals)
         while pending:
             literal = self._next(pending)
             pending.remove(literal)
             if isinstance(literal, Atom):
-                self._atom(literal, pending, every)
+                self._atom(literal, pending, rows)
             elif isinstance(literal, Negation):
                 self._absent(literal.atom)
             elif isinstance(literal, Truth):
@@ -162,13 +162,13 @@ class ClausePlanner:
 
     # -- atoms
 
-    def _atom(self, atom: Atom, pending: list[Literal], every: bool) -> None:
+    def _atom(self, atom: Atom, pending: list[Literal], rows: bool) -> None:
         known, others = self._columns(atom)
-        needed = [c for c in others if every or not self._dropped(atom.arguments[c])]
+        needed = [c for c in others if rows or not self._dropped(atom.arguments[c])]
         if not needed:
             self._member(atom, known, absent=False)
         elif (known and not self.joins) or len(needed) == len(atom.arguments):
-            self._scan(atom, pending, latest=False, every=every)
+            self._scan(atom, pending, latest=False, rows=rows)
         else:
             slots = self._slots(atom, known)
             self.steps.append(Probe(self._index(atom.name, known, needed), slots))
@@ -189,10 +189,10 @@ class ClausePlanner:
         slots = self._slots(atom, known)
         self.steps.append(Member(self._index(atom.name, (), known), slots, absent))
 
-    def _scan(self, atom: Atom, pending: list[Literal], *, latest: bool, every: bool) -> None:
+    def _scan(self, atom: Atom, pending: list[Literal], *, latest: bool, rows: bool) -> None:
         """Go through all rows, and test what is known of them: an index is for repeated use."""
         known, others = self._columns(atom)
-        needed = [c for c in others if every or not self._dropped(atom.arguments[c])]
+        needed = [c for c in others if rows or not self._dropped(atom.arguments[c])]
         relation = self.numbers[atom.name]
         slots = self._slots(atom, known)
         self.steps.append(Scan(relation, latest, tuple(known), slots, tuple(needed)))
@@ -349,17 +349,17 @@ class ClausePlanner:
         kind = self.kinds.of(node)
         if node.name == "mean" or (node.name == "sum" and kind == FLOAT):
             raise DatabaseOnlyError(f"a {node.name} of floats")
-        every = counts_rows(node)
+        rows = counts_rows(node)
         literals: Sequence[Literal] = node.body
-        if node.name == "count" and not every:
+        if node.name == "count" and not rows:
             literals = [named_wildcards(literal, self.fresh) for literal in literals]
         outer, steps, width, joins = dict(self.bound), self.steps, self.width, self.joins
         self.steps = []
         # Its atoms are joined for each solution around it: by indexes.
         self.joins += 1
-        self._conjunction(literals, every=every)
+        self._conjunction(literals, rows=rows)
         distinct: tuple[int, ...] | None = None
-        if not every and node.name not in ("min", "max"):
+        if not rows and node.name not in ("min", "max"):
             names = {v.name for b in literals for v in literal_variables(b, inside=False)}
             # Souffle knows no name for the whole of a record; of a count its fields tell it.
             distinguished = sorted(

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ...terms.comparisons import COMPARISONS
+
 
 def signed(value: int) -> int:
     """Cut an integer to 64 bits with sign."""
@@ -75,14 +77,14 @@ def chosen(
     rows: Iterable[tuple[Any, ...]], keys: tuple[tuple[int, ...], ...], values: list[set[Any]]
 ) -> dict[tuple[Any, ...], None]:
     """Choose rows, in ascending order, with new values for each key; they take these values."""
-    out: dict[tuple[Any, ...], None] = {}
+    rows_chosen: dict[tuple[Any, ...], None] = {}
     for row in sorted(rows):
         news = [tuple(row[column] for column in key) for key in keys]
         if not any(new in known for new, known in zip(news, values, strict=True)):
-            out[row] = None
+            rows_chosen[row] = None
             for new, known in zip(news, values, strict=True):
                 known.add(new)
-    return out
+    return rows_chosen
 
 
 def closure(pairs: Iterable[tuple[Any, Any]]) -> dict[tuple[Any, Any], None]:
@@ -126,12 +128,7 @@ def _of_integers(kind: str, cut: Callable[[int], int]) -> Mapping[str, Callable[
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **COMPARISONS,
     "contains": lambda part, whole: part in whole,
     "!contains": lambda part, whole: part not in whole,
     "min": min,

@@ -105,17 +105,17 @@ class Reasons:
             known = self._bindings(rule, row, (), computed=0)
             if known is None:
                 continue  # its head is about other rows
-            kept: list[Literal] = []
+            passed: list[Literal] = []
             for literal in _in_order(rule.clause, known):
-                further = self._bindings(rule, row, (*kept, literal), computed=0)
+                further = self._bindings(rule, row, (*passed, literal), computed=0)
                 if further is None:
-                    if best is None or len(kept) > best[0]:
-                        best = (len(kept), rule, literal, known)
+                    if best is None or len(passed) > best[0]:
+                        best = (len(passed), rule, literal, known)
                     break
-                kept.append(literal)
+                passed.append(literal)
                 known = further
             else:
-                best = (len(kept), rule, self._computed(rule, row), known)
+                best = (len(passed), rule, self._computed(rule, row), known)
         if best is None:
             return Why(relation, row, False)
         _, rule, literal, bindings = best

@@ -184,12 +184,12 @@ class Body:
             if not names and not isinstance(literal, Atom):
                 main.append(literal)
                 continue
-            mine = [g for g in groups if g[0] & names]
+            touching = [g for g in groups if g[0] & names]
             joined = (
-                names.union(*(g[0] for g in mine)) | ({_MAIN} if recursive else set()),
-                [*(b for g in mine for b in g[1]), literal],
+                names.union(*(g[0] for g in touching)) | ({_MAIN} if recursive else set()),
+                [*(b for g in touching for b in g[1]), literal],
             )
-            groups = [g for g in groups if g not in mine] + [joined]
+            groups = [g for g in groups if g not in touching] + [joined]
         components = []
         for names, members in groups:
             whole = names & needed or _MAIN in names
@@ -198,8 +198,8 @@ class Body:
                 main.extend(members)
             else:
                 components.append(members)
-        kept = set(map(id, main))
-        return [b for b in literals if id(b) in kept], components
+        staying = set(map(id, main))
+        return [b for b in literals if id(b) in staying], components
 
     def _existential(self, literals: Sequence[Literal], needed: set[str]) -> set[Atom]:
         """Choose atoms that only test: all that they bind is bound elsewhere or unused."""
@@ -225,13 +225,13 @@ class Body:
         bound = frozenset(self.values)
         for atom in reversed(candidates):
             rest = [b for b in literals if b is not atom and b not in chosen]
-            kept = {
+            shared_names = {
                 v.name
                 for a in atom.arguments
                 for v in variables(a, inside=False)
                 if uses[v.name] > 1
             }
-            if kept <= grounded(rest, bound) and any(isinstance(b, Atom) for b in rest):
+            if shared_names <= grounded(rest, bound) and any(isinstance(b, Atom) for b in rest):
                 chosen.add(atom)
         return chosen
 

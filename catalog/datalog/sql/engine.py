@@ -83,14 +83,14 @@ class Relations(Mapping[str, duckdb.DuckDBPyRelation]):
         relation = self._program.relations[name]
         names = [a.name for a in self._program.declarations[name].attributes]
         used: set[str] = set()
-        out = []
+        columns = []
         for column, label in zip(relation.columns, names or ["present"], strict=True):
             # DuckDB's names ignore case; ours don't.
             while label.lower() in used:
                 label += "_"
             used.add(label.lower())
-            out.append(f"{column} AS {quoted(label)}")
-        return ", ".join(out)
+            columns.append(f"{column} AS {quoted(label)}")
+        return ", ".join(columns)
 
 
 def evaluate(

@@ -30,14 +30,14 @@ def counted_floats(start: float, end: float, step: float) -> list[float]:
     """Count from a float up or down to another, left out; no step gives the first alone."""
     if step == 0:
         return [] if start == end else [start]
-    out = []
+    values = []
     value = start
     while value < end if step > 0 else value > end:
-        out.append(value)
+        values.append(value)
         if value + step == value:
             raise ValueError(f"range from {start} to {end} by {step} has no end")
         value += step
-    return out
+    return values
 
 
 Function = tuple[Callable[..., object], list[str], str]  # with the SQL types it takes and gives

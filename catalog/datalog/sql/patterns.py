@@ -50,40 +50,40 @@ def translated_or_none(pattern: str) -> str | None:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.out: list[str] = []
 
     def pattern(self) -> str:
         """Read terms and groups, these on a stack instead of by recursion."""
         starts: list[int] = []  # where in `out` the open groups begin
-        while self.at < len(self.text):
-            letter = self.text[self.at]
+        while self.position < len(self.text):
+            letter = self.text[self.position]
             if letter == "(":
                 starts.append(len(self.out))
                 self.out.append("(?:")
-                self.at += 1
+                self.position += 1
                 if self._takes("?:"):
                     continue
-                if self.text.startswith(("?=", "?!"), self.at):
+                if self.text.startswith(("?=", "?!"), self.position):
                     raise ForeignPatternError("look-ahead")
             elif letter == ")":
                 if not starts:
                     raise InvalidPatternError("a parenthesis closes nothing")
-                self.at += 1
+                self.position += 1
                 start = starts.pop()
                 self.out[start:] = ["".join(self.out[start:]) + ")"]
                 self._quantifiers()
             elif letter == "|":
                 self.out.append("|")
-                self.at += 1
+                self.position += 1
             elif letter in "^$":
                 self.out.append(letter)
-                self.at += 1
+                self.position += 1
             elif letter in "*+?{":
                 raise InvalidPatternError(f"{letter} has nothing to repeat")
-            elif self.text[self.at : self.at + 2] in (r"\b", r"\B"):
-                self.out.append(self.text[self.at : self.at + 2])
-                self.at += 2
+            elif self.text[self.position : self.position + 2] in (r"\b", r"\B"):
+                self.out.append(self.text[self.position : self.position + 2])
+                self.position += 2
             else:
                 self.out.append(self._atom())
                 self._quantifiers()
@@ -92,8 +92,8 @@ class _Reader:
         return "".join(self.out)
 
     def _takes(self, word: str) -> bool:
-        if self.text.startswith(word, self.at):
-            self.at += len(word)
+        if self.text.startswith(word, self.position):
+            self.position += len(word)
             return True
         return False
 
@@ -109,14 +109,14 @@ class _Reader:
             if letter.lower() in _SHORT:
                 return f"[^[:{_SHORT[letter.lower()]}:]]"
             return self._character(letter)
-        self.at += 1
-        return _literal(self.text[self.at - 1])
+        self.position += 1
+        return _literal(self.text[self.position - 1])
 
     def _escaped(self) -> str:
-        if self.at >= len(self.text):
+        if self.position >= len(self.text):
             raise InvalidPatternError("a backslash ends the pattern")
-        self.at += 1
-        return self.text[self.at - 1]
+        self.position += 1
+        return self.text[self.position - 1]
 
     def _character(self, letter: str) -> str:
         """Read what follows a backslash and a letter as one character."""
@@ -124,12 +124,12 @@ class _Reader:
             return _literal(_CONTROLS[letter])
         if letter in "xu":
             count = 2 if letter == "x" else 4
-            digits = self.text[self.at : self.at + count]
+            digits = self.text[self.position : self.position + count]
             if not re.fullmatch(f"[0-9A-Fa-f]{{{count}}}", digits):
                 raise InvalidPatternError("hexadecimal digits are missing")
             if int(digits, 16) > 127:
                 raise ForeignPatternError("a byte that is no character")
-            self.at += count
+            self.position += count
             return _literal(chr(int(digits, 16)))
         if letter in "123456789":
             raise self._reference()
@@ -138,9 +138,9 @@ class _Reader:
         return _literal(letter)
 
     def _reference(self) -> ValueError:
-        digits = re.match("[0-9]+", self.text[self.at - 1 :])
+        digits = re.match("[0-9]+", self.text[self.position - 1 :])
         number = int(digits.group()) if digits else 0
-        before = self.text[: self.at - 2]
+        before = self.text[: self.position - 2]
         groups = len(re.findall(r"\((?!\?)", re.sub(r"\\.", "", before)))
         if number > groups:
             return InvalidPatternError(f"there is no group {number}")
@@ -148,10 +148,10 @@ class _Reader:
 
     def _quantifiers(self) -> None:
         """Wrap the last term into what repeats it, as often as it stands there."""
-        while self.at < len(self.text) and self.text[self.at] in "*+?{":
-            interval = _INTERVAL.match(self.text, self.at)
-            if self.text[self.at] != "{":
-                word = self.text[self.at]
+        while self.position < len(self.text) and self.text[self.position] in "*+?{":
+            interval = _INTERVAL.match(self.text, self.position)
+            if self.text[self.position] != "{":
+                word = self.text[self.position]
             elif interval is None:
                 raise InvalidPatternError("a brace that is no interval")
             else:
@@ -161,7 +161,7 @@ class _Reader:
                     raise InvalidPatternError("an interval that ends before it begins")
                 if max(least, most or 0) > MOST_REPEATS:
                     raise ForeignPatternError("an interval above 1000")
-            self.at += len(word)
+            self.position += len(word)
             lazy = "?" if self._takes("?") else ""
             self.out[-1] = f"(?:{self.out[-1]}){word}{lazy}"
 
@@ -171,7 +171,7 @@ class _Reader:
         negated = self._takes("^")
         parts: list[str] = []
         while True:
-            if self.at >= len(self.text):
+            if self.position >= len(self.text):
                 raise InvalidPatternError("a class is never closed")
             if self._takes("]"):
                 break
@@ -183,14 +183,15 @@ class _Reader:
     def _element(self, first: bool) -> str:
         """Read a character, a range of characters or a class."""
         start, is_class = self._one()
-        if start == r"\-" and not first and not self.text.startswith("]", self.at):
+        if start == r"\-" and not first and not self.text.startswith("]", self.position):
             raise ForeignPatternError("a hyphen amid a class")
-        if not self.text.startswith("-", self.at) or self.text.startswith("-]", self.at):
+        rest = self.text[self.position : self.position + 2]
+        if not rest.startswith("-") or rest == "-]":
             return start
         if is_class:
             raise InvalidPatternError("a range from a class")
-        self.at += 1
-        if self.at >= len(self.text):
+        self.position += 1
+        if self.position >= len(self.text):
             raise InvalidPatternError("a class is never closed")
         end, is_class = self._one()
         if is_class:
@@ -200,14 +201,14 @@ class _Reader:
         return f"{start}-{end}"
 
     def _one(self) -> tuple[str, bool]:
-        if self.text.startswith(("[.", "[="), self.at):
+        if self.text.startswith(("[.", "[="), self.position):
             raise ForeignPatternError("a collating element")
         if self._takes("[:"):
-            end = self.text.find(":]", self.at)
-            name = self.text[self.at : end].lower() if end >= 0 else ""
+            end = self.text.find(":]", self.position)
+            name = self.text[self.position : end].lower() if end >= 0 else ""
             if name not in _CLASSES and name not in _SHORT:
                 raise InvalidPatternError("a class of no name")
-            self.at = end + 2
+            self.position = end + 2
             return f"[:{_SHORT.get(name, name)}:]", True
         if self._takes("\\"):
             letter = self._escaped()
@@ -220,8 +221,8 @@ class _Reader:
             if letter in "123456789B":
                 raise ForeignPatternError("an escape inside of a class")
             return self._character(letter), False
-        self.at += 1
-        return _literal(self.text[self.at - 1]), False
+        self.position += 1
+        return _literal(self.text[self.position - 1]), False
 
 
 def _literal(letter: str) -> str:
