@@ -37,6 +37,7 @@ from ...catalog.datalog.language.syntax import (
     aggregates,
     variables,
 )
+from ...catalog.terms.comparisons import COMPARISONS
 from ...catalog.terms.syntax_tree import Place
 from .arrays import Flags, Ints, Keys, mixed, segments
 
@@ -45,14 +46,6 @@ Table = Sequence[Values]
 Constant = int | float | str
 
 _ROW = "=row"  # numbers the rows of the frame around an aggregate
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -149,7 +142,7 @@ class _Reader:
     def read(self, head: Sequence[Expression], body: Sequence[Literal]) -> Conjunction:
         """Read a head and a body."""
         for literal in body:
-            if isinstance(literal, Comparison) and literal.operator in _COMPARE:
+            if isinstance(literal, Comparison) and literal.operator in COMPARISONS:
                 left, right = self._plain(literal.left), self._plain(literal.right)
                 self._test(Comparison(literal.operator, left, right, literal.position))
             elif isinstance(literal, Atom):
@@ -504,7 +497,7 @@ class Tables:
                 value = _spread(self._value(other, frame), frame.size)
                 return Frame({**frame.columns, side.name: value}, frame.size)
         left, right = self._value(test.left, frame), self._value(test.right, frame)
-        holds = np.broadcast_to(_COMPARE[test.operator](left, right), frame.size)
+        holds = np.broadcast_to(COMPARISONS[test.operator](left, right), frame.size)
         return frame if holds.all() else frame.take(holds)
 
     def _value(self, term: Expression, frame: Frame) -> Any:

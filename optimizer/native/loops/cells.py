@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ....catalog.operators.expand import Definition, Expansion
+from ....catalog.terms.comparisons import COMPARISONS
 from ....catalog.terms.index_notation import (
     Apply,
     Read,
@@ -47,8 +48,8 @@ SLOW = frozenset(
 SLOW_COST, QUICK_COST = 10.0, 0.3
 # Constants of which rows are picked: a larger one is drawn anew to try a kernel alone.
 MOST_TABLE_BYTES = 4 << 20
-_COMPARISONS = frozenset({"<", "<=", ">", ">=", "=", "!="})
-_BOOLEAN = _COMPARISONS | {"and", "or", "xor", "not", "isnan", "is_positive_inf", "is_negative_inf"}
+_PREDICATES = {"isnan", "is_positive_inf", "is_negative_inf"}
+_BOOLEAN = frozenset(COMPARISONS) | {"and", "or", "xor", "not"} | _PREDICATES
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ class Cells:
             case Reduce():
                 return self._reduce(term, frame)
             case Apply(function, (left, right)) if (
-                function in _COMPARISONS and is_integer(left) and is_integer(right)
+                function in COMPARISONS and is_integer(left) and is_integer(right)
             ):
                 first, other = (index_of(t, frame.known, self.ranges) for t in (left, right))
                 return self.ranges.compare(function, first, other)
