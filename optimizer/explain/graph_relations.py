@@ -43,7 +43,7 @@ _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedProgram:
     """A program of Datalog, and the facts of a graph that it is asked about.
 
     `title` names both: the folder, and the file that ends in .dl. `included` are the files that the
@@ -66,7 +66,7 @@ def questions(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     rules: Sequence[Rule] | None = None,
-) -> list[Question]:
+) -> list[AskedProgram]:
     """Return what the optimizer asks about a model.
 
     Where rules match, which nodes one kernel may compute, and what may be computed in blocks.
@@ -85,21 +85,21 @@ def seen_by_kernels(graph: Graph) -> Graph:
     return graph
 
 
-def matches_of(graph: Graph, rules: Sequence[Rule]) -> Question:
+def matches_of(graph: Graph, rules: Sequence[Rule]) -> AskedProgram:
     """Ask where rules match, but for the conditions on constants that code looks at."""
-    return Question("matches", compile_program(rules), {**_names(graph), **graph_facts(graph)})
+    return AskedProgram("matches", compile_program(rules), {**_names(graph), **graph_facts(graph)})
 
 
-def regions_of(graph: Graph) -> Question:
+def regions_of(graph: Graph) -> AskedProgram:
     """Ask which nodes one kernel may compute, of a graph as kernels are looked for in it."""
     graph = seen_by_kernels(graph)
     facts: dict[str, Sequence[Fact]] = {**_names(graph), **region_facts(Meanings(graph))}
     facts["sink"] = facts["stem"] = [(number,) for number in graph.nodes]
     texts = _texts(regions)
-    return Question("regions", texts.pop("regions.dl"), facts, texts)
+    return AskedProgram("regions", texts.pop("regions.dl"), facts, texts)
 
 
-def layouts_of(graph: Graph) -> Question:
+def layouts_of(graph: Graph) -> AskedProgram:
     """Ask what may be computed in blocks of channels, of a graph's e-nodes and classes.
 
     Blocks are as wide as the runtime's here; where it has none, as wide as they often are.
@@ -115,7 +115,7 @@ def layouts_of(graph: Graph) -> Question:
         "value_name": [(egraph.find(value), graph.value_name(value)) for value in graph.types],
     }
     texts = _texts(layouts)
-    return Question("layouts", texts.pop("layouts.dl"), facts, texts)
+    return AskedProgram("layouts", texts.pop("layouts.dl"), facts, texts)
 
 
 def _texts(package: ModuleType) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _names(graph: Graph) -> dict[str, list[Fact]]:
     }
 
 
-def write(asked: Iterable[Question], folder: Path) -> Iterator[tuple[Question, Path]]:
+def write(asked: Iterable[AskedProgram], folder: Path) -> Iterator[tuple[AskedProgram, Path]]:
     """Write questions into folders of a folder, and yield where each program is.
 
     Raises OSError where that can't be done; files of before are replaced.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class LazySparse(LazySparseBase):
 
     def __rmul__(self, other: Any) -> Any:
         product = self._is_matrix and np.ndim(other) != 0
-        multiply = traced.reflected_product if product else traced.times
+        multiply = _TRACED["__rmatmul__"] if product else traced.times
         return self._or_left("__rmul__", multiply, other)
 
     def dot(self, other: Any) -> Any:
@@ -268,14 +269,14 @@ def _shares(result: Any, value: Any) -> bool:
     return isinstance(entries, np.ndarray) and np.may_share_memory(entries, other)
 
 
-_TRACED = {
+_TRACED: Mapping[str, Callable[..., Any]] = {
     "__matmul__": traced.product,
-    "__rmatmul__": traced.reflected_product,
+    "__rmatmul__": partial(traced.product, reflected=True),
     "__truediv__": traced.divided,
-    "__add__": traced.added,
-    "__radd__": traced.reflected_added,
-    "__sub__": traced.subtracted,
-    "__rsub__": traced.reflected_subtracted,
+    "__add__": traced.plus,
+    "__radd__": partial(traced.plus, reflected=True),
+    "__sub__": partial(traced.plus, op="Sub"),
+    "__rsub__": partial(traced.plus, op="Sub", reflected=True),
 }
 _LEFT = ("rtruediv", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv", "rpow")
 

@@ -63,17 +63,8 @@ def _computed_in(kept: str) -> str:
 # -- products ------------------------------------------------------------------------------------
 
 
-def product(x: LazySparse, other: Any) -> Any:
-    """Return x @ other for a dense operand."""
-    return _product(x, other, reflected=False)
-
-
-def reflected_product(x: LazySparse, other: Any) -> Any:
-    """Return other @ x for a dense operand."""
-    return _product(x, other, reflected=True)
-
-
-def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
+def product(x: LazySparse, other: Any, reflected: bool = False) -> Any:
+    """Return x @ other for a dense operand, or other @ x where it is `reflected`."""
     if is_sparse_operand(other):
         raise UnsupportedError("a product of two sparse operands")
     if x.format == "coo" and 1 in x.shape:
@@ -198,27 +189,8 @@ def compared(x: LazySparse, name: str, other: Any) -> Any:
 # -- sums ----------------------------------------------------------------------------------------
 
 
-def added(x: LazySparse, other: Any) -> Any:
-    """Return x + other."""
-    return _plus("Add", x, other, False)
-
-
-def reflected_added(x: LazySparse, other: Any) -> Any:
-    """Return other + x."""
-    return _plus("Add", x, other, True)
-
-
-def subtracted(x: LazySparse, other: Any) -> Any:
-    """Return x - other."""
-    return _plus("Sub", x, other, False)
-
-
-def reflected_subtracted(x: LazySparse, other: Any) -> Any:
-    """Return other - x."""
-    return _plus("Sub", x, other, True)
-
-
-def _plus(op: str, x: LazySparse, other: Any, reflected: bool) -> Any:
+def plus(x: LazySparse, other: Any, op: str = "Add", reflected: bool = False) -> Any:
+    """Return x + other, or x - other where `op` is "Sub"; where it is `reflected`, other first."""
     if hasattr(type(other), "_tensolog_real"):
         left, right = _alike(x, other)
         if x.is_matrix != other.is_matrix:

@@ -17,19 +17,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..program.dag import Node, Program
+from ..program.evaluate import REDUCTIONS
 from ..program.kept_axes import contracted_axes, kept_axes, reduces
 
 Place = Literal["here", "blocks", "aggregate"]
 
 # How the parts of an aggregate become one, by NumPy's ufuncs.
 _COMBINED: Mapping[str, str] = {
-    "ReduceSum": "add",
-    "ReduceMean": "add",
-    "ReduceSumSquare": "add",
+    **{op: ufunc.__name__ for op, ufunc in REDUCTIONS.items()},
     "MatMul": "add",
-    "ReduceProd": "multiply",
-    "ReduceMax": "maximum",
-    "ReduceMin": "minimum",
     "numpy.any": "logical_or",
     "numpy.all": "logical_and",
 }

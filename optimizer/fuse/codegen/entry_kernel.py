@@ -7,7 +7,7 @@ alone: elementwise, or, of a product U V, as the inner product of a row of U and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -37,6 +37,8 @@ from .statements import MOVES, kernel_dtype
 
 # How the work is divided where nothing else is chosen: an entry takes longer than a cell.
 ENTRIES = FusedConfiguration(run=1 << 14)
+# Forms of operands that are written.
+_RESULTS = frozenset(["entries", "rows", "matrix_rows"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,69 @@ class EntryKernel(RegionKernel):
         how: FusedConfiguration,
     ) -> dict[int, Array]:
         """Return the values at entries, and what is reduced over them."""
-        return _Call(self, known, how).run(function, threads)
+        driver = self.program.nodes[self.driver]
+        given = prepared_sparse(known[driver.id], driver)
+        matrix = _canonical(given.tocsr(), given)
+        rows, columns = matrix.shape
+        nnz = len(matrix.data)
+        chunks, step = _cut(rows, nnz, self.widest, self.total)
+        partial = partials(chunks, self.total)
+        head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
+        used: list[Array] = []  # until the function is done
+        arguments = [*head, *self.sizes, *sparse_view(matrix, driver.dtype, used)]
+        results: dict[int, Array] = {}
+        for operand in self.operands:
+            if operand.form in _RESULTS:
+                result = results[operand.node] = self._result(operand, matrix)
+                arguments += (address(result), 0, 0, 0)
+            else:
+                arguments += (*self._view(operand, known[operand.node], matrix, used), 0)
+        start(function, arguments, threads if nnz >= how.run else 1)
+        for operand in self.operands:
+            if operand.form in _RESULTS:
+                results[operand.node] = self._shaped(operand, results[operand.node], matrix)
+        for part in self.parts:
+            results[part.node] = self.reduced(part, partial, rows * columns)
+        return results
+
+    def _result(self, operand: Operand, matrix: Array) -> Array:
+        width = self.built.widths.get(operand.node, 1)
+        size = matrix.nnz if operand.form == "entries" else matrix.shape[0] * width
+        return np.zeros(size, self.program.nodes[operand.node].dtype)
+
+    def _view(
+        self, operand: Operand, value: Array, matrix: Array, used: list[Array]
+    ) -> tuple[int, int, int]:
+        """Return the view of an operand but for its type; the array that it shows is `used`."""
+        node, turned = self.program.nodes[operand.node], self.built.turned(operand.node)
+        if operand.form == "sparse":
+            used.append(_aligned(value, matrix, turned))
+            return address(used[-1]), 0, 0
+        value = prepared(value, node)
+        if operand.form == "cells":
+            spread = value.T if turned else value
+            if value.dtype.name != kernel_dtype(node) or not value.flags.aligned:
+                spread = contiguous(spread, kernel_dtype(node))
+            used.append(spread)
+            return address(spread), *spread.strides
+        is_factor = operand.form == "factor"
+        spread = self.built.by_rows(node.id, value) if is_factor else value.reshape(-1)
+        used.append(contiguous(spread, kernel_dtype(node)))
+        return address(used[-1]), 0, 0
+
+    def _shaped(self, operand: Operand, result: Array, matrix: Array) -> Array:
+        node = self.program.nodes[operand.node]
+        turned = self.built.turned(node.id)
+        if operand.form != "entries":
+            return result.reshape(node.shape[::-1]).T if turned else result.reshape(node.shape)
+        sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
+        sparse.has_canonical_format = True  # as the driver's: SciPy needn't look through it
+        if self.meets:
+            sparse = sparse.copy()  # the pattern is the driver's
+            sparse.eliminate_zeros()
+        if turned:
+            sparse = sparse.T
+        return sparse.toarray() if node.layout == "dense" else sparse.asformat(node.layout)
 
 
 @lru_cache(256)
@@ -75,89 +139,6 @@ def _cut(rows: int, nnz: int, widest: int, total: int) -> tuple[int, int]:
     # partial results that are made and added up cost more than what comes to them one by one
     least = max(least, -(-rows // max(1, nnz * widest // (DEAR * max(1, total)))))
     return chunked(rows, least, 1, total)
-
-
-@dataclass
-class _Call:
-    """One run: arrays that the kernel reads and writes are held until it is done."""
-
-    kernel: EntryKernel
-    known: Mapping[int, Array]
-    how: FusedConfiguration
-    arrays: list[Array] = field(default_factory=list)
-
-    def run(self, function: Function, threads: int) -> dict[int, Array]:
-        kernel = self.kernel
-        matrix = self._driver()
-        rows, columns = matrix.shape
-        nnz, total = len(matrix.data), kernel.total
-        chunks, step = _cut(rows, nnz, kernel.widest, total)
-        partial = partials(chunks, total)
-        head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
-        arguments = [*head, *kernel.sizes]
-        dtype = kernel.program.nodes[kernel.driver].dtype
-        arguments += sparse_view(matrix, dtype, self.arrays)
-        results: dict[int, Array] = {}
-        for operand in kernel.operands:
-            arguments += [*self._view(operand, matrix, results), 0]
-        start(function, arguments, threads if nnz >= self.how.run else 1)
-        for operand in kernel.operands:
-            if operand.node in results:
-                result = results[operand.node]
-                results[operand.node] = self._shaped(operand, result, matrix)
-        for part in kernel.parts:
-            results[part.node] = kernel.reduced(part, partial, rows * columns)
-        return results
-
-    def _driver(self) -> Array:
-        node = self.kernel.program.nodes[self.kernel.driver]
-        matrix = prepared_sparse(self.known[node.id], node)
-        return _canonical(matrix.tocsr(), matrix)
-
-    def _view(
-        self, operand: Operand, matrix: Array, results: dict[int, Array]
-    ) -> tuple[int, int, int]:
-        node_id, form = operand.node, operand.form
-        node = self.kernel.program.nodes[node_id]
-        rows = matrix.shape[0]
-        if form in ("entries", "rows", "matrix_rows"):
-            width = self.kernel.built.widths.get(node_id, 1)
-            size = matrix.nnz if form == "entries" else rows * width
-            results[node_id] = np.zeros(size, node.dtype)
-            return address(results[node_id]), 0, 0
-        value = self.known[node_id]
-        if form == "sparse":
-            value = _aligned(value, matrix, self.kernel.built.turned(node_id))
-            self.arrays.append(value)
-            return address(value), 0, 0
-        value = prepared(value, node)
-        if form == "cells":
-            spread = value.T if self.kernel.built.turned(node_id) else value
-            if value.dtype.name != kernel_dtype(node) or not value.flags.aligned:
-                spread = contiguous(spread, kernel_dtype(node))
-            self.arrays.append(spread)
-            return address(spread), *spread.strides
-        if form == "factor":
-            spread = self.kernel.built.by_rows(node_id, value)
-        else:
-            spread = value.reshape(-1)
-        spread = contiguous(spread, kernel_dtype(node))
-        self.arrays.append(spread)
-        return address(spread), 0, 0
-
-    def _shaped(self, operand: Operand, result: Array, matrix: Array) -> Array:
-        node = self.kernel.program.nodes[operand.node]
-        turned = self.kernel.built.turned(node.id)
-        if operand.form != "entries":
-            return result.reshape(node.shape[::-1]).T if turned else result.reshape(node.shape)
-        sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
-        sparse.has_canonical_format = True  # as the driver's: SciPy needn't look through it
-        if self.kernel.meets:
-            sparse = sparse.copy()  # the pattern is the driver's
-            sparse.eliminate_zeros()
-        if turned:
-            sparse = sparse.T
-        return sparse.toarray() if node.layout == "dense" else sparse.asformat(node.layout)
 
 
 def _canonical(matrix: Array, given: Array) -> Array:

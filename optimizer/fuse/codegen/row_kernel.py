@@ -7,7 +7,7 @@ added plainly for about 256 rows, then, with what rounding lost, to the sums of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -75,7 +75,62 @@ class RowKernel(RegionKernel):
         how: FusedConfiguration,
     ) -> dict[int, Array]:
         """Return the results, and what is reduced over all rows."""
-        return _Call(self, known, how).run(function, threads)
+        arguments = list(self.head(how))
+        partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
+        arguments[5], arguments[6] = address(partial), partial.shape[1]
+        results: dict[int, Array] = {}
+        used: list[Array] = []  # until the function is done
+        for operand, form in zip(self.operands, self.forms, strict=True):
+            if form.result_shape is not None:
+                result = memory_pool.empty(form.result_shape, form.dtype)
+                arguments += (address(result), 0, 0, 0)
+                results[operand.node] = result.T if form.turned else result
+                continue
+            array = known[operand.node]
+            if type(array) is np.ndarray and form.suits(array):
+                arguments += (address(array), *form.rest)
+            else:
+                arguments += self._view(operand, array, used)
+        busy = self.partition.rows * self.work >= how.run
+        start(function, arguments, threads if busy else 1)
+        for part in self.parts:
+            results[part.node] = self.reduced(part, partial, self.partition.rows)
+        return results
+
+    def _view(self, operand: Operand, value: Array, used: list[Array]) -> tuple[int, int, int, int]:
+        """Return the view of an operand that needs care; arrays that are made for it are `used`."""
+        node = self.program.nodes[operand.node]
+        if operand.form == "sparse":
+            matrix = prepared_sparse(value, node)
+            matrix = matrix.tocsr() if self.partition.axis[node.id] == 0 else matrix.tocsc()
+            data, begins, columns, known = sparse_view(matrix, node.dtype, used)
+            return data, begins, columns, known | (DISTINCT if matrix.has_canonical_format else 0)
+        array = prepared(value, node)
+        if operand.form == "rows":
+            return self._rows(node, array, used)
+        if operand.form == "strided":
+            if code(array, node):
+                array = contiguous(array, kernel_dtype(node))
+            used.append(array)
+            return address(array), *array.strides, 0
+        turned = operand.form == "turned" and array.ndim == 2
+        whole = contiguous(array.T if turned else array, kernel_dtype(node))
+        used.append(whole)
+        return address(whole), 0, 0, 0
+
+    def _rows(self, node: Node, array: Array, used: list[Array]) -> tuple[int, int, int, int]:
+        if array.ndim < 2:
+            array = array.reshape(-1, 1)
+        elif self.partition.axis[node.id] == 1:
+            array = array.T
+        used.append(array)
+        kind = code(array, node)
+        row, column = array.strides
+        size = array.itemsize
+        inner = (column == size or array.shape[1] == 1) and row % size == 0
+        if not inner or (array.shape[1] == 1 and row != size and len(array) > 1):
+            kind = kind or FROM[kernel_dtype(node)]
+        return address(array), row, column, kind
 
     def head(self, how: FusedConfiguration) -> tuple[int, ...]:
         """Return the arguments of a call before its views, but for where partial results lie."""
@@ -174,77 +229,6 @@ def _form(program: Program, part: RowPartition, operand: Operand) -> _Form:
         return _Form(DTYPES[dtype], plain, (node.shape[1] * size, size, 0))
     whole = operand.form == "whole" or (operand.form == "turned" and len(node.shape) < 2)
     return _Form(DTYPES[dtype], plain if whole else None, (0, 0, 0))
-
-
-@dataclass
-class _Call:
-    """One run: arrays that the kernel reads and writes are held until it is done."""
-
-    kernel: RowKernel
-    known: Mapping[int, Array]
-    how: FusedConfiguration
-    arrays: list[Array] = field(default_factory=list)
-
-    def run(self, function: Function, threads: int) -> dict[int, Array]:
-        """Return the results, and what is reduced over all rows."""
-        kernel, known = self.kernel, self.known
-        arguments = list(kernel.head(self.how))
-        partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
-        arguments[5], arguments[6] = address(partial), partial.shape[1]
-        results: dict[int, Array] = {}
-        for operand, form in zip(kernel.operands, kernel.forms, strict=True):
-            if form.result_shape is not None:
-                result = memory_pool.empty(form.result_shape, form.dtype)
-                arguments += (address(result), 0, 0, 0)
-                results[operand.node] = result.T if form.turned else result
-                continue
-            array = known[operand.node]
-            if type(array) is np.ndarray and form.suits(array):
-                arguments += (address(array), *form.rest)
-            else:
-                arguments += self._view(operand)
-        busy = kernel.partition.rows * kernel.work >= self.how.run
-        start(function, arguments, threads if busy else 1)
-        for part in kernel.parts:
-            results[part.node] = kernel.reduced(part, partial, kernel.partition.rows)
-        return results
-
-    def _view(self, operand: Operand) -> tuple[int, int, int, int]:
-        node = self.kernel.program.nodes[operand.node]
-        if operand.form == "sparse":
-            return self._sparse(node)
-        array = prepared(self.known[node.id], node)
-        if operand.form == "rows":
-            return self._rows(node, array)
-        if operand.form == "strided":
-            if code(array, node):
-                array = contiguous(array, kernel_dtype(node))
-            self.arrays.append(array)
-            return address(array), *array.strides, 0
-        turned = operand.form == "turned" and array.ndim == 2
-        whole = contiguous(array.T if turned else array, kernel_dtype(node))
-        self.arrays.append(whole)
-        return address(whole), 0, 0, 0
-
-    def _rows(self, node: Node, array: Array) -> tuple[int, int, int, int]:
-        if array.ndim < 2:
-            array = array.reshape(-1, 1)
-        elif self.kernel.partition.axis[node.id] == 1:
-            array = array.T
-        self.arrays.append(array)
-        kind = code(array, node)
-        row, column = array.strides
-        size = array.itemsize
-        inner = (column == size or array.shape[1] == 1) and row % size == 0
-        if not inner or (array.shape[1] == 1 and row != size and len(array) > 1):
-            kind = kind or FROM[kernel_dtype(node)]
-        return address(array), row, column, kind
-
-    def _sparse(self, node: Node) -> tuple[int, int, int, int]:
-        matrix = prepared_sparse(self.known[node.id], node)
-        matrix = matrix.tocsr() if self.kernel.partition.axis[node.id] == 0 else matrix.tocsc()
-        data, begins, columns, known = sparse_view(matrix, node.dtype, self.arrays)
-        return data, begins, columns, known | (DISTINCT if matrix.has_canonical_format else 0)
 
 
 def _block(widest: int, numbers: int) -> int:

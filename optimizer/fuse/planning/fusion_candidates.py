@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 
+import numpy as np
+
 from ....catalog.datalog.memory.execution import Evaluator
 from ....catalog.datalog.memory.program_cache import shipped
 from ..program.dag import Node, Program
+from ..program.evaluate import REDUCTIONS
 from ..program.kept_axes import reduced_axes
 
 # Types of elements that kernels compute with.
 TYPES = frozenset(["float32", "float64", "bool"])
-# Reductions that kernels do: of these an element that is zero changes nothing.
-ADDITIVE = frozenset(["ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2"])
-OTHER = frozenset(["ReduceMax", "ReduceMin", "ReduceProd"])
+# Of these reductions an element that is zero changes nothing.
+ADDITIVE = frozenset(op for op, ufunc in REDUCTIONS.items() if ufunc is np.add)
+OTHER = REDUCTIONS.keys() - ADDITIVE
 LIFTS = frozenset(["Squeeze", "Unsqueeze", "Reshape"])
 SKINNY = 64
 
@@ -105,7 +108,7 @@ def refusal(program: Program, node: Node) -> str:
         case "elementwise":
             fusible = True
         case "reduction":
-            fusible = node.op in ADDITIVE | OTHER and node.dtype != "bool"
+            fusible = node.op in REDUCTIONS and node.dtype != "bool"
         case "movement":
             fusible = node.op in LIFTS and node.nnz is None
         case _:

@@ -115,11 +115,12 @@ BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "Atan2": np.arctan2,
 }
 
-_REDUCE: Mapping[str, Any] = {
-    "ReduceSum": np.add,
+# What makes one element of all, and one part of several.
+REDUCTIONS: Mapping[str, np.ufunc] = {
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceSumSquare"), np.add),
+    "ReduceProd": np.multiply,
     "ReduceMax": np.maximum,
     "ReduceMin": np.minimum,
-    "ReduceProd": np.multiply,
 }
 
 
@@ -217,21 +218,17 @@ def _called(function: Callable[..., Any], node: Node, operands: Sequence[Any]) -
 
 
 def _reduce(node: Node, operand: Any) -> Any:
+    if node.op not in REDUCTIONS:
+        raise ProgramError(f"{node.op} can't be computed by NumPy here")
     axes = reduced_axes(node, operand.ndim)
     keepdims = bool(node.attributes.get("keepdims", 1))
-    if node.op in ("ReduceMax", "ReduceMin"):
-        return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims)
-    if node.op in _REDUCE:
-        return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
-    if node.op == "ReduceMean":
-        count = math.prod(operand.shape[axis] for axis in axes)
-        total = _REDUCE["ReduceSum"].reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
-        return np.true_divide(total, operand.dtype.type(count))
-    if node.op == "ReduceSumSquare":
-        return _REDUCE["ReduceSum"].reduce(
-            operand * operand, axis=axes, keepdims=keepdims, dtype=node.dtype
-        )
-    raise ProgramError(f"{node.op} can't be computed by NumPy here")
+    dtype = None if node.op in ("ReduceMax", "ReduceMin") else node.dtype
+    values = operand * operand if node.op == "ReduceSumSquare" else operand
+    whole = REDUCTIONS[node.op].reduce(values, axis=axes, keepdims=keepdims, dtype=dtype)
+    if node.op != "ReduceMean":
+        return whole
+    count = math.prod(operand.shape[axis] for axis in axes)
+    return np.true_divide(whole, operand.dtype.type(count))
 
 
 def slices(node: Node, rank: int) -> tuple[slice, ...]:
