@@ -36,6 +36,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
+from tensolog.catalog.errors import TensologError
 from tensolog.parallel.choosing.batches import drawn_feeds
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import runtime_bytes
@@ -80,7 +81,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.inside:
         (name,), (workers,) = arguments.only, arguments.workers
-        print(json.dumps(inside(arguments.inside, name, workers)))
+        try:
+            print(json.dumps(inside(arguments.inside, name, workers)))
+        except TensologError as error:  # a worker was lost, or no plan can be opened
+            sys.exit(f"{name}, {workers} workers: {error}")
         return
     if why := why_not():
         sys.exit(f"no machines can be made here: {why}")
