@@ -170,7 +170,7 @@ def _beyond(
 def _parted(problem: Problem, configs: tuple[Config, ...]) -> Parted | None:
     """Write the pieces as models; None where what is between them can't be passed on."""
     first = problem.cluster.devices[0]
-    devices = tuple(replace(first, name=str(number)) for number in range(_PIECES))
+    devices = tuple(replace(first, name=str(number), address="") for number in range(_PIECES))
     links = links_of_each_pair(devices, 0.0, 1e9)
     try:
         return part(

@@ -186,6 +186,7 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
     assert run([*asked, "-o", str(plan)]) == 0
     text = capsys.readouterr().out
     assert "no process has the memory for the whole model" in text
+    assert "by rates alone" not in text
     assert f"workers of the cluster at {address}:" in text
     with open_parallel(plan) as session:
         feeds = inputs_of(model, 1)
