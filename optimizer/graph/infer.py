@@ -88,14 +88,17 @@ def infer_node(graph: Graph, number: int) -> dict[int, TensorType]:
         constant = graph.constants.get(value)
         if constant is not None and _decides_shapes(constant):
             data[graph.names[value]] = numpy_helper.from_array(constant.array())
-    inferred = shape_inference.infer_node_outputs(
-        schema,
-        node_proto(graph, node),
-        types,
-        data,
-        opset_imports=list(graph.base.opset_import),
-        ir_version=graph.base.ir_version,
-    )
+    try:
+        inferred = shape_inference.infer_node_outputs(
+            schema,
+            node_proto(graph, node),
+            types,
+            data,
+            opset_imports=list(graph.base.opset_import),
+            ir_version=graph.base.ir_version,
+        )
+    except onnx.checker.ValidationError as error:  # operands of two types where one is asked
+        raise shape_inference.InferenceError(str(error)) from error
     result: dict[int, TensorType] = {}
     for value in node.outputs:
         if value != ABSENT and graph.names[value] in inferred:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
+from onnx.shape_inference import InferenceError
 from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.infer import infer_node, infer_types
 from tensolog.optimizer.match.rewrite import clean
 
 from tests.optimizer.builders import INT64, model, run, value
@@ -76,3 +77,19 @@ def test_sizes_that_an_input_tells_stay_open():
     graph, steps = cleaned(model(nodes, inputs, outputs, {"one": np.array([1])}))
     assert steps
     assert not all(isinstance(size, int) for size in graph.shape(graph.graph_outputs[0]) or ("",))
+
+
+def test_operands_of_two_types_are_ill_typed():
+    built = model(
+        [node("Conv", ["x", "w"], ["y"])],
+        [value("x", [1, 2, 5, 5]), value("w", [3, 2, 1, 1])],
+        [value("y", [1, 3, 5, 5])],
+    )
+    graph = load_graph(built)
+    graph.types = infer_types(graph)
+    assert infer_node(graph, 0)
+    double = value("x", [1, 2, 5, 5], TensorProto.DOUBLE)
+    built.graph.input[0].CopyFrom(double)
+    graph = load_graph(built)
+    with pytest.raises(InferenceError, match="inconsistent type"):
+        infer_node(graph, 0)
