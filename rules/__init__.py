@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from .compiler.compile import compile_program
     from .compiler.failed_conditions import (
         NearMiss,
-        compile_misses,
-        describe_miss,
         is_reported,
-        near_misses,
+        misses_among,
+        near_match_of,
         nearly,
         why_missed,
     )
-    from .compiler.match_rows import check_conditions, match_of, matches
+    from .compiler.match_rows import check_conditions, match_of
     from .compiler.replacement import instantiate
     from .compiler.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
     from .generation.run import generate
@@ -56,17 +55,15 @@ __all__ = [
     "RuleError",
     "attribute_text",
     "check_conditions",
-    "compile_misses",
     "compile_program",
     "correction",
-    "describe_miss",
     "generate",
     "instantiate",
     "is_reported",
     "load_rules",
     "match_of",
-    "matches",
-    "near_misses",
+    "misses_among",
+    "near_match_of",
     "nearly",
     "parse_rules",
     "promise",
@@ -91,17 +88,15 @@ __getattr__, __dir__ = lazily(
         "RuleError": ".language.errors",
         "attribute_text": ".compiler.atoms",
         "check_conditions": ".compiler.match_rows",
-        "compile_misses": ".compiler.failed_conditions",
         "compile_program": ".compiler.compile",
         "correction": ".language.promise",
-        "describe_miss": ".compiler.failed_conditions",
         "generate": ".generation.run",
         "instantiate": ".compiler.replacement",
         "is_reported": ".compiler.failed_conditions",
         "load_rules": ".load",
         "match_of": ".compiler.match_rows",
-        "matches": ".compiler.match_rows",
-        "near_misses": ".compiler.failed_conditions",
+        "near_match_of": ".compiler.failed_conditions",
+        "misses_among": ".compiler.failed_conditions",
         "nearly": ".compiler.failed_conditions",
         "parse_rules": ".language.parser",
         "promise": ".language.promise",

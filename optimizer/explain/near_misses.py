@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from ...catalog.datalog.language.syntax import String
-from ...rules import Rule, is_reported, why_missed
-from ...rules import near_misses as read_near_misses
+from ...rules import (
+    Match,
+    Rule,
+    is_reported,
+    match_of,
+    misses_among,
+    near_match_of,
+    why_missed,
+)
+from ...rules.compiler.compile import remainder
 from ..graph.graph import Graph
 from ..match.clauses import near_clauses, readings
+from ..match.joins import Tables
 from ..match.matcher import tables_of, with_present_operators
 from .reasons import CONDITION, Reason
 
@@ -20,57 +26,32 @@ def near_misses(rules: Sequence[Rule], graph: Graph) -> list[Reason]:
     possible = [rule for rule in with_present_operators(rules, graph) if is_reported(rule)]
     if not possible:
         return []
-    relations = _Nearly(possible, graph)
+    tables = tables_of(graph, possible, {})
     return [
         Reason(
-            miss.rule.name,
+            rule.name,
             tuple(graph.node_name(number) for number in miss.match.nodes.values()),
             CONDITION,
-            why_missed(miss.rule, miss.condition, miss.match, graph),
-            condition=miss.condition,
+            why_missed(miss, graph),
+            condition=str(miss.condition),
         )
-        for miss in read_near_misses(relations.rules, relations, graph)
+        for rule, reading in readings(possible, uses=True).items()
+        if reading.may_match(tables)
+        for miss in misses_among(rule, _candidates(rule, tables), graph)
     ]
 
 
-class _Nearly(Mapping[str, "_Rows"]):
-    """The relations that near misses are read from, for the rules whose structure occurs."""
+def _candidates(rule: Rule, tables: Tables) -> Iterator[Match]:
+    """Yield the matches of which conditions are left to Python, then the near matches."""
+    clauses = near_clauses(rule)
+    tables.define(clauses)
 
-    def __init__(self, rules: Sequence[Rule], graph: Graph) -> None:
-        self.symbols: dict[str, int] = {}
-        self.tables = tables_of(graph, rules, self.symbols)
-        self.rules = [
-            rule
-            for rule, reading in readings(rules, uses=True).items()
-            if reading.may_match(self.tables)
-        ]
-        self.names: list[str] = []
-        for rule in self.rules:
-            clauses = near_clauses(rule)
-            self.tables.define(clauses)
-            self.names += clauses
-            for conjunction in clauses.get(f"nearly_{rule.name}", ()):
-                for term in conjunction.head:
-                    if isinstance(term, String):
-                        self.symbols.setdefault(term.value, len(self.symbols))
+    def read(kind: str, match: Callable[[Rule, tuple[int, ...]], Match]) -> Iterator[Match]:
+        name = f"{kind}_{rule.name}"
+        if name in clauses:
+            columns = [column.tolist() for column in tables.rows(name)]
+            yield from (match(rule, row) for row in sorted(zip(*columns, strict=True)))
 
-    def __getitem__(self, name: str) -> _Rows:
-        columns = [column.tolist() for column in self.tables.rows(name)]
-        if name.startswith("nearly_") and columns:
-            texts = list(self.symbols)
-            columns[0] = [texts[number] for number in columns[0]]
-        return _Rows(list(zip(*columns, strict=True)))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    rows: list[tuple[Any, ...]]
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self.rows
+    if remainder(rule):
+        yield from read("match", match_of)
+    yield from read("nearly", near_match_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...rules import ABSENT, Match, Rule, why_missed
+from ...rules import ABSENT, Match, NearMiss, Rule, why_missed
 from ...rules.compiler.failed_conditions import failed_conditions
 from ...rules.language.repetition import pattern
 from ...rules.language.schemas import commutative
@@ -109,7 +109,7 @@ class _Search:
         failed = failed_conditions(match, self.graph)
         reason = ""
         if failed:
-            said = why_missed(self.rule, str(failed[0]), match, self.graph)
+            said = why_missed(NearMiss(self.rule, failed[0], match), self.graph)
             reason = said + _more(len(failed) - 1)
         self._keep((0, len(failed)), part, reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -16,6 +17,8 @@ Array = np.ndarray[Any, Any]
 _NORMAL = 1.4826
 # Logarithms of ratios count as so many spreads from the median where they are farther from it.
 _FAR = 3.0
+# What a reference takes at least: a clock may not tell it from nothing.
+_CLOCK_S = 1e-9
 _QUIET, _CONFIDENCE = 1.1, 0.95
 # Student's t at 97.5 %, by degrees of freedom; none for a single round.
 _STUDENT = (np.inf, 12.706, 4.303, 3.182)
@@ -25,12 +28,6 @@ _SWIFTEST, _MANY = 4, 20
 # out of the interval of their median then: by the binomial distribution it has the median with
 # 96 %, each time, whatever the ratios' distribution.
 LOOKS: Mapping[int, int] = {6: 0, 12: 2, 20: 5}
-
-
-def interval_of(ratios: Sequence[float]) -> tuple[float, float]:
-    """Return the interval of the median of ascending ratios, as many as one of LOOKS."""
-    outside = LOOKS[len(ratios)]
-    return ratios[outside], ratios[-1 - outside]
 
 
 def median_and_spread(samples: Sequence[float] | Array) -> tuple[float, float]:
@@ -67,6 +64,17 @@ class Ratio:
     def is_above_one(self) -> bool:
         """Tell whether it is above 1 for sure."""
         return self.low > 1
+
+
+def median_ratio(times: Sequence[float], reference: Sequence[float]) -> Ratio:
+    """Return the median of paired ratios with its interval by order statistics.
+
+    Times are seconds, in as many pairs as one of LOOKS says.
+    """
+    pairs = zip(times, reference, strict=True)
+    ratios = sorted(time / max(base, _CLOCK_S) for time, base in pairs)
+    outside = LOOKS[len(ratios)]
+    return Ratio(statistics.median(ratios), ratios[outside], ratios[-1 - outside])
 
 
 def winsorized_ratio(ratios: Sequence[float], confidence: float) -> Ratio:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from types import NoneType
 
 from ...catalog.datalog.language import builders
-from ...catalog.datalog.language.builders import Definition, absent, atom, distinct, symbol
+from ...catalog.datalog.language.builders import Definition, absent, atom, distinct
 from ...catalog.datalog.language.formulas import formula_variables
 from ...catalog.datalog.language.syntax import Atom
 from ...catalog.terms.syntax_tree import Name
@@ -31,8 +32,8 @@ from ..language.rank_bounds import Within
 from ..language.repetition import pattern
 from ..language.syntax import Rule
 from .bindings import Bindings
-from .compile import Clause, clause_of, compile_program, remainder
-from .match_rows import Rows, match_of, matches
+from .compile import clause_of
+from .match_rows import match_of
 from .view import ABSENT, Match, NamedView
 
 # A literal or a fixed attribute tells which operation is meant: an Add of something else than 0 is
@@ -42,50 +43,36 @@ IDENTIFYING = (IsLiteral, HasAttribute, ListAgrees)
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A place where the structure of a rule and all its conditions but one were found."""
+    """A place where the structure of a rule was found and a condition fails."""
 
     rule: Rule
-    condition: str
+    condition: Condition
     match: Match
-
-
-def compile_misses(rules: Sequence[Rule]) -> str:
-    """Compile the rules and for each of them what nearly matches.
-
-    `nearly_<Name>(condition, n_*, v_*, p_*)`: all conditions that Datalog decides hold but the one
-    named. `reached_<Name>(n_*, v_*)`: all nodes of the pattern but the last were found.
-    Rules whose single node makes every other use of an operator a near miss have neither.
-    """
-    parts = [compile_program(rules)]
-    for rule in rules:
-        if not is_reported(rule):
-            continue
-        definitions = nearly(rule) + (_reached(clause_of(rule)) if len(rule.match) > 1 else [])
-        for definition in definitions:
-            name = definition.name
-            output = "" if name.startswith("found_") else f".output {name}\n"
-            parts.append(definition.text() + output)
-    return "\n".join(parts)
 
 
 def nearly(rule: Rule) -> list[Definition]:
     """The relation `nearly_<Name>` of a rule; nothing where no condition is left to Datalog.
 
-    One clause for each condition: the others hold, and the rule does not match.
+    One clause for each condition: the others hold, and the rule does not match. Its rows are read
+    by `near_match_of`.
     """
     clause = clause_of(rule)
     name, columns = f"nearly_{rule.name}", clause.structural
     missing = ["_" if column.startswith("d_") else column for column in clause.columns()]
-    rules: list[tuple[Atom, tuple[builders.Part, ...]]] = []
-    for part in clause.parts:
-        condition = part.condition
-        if condition is None or isinstance(condition, IDENTIFYING) or not part.atoms:
-            continue
-        body = _grounded(clause.body(without=condition))
-        head = atom(name, symbol(str(condition)), *columns)
-        rules.append((head, distinct([*body, absent(f"match_{rule.name}", *missing)])))
-    typed = (("condition", "symbol"), *((column, "number") for column in columns))
-    return [Definition(name, typed, tuple(rules))] if rules else []
+    head, no_match = atom(name, *columns), absent(f"match_{rule.name}", *missing)
+    bodies = [
+        distinct([*_grounded(clause.body(without=part.condition)), no_match])
+        for part in clause.parts
+        if part.atoms and not isinstance(part.condition, (*IDENTIFYING, NoneType))
+    ]
+    typed = tuple((column, "number") for column in columns)
+    return [Definition(name, typed, tuple((head, body) for body in bodies))] if bodies else []
+
+
+def near_match_of(rule: Rule, row: tuple[int, ...]) -> Match:
+    """One row of `nearly_<Name>` as a match on which a condition fails; its sizes are not known."""
+    unknown_sizes = len(clause_of(rule).columns()) - len(row)
+    return match_of(rule, (*row, *(0,) * unknown_sizes))
 
 
 def is_reported(rule: Rule) -> bool:
@@ -108,54 +95,18 @@ def _names(part: builders.Part) -> set[str]:
     return {variable.name for variable in formula_variables(part)}
 
 
-def _reached(clause: Clause) -> list[Definition]:
-    """All nodes but the last, where the last one is missing."""
-    rule, structure = clause.rule, clause.parts[0].atoms
-    last = f"n_{rule.match[-1].name}"
-    grounded = _grounded(part for part in structure if last not in _names(part))
-    bound = set().union(*(_names(part) for part in grounded if isinstance(part, Atom)))
-    columns = [column for column in clause.structural if column in bound]
-    absence = absent(f"found_{rule.name}", *columns)
-    return [
-        Definition.of_numbers(f"found_{rule.name}", columns, structure),
-        Definition.of_numbers(f"reached_{rule.name}", columns, [*grounded, absence]),
-    ]
+def misses_among(rule: Rule, candidates: Iterable[Match], view: NamedView) -> list[NearMiss]:
+    """List the candidates on which exactly one condition of a rule fails, each place once.
 
-
-def near_misses(
-    rules: Sequence[Rule],
-    relations: Mapping[str, Rows],
-    view: NamedView,
-) -> list[NearMiss]:
-    """Read the near misses from the evaluated program: exactly one condition fails.
-
-    What the clause leaves to Python counts too: a match on which one such condition fails, and a
-    near match on which all of them hold.
+    Candidates are the near matches, and the matches where conditions are left to Python.
     """
-    misses: list[NearMiss] = []
-    for rule in rules:
-        if not is_reported(rule):
-            continue
-        candidates = [(m, None) for m in matches(rule, relations)] if remainder(rule) else []
-        rows = _rows(rule, relations)
-        for match, _ in [*candidates, *((match, text) for text, match in rows)]:
-            failed = failed_conditions(match, view)
-            if len(failed) == 1 and not isinstance(failed[0], IDENTIFYING):
-                misses.append(NearMiss(rule, str(failed[0]), match))
-    unique: dict[tuple[str, str, tuple[int, ...]], NearMiss] = {}
-    for miss in misses:
-        key = (miss.rule.name, miss.condition, tuple(sorted(miss.match.nodes.values())))
-        unique.setdefault(key, miss)
-    return list(unique.values())
-
-
-def _rows(rule: Rule, relations: Mapping[str, Rows]) -> list[tuple[str, Match]]:
-    name = f"nearly_{rule.name}"
-    if name not in relations:
-        return []
-    width = len(clause_of(rule).columns())
-    rows = sorted(relations[name].fetchall())
-    return [(row[0], match_of(rule, (*row[1:], *(0,) * (width - len(row) + 1)))) for row in rows]
+    misses: dict[tuple[Condition, tuple[int, ...]], NearMiss] = {}
+    for match in candidates:
+        failed = failed_conditions(match, view)
+        if len(failed) == 1 and not isinstance(failed[0], IDENTIFYING):
+            place = tuple(sorted(match.nodes.values()))
+            misses.setdefault((failed[0], place), NearMiss(rule, failed[0], match))
+    return list(misses.values())
 
 
 def failed_conditions(match: Match, view: NamedView) -> list[Condition]:
@@ -176,16 +127,11 @@ def failed_conditions(match: Match, view: NamedView) -> list[Condition]:
     return failed
 
 
-def describe_miss(rule: Rule, condition: str, match: Match, view: NamedView) -> str:
+def why_missed(miss: NearMiss, view: NamedView) -> str:
     """Say in one sentence which condition of a rule failed, for which values and shapes."""
-    return f"{rule.name}: {why_missed(rule, condition, match, view)}"
-
-
-def why_missed(rule: Rule, condition: str, match: Match, view: NamedView) -> str:
-    """Say the same without the rule's name."""
+    rule, match = miss.rule, miss.match
     places = " feeds ".join(view.node_name(match.nodes[node.name]) for node in rule.match)
-    failed = next((c for c in conditions(rule) if str(c) == condition), None)
-    reason = condition if failed is None else _reason(failed, Bindings(match, view), view)
+    reason = _reason(miss.condition, Bindings(match, view), view)
     return f"{places if _is_chain(rule) else _listed(rule, match, view)}, but {reason}"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
 
 from ..language.conditions import conditions
 from ..language.repetition import item_name, own_sizes, pattern, repeated_lists, unrolled
@@ -11,22 +10,6 @@ from ..language.syntax import Rule
 from .bindings import Bindings
 from .compile import columns, remainder
 from .view import GraphView, Match
-
-
-class Rows(Protocol):
-    """The rows of an evaluated relation."""
-
-    def fetchall(self) -> Sequence[tuple[Any, ...]]:
-        """Give them all."""
-
-
-def matches(rule: Rule, relations: Mapping[str, Rows]) -> list[Match]:
-    """Read the matches of one rule from the evaluated program, in a stable order.
-
-    Of a rule that gathers nodes these are the nodes one by one: see `gathered`.
-    """
-    rows = relations[f"match_{rule.name}"].fetchall()
-    return [match_of(rule, row) for row in sorted(rows)]
 
 
 def match_of(rule: Rule, row: tuple[int, ...]) -> Match:

@@ -47,7 +47,7 @@ class GraphView(Protocol):
 
 
 class NamedView(GraphView, Protocol):
-    """A graph view that can also be talked about: what `describe_miss` needs."""
+    """A graph view that can also be talked about: what `why_missed` needs."""
 
     def value_name(self, value: int) -> str:
         """The value's name in the model."""

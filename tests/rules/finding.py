@@ -8,7 +8,15 @@ import duckdb
 import pyarrow as pa
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.catalog.operators.contributed import schema
-from tensolog.rules import attribute_text, compile_program, matches
+from tensolog.rules import (
+    attribute_text,
+    compile_program,
+    is_reported,
+    match_of,
+    misses_among,
+    near_match_of,
+    nearly,
+)
 from tensolog.rules.compiler.bindings import Bindings
 from tensolog.rules.compiler.implied_attributes import implied_attribute
 from tensolog.rules.language.conditions import conditions
@@ -104,6 +112,40 @@ def evaluated(text, views):
     relations = evaluate(parse(text), connection, inputs=inputs)
     relations.keep_alive = connection
     return relations
+
+
+def rows_of(name, relations):
+    """The rows of a relation of an evaluated program, sorted; none where it is not defined."""
+    return sorted(relations[name].fetchall()) if name in relations else []
+
+
+def matches(rule, relations):
+    """The matches of a rule in an evaluated program."""
+    return [match_of(rule, row) for row in rows_of(f"match_{rule.name}", relations)]
+
+
+def compile_near_misses(rules):
+    """The program of some rules, and what nearly matches, as text."""
+    definitions = [d for rule in rules if is_reported(rule) for d in nearly(rule)]
+    parts = [f"{definition.text()}.output {definition.name}\n" for definition in definitions]
+    return "".join([compile_program(rules), *parts])
+
+
+def near_misses(rules, relations, view):
+    """The near misses in an evaluated program of `compile_near_misses`."""
+    return [
+        miss
+        for rule in rules
+        if is_reported(rule)
+        for miss in misses_among(
+            rule,
+            [
+                *matches(rule, relations),
+                *(near_match_of(rule, row) for row in rows_of(f"nearly_{rule.name}", relations)),
+            ],
+            view,
+        )
+    ]
 
 
 def local(match):

@@ -17,12 +17,9 @@ from onnx.reference import ReferenceEvaluator
 from tensolog.profiles.kernels.faults import FATAL_WHEN_EMPTY
 from tensolog.rules import (
     check_conditions,
-    compile_misses,
     compile_program,
     instantiate,
     load_rules,
-    matches,
-    near_misses,
     select_rules,
 )
 from tensolog.rules.compiler.compile import clause_of
@@ -45,7 +42,15 @@ from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
 
-from .finding import evaluated, failed_condition, find, local
+from .finding import (
+    compile_near_misses,
+    evaluated,
+    failed_condition,
+    find,
+    local,
+    matches,
+    near_misses,
+)
 from .rewriting import apply, run
 
 RULES = load_rules()
@@ -447,8 +452,8 @@ def test_the_one_condition_that_fails_is_the_near_miss():
             and failed_conditions(match, view) == [condition]
         )
         for condition, view in itertools.islice(alone, 1):
-            relations = evaluated(compile_misses([rule]), [view])
-            said = {miss.condition for miss in near_misses([rule], relations, view)}
+            relations = evaluated(compile_near_misses([rule]), [view])
+            said = {str(miss.condition) for miss in near_misses([rule], relations, view)}
             assert str(condition) in said, f"{rule.name} does not say {condition}"
             named += 1
     assert named >= len(tried) // 2

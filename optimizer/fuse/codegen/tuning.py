@@ -17,7 +17,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, Protocol
 
-from ....profiles.races.statistics import LOOKS, interval_of
+from ....profiles.races.statistics import LOOKS, Ratio, median_ratio
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from .launch import Function
 
@@ -65,7 +65,7 @@ class Tuning:
     wins: int = 0
     turn: list[float] = field(default_factory=list)  # seconds of the calls of this turn
     way: FusedConfiguration | None = None  # of this turn
-    ratio: tuple[float, float, float] | None = None  # of what won over the default, its interval
+    ratio: Ratio | None = None  # of what won over the default
 
     def run(self, function: Function, values: Mapping[int, Any], threads: int) -> dict[int, Any]:
         """Return the outputs of a call, which is timed as long as nothing is chosen."""
@@ -124,14 +124,12 @@ class Tuning:
 
     def _decide(self, turns: int) -> None:
         default, other = self.ways
-        pairs = zip(self.seconds[other][:turns], self.seconds[default][:turns], strict=True)
-        ratios = sorted(seconds / max(base, 1e-9) for seconds, base in pairs)
-        low, high = interval_of(ratios)
-        if high < WON:
-            self.wins, self.ratio = self.wins + 1, (median(ratios), low, high)
+        ratio = median_ratio(self.seconds[other][:turns], self.seconds[default][:turns])
+        if ratio.high < WON:
+            self.wins, self.ratio = self.wins + 1, ratio
             if self.wins == WINS:
                 self.chosen = other
             else:
                 self.seconds = {}
-        elif low >= WON or turns == max(LOOKS):
+        elif ratio.low >= WON or turns == max(LOOKS):
             self.chosen, self.ratio = default, None

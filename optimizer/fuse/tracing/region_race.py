@@ -11,10 +11,9 @@ entries, are others, and raced anew.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Literal
 
-from ....profiles.races.statistics import LOOKS, interval_of
+from ....profiles.races.statistics import LOOKS, Ratio, median_ratio
 
 Verdict = Literal["kernel", "SciPy", "open"]
 
@@ -44,13 +43,6 @@ class Race:
         self.warm = True
 
     @property
-    def ratios(self) -> list[float]:
-        """The kernel's time over SciPy's, ascending."""
-        turns = self.turns
-        pairs = zip(self.kernel_s[:turns], self.scipy_s[:turns], strict=False)
-        return sorted((kernel_s + self.overhead_s) / max(other, 1e-9) for kernel_s, other in pairs)
-
-    @property
     def turns(self) -> int:
         """How many turns count: threads that race at once may take more."""
         return min(len(self.scipy_s), max(LOOKS))
@@ -60,17 +52,18 @@ class Race:
         """Which way is kept; "open" while the race goes on."""
         if self.turns not in LOOKS:
             return "open"
-        low, high = self.interval
-        if high < 1:
+        ratio = self.ratio
+        if ratio.high < 1:
             return "kernel"
-        return "SciPy" if low >= 1 or self.turns == max(LOOKS) else "open"
+        return "SciPy" if ratio.low >= 1 or self.turns == max(LOOKS) else "open"
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of the ratios' median, at a turn of LOOKS."""
-        return interval_of(self.ratios)
+    def ratio(self) -> Ratio:
+        """The kernel's time over SciPy's, at a turn of LOOKS."""
+        kernel_s = [seconds + self.overhead_s for seconds in self.kernel_s[: self.turns]]
+        return median_ratio(kernel_s, self.scipy_s[: self.turns])
 
     def __str__(self) -> str:
-        low, high = self.interval
-        turns = f"({low:.2f} to {high:.2f}, {self.turns} turns)"
-        return f"the kernel takes {median(self.ratios):.2f} of SciPy's time {turns}"
+        ratio = self.ratio
+        turns = f"({ratio.low:.2f} to {ratio.high:.2f}, {self.turns} turns)"
+        return f"the kernel takes {ratio.value:.2f} of SciPy's time {turns}"

@@ -108,8 +108,8 @@ def _kernel_text(step: Step | None) -> str:
         return f"by NumPy: {step.reason}" if step is not None and step.reason else KERNEL
     if step.tuning.chosen is None or step.tuning.ratio is None:
         return KERNEL
-    ratio, low, high = step.tuning.ratio
-    share = f"{ratio:.2f} of the default's time, {low:.2f} to {high:.2f}"
+    ratio = step.tuning.ratio
+    share = f"{ratio.value:.2f} of the default's time, {ratio.low:.2f} to {ratio.high:.2f}"
     return f"{KERNEL}, {step.tuning.chosen.description}: {share}"
 
 

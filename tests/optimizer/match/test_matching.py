@@ -10,14 +10,15 @@ from tensolog.catalog.datalog import evaluate, parse
 from tensolog.optimizer.explain.near_misses import near_misses
 from tensolog.optimizer.match.matcher import Matcher, with_present_operators
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
-from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches
-from tensolog.rules import near_misses as read_near_misses
+from tensolog.rules import check_conditions, compile_program, load_rules
 from tensolog.rules.language.repetition import pattern
 
 from benchmarks.zoo import build
 from tests.models.random_graphs import graphs
 from tests.optimizer.builders import model, value
 from tests.optimizer.egraph.pricing import graph_of
+from tests.rules.finding import compile_near_misses, matches
+from tests.rules.finding import near_misses as oracle_near_misses
 
 # of rules that gather nodes those of one: any engine finds them node by node
 RULES = tuple(map(pattern, load_rules()))
@@ -93,9 +94,13 @@ def test_attributes_that_say_what_operands_say_are_no_alteration(attributes, mat
 def test_the_same_near_misses(name):
     graph = graph_of(build(name, tiny=True))
     rules = with_present_operators(RULES, graph)
-    misses = read_near_misses(rules, evaluated(compile_misses(rules), graph, None), graph)
+    misses = oracle_near_misses(rules, evaluated(compile_near_misses(rules), graph, None), graph)
     expected = {
-        (miss.rule.name, tuple(map(graph.node_name, miss.match.nodes.values())), miss.condition)
+        (
+            miss.rule.name,
+            tuple(map(graph.node_name, miss.match.nodes.values())),
+            str(miss.condition),
+        )
         for miss in misses
     }
     found = {(miss.rule, miss.nodes, miss.condition) for miss in near_misses(RULES, graph)}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
 from tensolog.catalog.terms.syntax_tree import Binary, Call, Index, ListOf, Literal, Name, Unary
-from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
+from tensolog.rules import RuleError, compile_program, load_rules, parse_rules
 from tensolog.rules.compiler.symmetry import mirrored_nodes
 from tensolog.rules.language.canonical_text import expression_text, format_rules, rule_text
 from tensolog.rules.language.expressions import KnownNumbers
@@ -17,6 +17,7 @@ from tensolog.rules.language.functions import FUNCTIONS, Symbol, UnknownError
 from tensolog.rules.language.syntax import Rule, Star
 
 from tests.campaigns import examples
+from tests.rules.finding import compile_near_misses
 
 MERGE = """
 # Merge runs two products as one.
@@ -406,7 +407,7 @@ RESERVED = """
 """
 
 
-@pytest.mark.parametrize("compiled", [compile_program, compile_misses])
+@pytest.mark.parametrize("compiled", [compile_program, compile_near_misses])
 def test_programs_keep_to_what_souffle_reads(compiled):
     text = re.sub(r"//.*", "", compiled(load_rules()))
     assert set(re.findall(r"\\.", text)) <= {'\\"', "\\\\", "\\n", "\\t"}

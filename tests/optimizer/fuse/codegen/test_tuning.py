@@ -16,7 +16,7 @@ from tensolog.optimizer.native.configurations.fused_configuration import (
     FusedSizes,
 )
 from tensolog.optimizer.native.configurations.legal import legal_fused
-from tensolog.profiles.races.statistics import LOOKS
+from tensolog.profiles.races.statistics import LOOKS, Ratio
 
 import tensolog
 from tests.optimizer.native.build import needs_compiler
@@ -123,7 +123,7 @@ def test_what_is_faster_beyond_noise_is_kept():
     best = FusedConfiguration(1024, ROWS.part, ROWS.run)
     tuning = chosen_by(lambda how: 50e-6 if how == best else 100e-6)
     assert tuning.chosen == best
-    assert tuning.ratio == (0.5, 0.5, 0.5)
+    assert tuning.ratio == Ratio(0.5, 0.5, 0.5)
     ways = len(legal_fused(FusedSizes(100_000, 64, 0, 2), ROWS))
     assert tuning.calls == WARM + CALLS * (ways * TURNS + WINS * 2 * min(LOOKS))
 

@@ -55,8 +55,7 @@ def test_the_interval_has_the_median_with_its_probability(turns: int) -> None:
         race = Race(warm=True)
         for ratio in rng.exponential(size=turns):
             race.add(float(ratio), 1.0)
-        low, high = race.interval
-        inside += low <= np.log(2) <= high
+        inside += race.ratio.low <= np.log(2) <= race.ratio.high
     assert inside / 4000 >= 0.95
 
 
