@@ -16,6 +16,7 @@ from ..store.constants import Constant, store_constants
 from ..store.model_rows import Rows
 from ..tensors import CONSTANT_KEY, entry
 from .attributes import columns_of
+from .operator_sets import with_effective_imports
 from .payloads import find_payloads, with_small_data
 from .source import Source, open_source
 from .types import describe_type, tensor_type
@@ -106,7 +107,7 @@ def _add(
         check_versions(model)
         check_structure(model)
         payloads = find_payloads(catalog, source, references=origin == "optimized")
-        readable = with_small_data(catalog, model, payloads)
+        readable = with_effective_imports(with_small_data(catalog, model, payloads))
         check_operators(readable)
         inferred = infer_types(readable)
         for item in payloads:

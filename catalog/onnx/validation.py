@@ -15,6 +15,7 @@ from ..attribute_text import attribute_type
 from ..errors import ModelError
 from ..operators import first_version, schema_for, specified
 from ..tensors import attribute_tensors
+from .operator_sets import effective_imports
 
 _CHECK_ERROR = onnx.checker.ValidationError
 _INFERENCE_ERROR = onnx.shape_inference.InferenceError
@@ -33,15 +34,10 @@ def check_versions(model: onnx.ModelProto) -> None:
     if not len(model.opset_import):
         raise ModelError("the model imports no operator set (opset_import is empty): is it whole?")
     newest = onnx.defs.C.schema_version_map()
-    seen: set[str] = set()
-    for opset in model.opset_import:
-        domain = "" if opset.domain == "ai.onnx" else opset.domain
+    for domain, opset in effective_imports(model.opset_import).items():
         if isinstance(domain, bytes):
             raise ModelError(f"the model imports an operator set that is not UTF-8: {domain!r}")
         shown = domain or "ai.onnx"
-        if domain in seen:
-            raise ModelError(f"the model imports operator set {shown} twice")
-        seen.add(domain)
         if opset.version < 1:
             raise ModelError(f"operator set {shown} version {opset.version} does not exist")
         if domain in newest and opset.version > newest[domain][1]:
@@ -218,8 +214,8 @@ def check_operators(model: onnx.ModelProto) -> None:
         _check_nodes_alone(function.node, context, _versions(function.opset_import), local)
 
 
-def _versions(opsets: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    return {("" if item.domain == "ai.onnx" else item.domain): item.version for item in opsets}
+def _versions(opsets: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {domain: item.version for domain, item in effective_imports(opsets).items()}
 
 
 def _check_nodes_alone(

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ...catalog.onnx.operator_sets import with_effective_imports
 from ...catalog.operators.contributed import DOMAINS
 from ...profiles.kernel import dtype_name, element_type
 from ...rules import ABSENT
@@ -111,7 +112,7 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
     }
     reserved.update(tensor.name for tensor in proto.initializer)
     reserved.update(sparse.values.name for sparse in proto.sparse_initializer)
-    graph = Graph(base=_without_graph(model), names=[], reserved=frozenset(reserved))
+    graph = Graph(base=_without_graph(with_effective_imports(model)), names=[], reserved=frozenset(reserved))
     ids: dict[str, int] = {}
 
     def value(name: str) -> int:

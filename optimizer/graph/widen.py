@@ -16,6 +16,7 @@ import onnx
 import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
+from ...catalog.onnx.operator_sets import with_effective_imports
 from ...profiles.sessions.float64_kernels import runs_in_float64
 from .float64_sums import CONTRIBUTED, Shapes, spelled
 from .runtime_types import inferred_with_runtime
@@ -90,6 +91,7 @@ def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
     if why_not_widened(model):
         return None
     wide = onnx.ModelProto()
+    model = with_effective_imports(model)
     wide.CopyFrom(onnx.inliner.inline_local_functions(model) if model.functions else model)
     narrow, opset = _inferred(wide), _opset(wide)
     if narrow is None:

@@ -117,9 +117,11 @@ def test_an_operator_set_that_never_was(refuses, relu):
     refuses(relu, "version 0 does not exist")
 
 
-def test_an_operator_set_twice(refuses, relu):
-    relu.opset_import.add(domain="ai.onnx", version=16)
-    refuses(relu, "imports operator set ai.onnx twice")
+def test_an_operator_newer_than_the_last_import_of_its_operator_set(refuses):
+    model = graph("g (float[2] x) => (float[2] y) { y = Mish(x) }")
+    model.opset_import[0].version = 18
+    model.opset_import.add(domain="ai.onnx", version=16)
+    refuses(model, "Mish node 0 needs operator set 18 or newer, the model imports 16")
 
 
 def test_an_ir_version_of_the_future(refuses, relu):
