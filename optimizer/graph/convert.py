@@ -112,7 +112,8 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
     }
     reserved.update(tensor.name for tensor in proto.initializer)
     reserved.update(sparse.values.name for sparse in proto.sparse_initializer)
-    graph = Graph(base=_without_graph(with_effective_imports(model)), names=[], reserved=frozenset(reserved))
+    base = _without_graph(with_effective_imports(model))
+    graph = Graph(base=base, names=[], reserved=frozenset(reserved))
     ids: dict[str, int] = {}
 
     def value(name: str) -> int:
