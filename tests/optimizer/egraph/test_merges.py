@@ -175,3 +175,15 @@ def test_a_use_count_is_no_condition_in_an_e_graph():
     prices = {"Neg": 50.0, "Sub": 1.0, "Abs": 1.0}
     result, _ = searched(built, small_rules(), price=lambda k: prices[k.op_type])
     assert sorted(node.op_type for node in result.graph.node) == ["Abs", "Sub", "Sub"]
+
+
+def test_a_class_that_nothing_is_known_of_yet_may_become_part_of_another():
+    """Joining types of a RegNet with a free batch once met such a class, which had no place."""
+    graph = graph_of(branches(2))
+    egraph = EGraph(graph)
+    kept = graph.graph_outputs[0]
+    known = egraph.type(kept)
+    (unlisted,) = egraph.columns.new_classes(1)
+    egraph.unite(np.array([kept]), np.array([unlisted]))
+    assert egraph.find(unlisted) == egraph.find(kept)
+    assert egraph.type(egraph.find(unlisted)) == known
