@@ -171,19 +171,17 @@ class Planner:
         For ONNX Runtime alone, whose operators on blocked values they name. Where plans may have
         generated kernels, a second one has more convolutions in blocks, for these to compute.
         """
-        from .layouts.plans import lay_out_for_kernels
+        from .layouts.plans import lay_out
         from .native.convolution.blocked import TILES
 
         with self.phases("searching", name):
-            filters = TILES if self.setting.fuses else ()
-            fold_limit = self.setting.fold_limit
-            laid, further = lay_out_for_kernels(
+            laid, further = lay_out(
                 start.graph,
                 self.prices,
-                filters,
                 self.of_passes,
+                filters=TILES if self.setting.fuses else (),
                 sizes=sizes,
-                fold_limit=fold_limit,
+                fold_limit=self.setting.fold_limit,
             )
         plans = [Plan(name, start.graph.copy(), steps=list(start.steps))]
         if laid is not None:

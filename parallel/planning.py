@@ -85,10 +85,6 @@ class ParallelPlan:
             1 / instance.bottleneck_s for instance in self.instances if instance.bottleneck_s > 0
         )
 
-    def simulate(self, instance: int = 0) -> Simulation:
-        """Return the simulation of an instance, with the times of all its tasks."""
-        return Simulation(self.problem, self.instances[instance].plan)
-
     def text(self) -> str:
         """Say what is where, a line for each run of operators that are divided alike."""
         devices = [device.name for device in self.problem.cluster.devices]

@@ -26,7 +26,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# In a source checkout the four folders lie beside this one instead of inside it; without this line
+# In a source checkout the other folders lie beside this one instead of inside it; without this line
 # Python started in the checkout would find this folder first and miss them.
 if (_checkout := Path(__file__).parent.parent / "catalog" / "store" / "schema.sql").exists():
     __path__.append(str(_checkout.parents[2]))

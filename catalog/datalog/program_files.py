@@ -108,7 +108,6 @@ def why_in_files(
     row: str,
     facts: str | Path = ".",
     define: Mapping[str, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
 ) -> Why:
     """Say why a row holds or doesn't in a program file on a folder of facts (memory/why.py).
 
@@ -123,7 +122,7 @@ def why_in_files(
     with duckdb.connect(":memory:") as connection:
         endable(connection, duckdb.DuckDBPyConnection.interrupt)
         inputs = _inputs(parsed, parsed.relations.keys(), Path(facts), connection)
-        relations = evaluate(parsed, connection, inputs=inputs, limits=limits)
+        relations = evaluate(parsed, connection, inputs=inputs)
         rows = {
             name: connection.execute(f"SELECT * FROM {relations.sql(name)}").fetchall()
             for name in parsed.relations

@@ -326,7 +326,7 @@ class Columns:
         if len(moved):
             self._leader_of = [*self._leaders.tolist(), NONE]
             self._forget()
-            self._stamp_changes(before, moved)
+            self._stamp_changes(moved)
         return [(int(c), int(self._leaders[c])) for c in moved if before[c] == c]
 
     def _unite_outputs(self, kept: Ints, twins: Ints) -> None:
@@ -338,7 +338,7 @@ class Columns:
         if differs.any():
             self._pending.append((a[differs], b[differs]))
 
-    def _stamp_changes(self, before: Ints, moved: Ints) -> None:
+    def _stamp_changes(self, moved: Ints) -> None:
         """A match may be new where a class that took part in a union is read or given."""
         involved = np.zeros(self.classes, bool)
         involved[self._leaders[moved]] = True

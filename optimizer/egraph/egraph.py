@@ -237,7 +237,7 @@ class EGraph:
                 self.sized[value] = self._typed(bound or type_, value)
         while len(self.foldable) < self.columns.size:
             self.foldable.append(False)
-        self.foldable[node] = self._is_foldable(node, operator, operands, types)
+        self.foldable[node] = self._is_foldable(operator, operands, types)
 
     def _list_classes(self) -> None:
         """Give the classes that are new a place, of which nothing is known yet."""
@@ -250,11 +250,7 @@ class EGraph:
         return UNTYPED if type_ is None else self.vocabulary.type(renamed(type_, value))
 
     def _is_foldable(
-        self,
-        node: int,
-        operator: int,
-        operands: Sequence[int],
-        types: Sequence[TensorType | None],
+        self, operator: int, operands: Sequence[int], types: Sequence[TensorType | None]
     ) -> bool:
         if self.vocabulary.operators[operator].is_virtual or not self.inference.is_pure(operator):
             return False

@@ -73,31 +73,17 @@ def lay_out(
     prices: Prices,
     rules: Sequence[Rule] = (),
     *,
+    filters: Collection[tuple[int, int]] = (),
     sizes: Mapping[str, int],
     fold_limit: int,
-) -> LaidOutPlan | None:
+) -> tuple[LaidOutPlan | None, LaidOutPlan | None]:
     """Find the cheapest way to compute a graph as it is when values may lie in blocks.
 
     None where nothing would, or the runtime has no such kernels. What the plan needs is measured
     as far as the budget of `prices` goes, and counts with its bound else. `graph` is left as it is.
-    Of `rules` those of the tag `pass` are applied that bring more into blocks.
-    """
-    return lay_out_for_kernels(graph, prices, (), rules, sizes=sizes, fold_limit=fold_limit)[0]
-
-
-def lay_out_for_kernels(
-    graph: Graph,
-    prices: Prices,
-    filters: Collection[tuple[int, int]],
-    rules: Sequence[Rule] = (),
-    *,
-    sizes: Mapping[str, int],
-    fold_limit: int,
-) -> tuple[LaidOutPlan | None, LaidOutPlan | None]:
-    """Lay a graph out as `lay_out` does, and once more for kernels of convolutions.
-
-    These count less there, by filters of some sizes. The second is None as well where the same is
-    the cheapest then.
+    Of `rules` those of the tag `pass` are applied that bring more into blocks. The second plan is
+    for kernels of convolutions: those by `filters` of some sizes count less there. It is None as
+    well where the same is the cheapest then.
     """
     if sizes:
         graph = graph.copy()
@@ -140,7 +126,7 @@ def lay_out_jointly(
     is found, and one that doesn't pay there is left out; convolutions are merged wherever `rules`
     of several outputs can. `forbidden` names rules to do without. The e-graph of `search_result`
     grows by its blocked classes. None as for `lay_out`. The second is for kernels of convolutions
-    by `filters`, where rules have made some for them; None as for `lay_out_for_kernels`.
+    by `filters`, where rules have made some for them.
     """
     applications = search_result.growth.applications
     is_freed = bool(filters) and frees(search_result.egraph, applications, filters)

@@ -334,7 +334,7 @@ class ConfiguredKinds:
             return None
         return ProductSizes(math.prod(known[:-1]), known[-1], columns, self.threads)
 
-    def note(self, kinds: Sequence[Kind], types: Mapping[int, TensorType]) -> None:
+    def note(self, kinds: Sequence[Kind]) -> None:
         """Put into the catalog what configurations were measured to take beside the default."""
         defaults = {
             (kind.regions[0].region.nodes, kind.form): kind

@@ -70,7 +70,7 @@ class Alone:
             kind.openings = self._openings[kind.name]
             kind.alone = joined(kind.openings) if kind.openings else None
         if self.configured is not None:
-            self.configured.note(kinds, types)
+            self.configured.note(kinds)
 
     def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
         """Put together what is raced together, without what was raced before."""

@@ -102,11 +102,6 @@ class CostPredictor:
                 "with tensolog costs train"
             )
 
-    @property
-    def coverage(self) -> float:
-        """The share of left-out graphs whose time lay within the interval."""
-        return float(self.metadata["interval"]["coverage"])
-
     def example(self, graph: CostGraph) -> Example:
         """Describe a graph as this network was trained to read it; PredictorError if it can't."""
         example = example_of(

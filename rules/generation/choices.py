@@ -280,7 +280,7 @@ def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation,
             if meaning in meanings:
                 continue
             meanings.add(meaning)
-            made = _made(op_type, operation, sorts, expansions)
+            made = _sort_of(operation, sorts, expansions)
             if made is not None:
                 stated[kind] += 1
                 yield operation, made
@@ -446,11 +446,11 @@ def sort_made(operation: Operation, sorts: tuple[Sort, ...]) -> Sort | None:
     expansions = expansions_of(operation, sorts)
     if expansions is None:
         return None
-    return _made(operation.op_type, operation, sorts, expansions)
+    return _sort_of(operation, sorts, expansions)
 
 
-def _made(
-    op_type: str, operation: Operation, sorts: Sequence[Sort], expansions: Sequence[Expansion]
+def _sort_of(
+    operation: Operation, sorts: Sequence[Sort], expansions: Sequence[Expansion]
 ) -> Sort | None:
     from ...catalog.operators.derive import element_types
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -75,8 +75,8 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
 class Journal:
     """Stores a run in a catalog: its rows are there at any moment, whatever ends it."""
 
-    def __init__(self, catalog: Catalog, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
-        self.catalog, self._now = catalog, now
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
 
     def begin(self, result: Generation) -> None:
         """Forget what an earlier run of the same parameters stored here, and note this one."""
@@ -107,7 +107,7 @@ class Journal:
                         "specifications": library(),
                         "status": status,
                         "time_ns": round(result.seconds * 1e9),
-                        "changed_at": self._now().replace(tzinfo=None),
+                        "changed_at": datetime.now(UTC).replace(tzinfo=None),
                     }
                 ],
             )

@@ -483,7 +483,7 @@ class Builder(KnownNumbers):
             if isinstance(expression, Name) and expression.text not in self.names:
                 value = self._equated(expression.text)
                 if value is None:
-                    value = self.sampler.attribute(node.op_type, name, shapes, self.rule.given)
+                    value = self.sampler.attribute(node.op_type, name, shapes)
                 self.names[expression.text] = value
             result[name] = self.evaluate(expression)
         if node.rest is not None:
@@ -518,7 +518,6 @@ class Builder(KnownNumbers):
         total = self.sampler.output_count(
             node.op_type,
             [self.tensors.get(o) and self.tensors[o].array for o in operands],
-            attributes,
         )
         for i, output in enumerate(node.outputs):
             if not output.star:

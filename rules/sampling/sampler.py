@@ -369,7 +369,6 @@ class Sampler:
         operator: str,
         name: str,
         shapes: Sequence[Shape],
-        given: Sequence[Expression],
     ) -> Value:
         """A value for an attribute that a variable stands for."""
         rank = len(shapes[0]) if shapes else 0
@@ -488,7 +487,7 @@ class Sampler:
         rank = len(x)
         match operator:
             case "Reshape":
-                return self._ints(self._target(x, attributes))
+                return self._ints(self._target(x))
             case "Expand":
                 wide = [self.size() if d == 1 else self.rng.choice([d, d, 1]) for d in x]
                 return self._ints((*self.shape(self.rng.randint(0, 1)), *wide))
@@ -532,7 +531,7 @@ class Sampler:
     def _ints(self, values: Sequence[int]) -> NDArray[np.int64]:
         return np.asarray(list(values), np.int64)
 
-    def _target(self, x: Shape, attributes: dict[str, Value]) -> list[int]:
+    def _target(self, x: Shape) -> list[int]:
         """A shape with as many elements: factors joined, ones inserted, sometimes -1 and 0."""
         sizes = list(x)
         for _ in range(self.rng.randint(0, 2)):
@@ -575,7 +574,7 @@ class Sampler:
             return self._ints([axis])
         return self._ints([1])
 
-    def output_count(self, operator: str, arrays: list[Any], attributes: dict[str, Value]) -> int:
+    def output_count(self, operator: str, arrays: list[Any]) -> int:
         """How many outputs a node with a variable number of them has."""
         if operator == "Split" and len(arrays) > 1 and arrays[1] is not None:
             return len(arrays[1])

@@ -335,10 +335,10 @@ def check_grounded(clause: Clause) -> None:
     """Refuse a resolved clause with a variable that nothing binds."""
     bound = grounded(clause.body)
     for literal in clause.literals:
-        _check_literal(literal, bound, clause.body)
+        _check_literal(literal, bound)
 
 
-def _check_literal(literal: Literal, bound: set[str], body: tuple[Literal, ...]) -> None:
+def _check_literal(literal: Literal, bound: set[str]) -> None:
     for expression in literal.parts:
         for variable in variables(expression, inside=False):
             if variable.name not in bound:
@@ -352,7 +352,7 @@ def _check_literal(literal: Literal, bound: set[str], body: tuple[Literal, ...])
 def _check_aggregate(aggregate: Aggregate, bound: set[str]) -> None:
     inner = grounded(aggregate.body, frozenset(bound))
     for literal in aggregate.body:
-        _check_literal(literal, inner, aggregate.body)
+        _check_literal(literal, inner)
     for variable in () if aggregate.target is None else variables(aggregate.target, inside=False):
         if variable.name not in inner:
             raise DatalogError.at(

@@ -13,7 +13,6 @@ from .syntax import (
     Atom,
     Cast,
     Comparison,
-    Declaration,
     Expression,
     Formula,
     Functor,
@@ -114,11 +113,3 @@ def clause_text(head: Atom, body: Sequence[Formula | Literal]) -> str:
     """Spell a clause, a literal a line."""
     lines = [f"    {body_text(part)}" for part in body]
     return body_text(head) + (" :-\n" + ",\n".join(lines) if lines else "") + ".\n"
-
-
-def declaration_text(node: Declaration) -> str:
-    """Spell a declaration."""
-    columns = _listed(f"{a.name}:{a.type_name}" for a in node.attributes)
-    words = "".join(f" {word}" for word in sorted(node.qualifiers))
-    keys = _listed(f"({_listed(key)})" for key in node.keys)
-    return f".decl {node.name}({columns}){words}{f' choice-domain {keys}' if keys else ''}\n"

@@ -357,7 +357,7 @@ def _with_turns(graph: PlanningGraph, operator: FusedOperator) -> FusedOperator:
     # a transpose that one node reads as an array, all do
     given = {
         operand.via
-        if operand.via is not None and not covers_turn(graph, operator, h, operand)
+        if operand.via is not None and not covers_turn(operator, h, operand)
         else operand.node
         for h in operator.nodes
         for operand in graph.operands[h]
@@ -375,7 +375,7 @@ def _with_turns(graph: PlanningGraph, operator: FusedOperator) -> FusedOperator:
     return replace(operator, nodes=tuple(sorted(nodes)), inputs=tuple(inputs), driver=driver)
 
 
-def covers_turn(graph: PlanningGraph, operator: FusedOperator, h: int, operand: Operand) -> bool:
+def covers_turn(operator: FusedOperator, h: int, operand: Operand) -> bool:
     """Whether an operator reads below the transpose of a product's operand."""
     if operand.node in operator.nodes:
         return True

@@ -299,7 +299,7 @@ class ColumnWriter(Writer):
             text = self._element(cell.access, copy)
         else:
             known = {k: self._value(k, copy) for k in cell.operands}
-            text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
+            text = expression(cell.term, "float32", self._reads(cell.operands, known))
             self._new.append(number)
         self._body.append(f"const {local_type(cell.boolean)} c{number}_{copy} = {text};")
         self._texts[number, copy] = f"c{number}_{copy}"
@@ -318,7 +318,7 @@ class ColumnWriter(Writer):
             text = self._folded(cell.reduction)
         else:
             known = {k: self._column(k) for k in cell.operands}
-            text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
+            text = expression(cell.term, "float32", self._reads(cell.operands, known))
         self._body.append(f"const {local_type(cell.boolean)} c{number} = {text};")
         self._texts[number, -1] = f"c{number}"
         return self._texts[number, -1]

@@ -447,7 +447,7 @@ class Writer:
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
-            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+            text = expression(cell.term, "float32", self._reads(cell.operands, texts))
             body.append(f"const {local_type(cell.boolean)} c{index} = {text};")
             new.append(index)
         texts[index] = f"c{index}"
@@ -467,13 +467,13 @@ class Writer:
             text = f"(float)w{cell.reduction}"
         else:
             texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
-            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+            text = expression(cell.term, "float32", self._reads(cell.operands, texts))
         rows.append(f"    const {kind} c{index} = {text};")
         named.add(index)
         return f"c{index}"
 
     def _reads(
-        self, cells: Cells, operands: Sequence[int], texts: Mapping[int, str]
+        self, operands: Sequence[int], texts: Mapping[int, str]
     ) -> Mapping[str, str | float | bool]:
         values: dict[str, str | float | bool] = {
             f"c{operand}": texts[operand] for operand in operands

@@ -18,7 +18,6 @@ from .witness import Witness
 
 Array = NDArray[Any]
 
-DTYPES = ("float32", "float64", "float16")
 # Errors of two correct programs differ by small factors, now and then by more; below a few units in
 # the last place of the largest output a ratio says nothing.
 UNSAFE_RATIO, UNSAFE_ONCE = 8.0, 64.0

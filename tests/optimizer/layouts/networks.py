@@ -185,8 +185,8 @@ def laid_out(model, price=in_blocks, seed=0, sizes=None):
     """Lay a model out; None where nothing would be in blocks."""
     rules = [rule for rule in load_rules() if rule.tag == "pass"]
     prices = Prices(seed, price)
-    found = lay_out(graph_of(model), prices, rules, sizes=sizes or {}, fold_limit=FOLD_LIMIT)
-    return None if found is None else to_model(found.graph)
+    laid, _ = lay_out(graph_of(model), prices, rules, sizes=sizes or {}, fold_limit=FOLD_LIMIT)
+    return None if laid is None else to_model(laid.graph)
 
 
 def operators(model):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.graph.convert import to_model
-from tensolog.optimizer.layouts.plans import lay_out_for_kernels
+from tensolog.optimizer.layouts.plans import lay_out
 
 from tests.optimizer.egraph.pricing import FOLD_LIMIT, Prices, graph_of
 
@@ -33,8 +33,8 @@ def normalized(taps=3, stride=1, reorder=5.0, filters=THREE):
     nodes.insert(3, helper.make_node("Conv", ["m", "w"], ["c"], pads=pads, strides=[stride] * 2))
     model = build(nodes, shape, given)
     prices = Prices(0, priced(blocked=10, plain=100, reorder=reorder))
-    found = lay_out_for_kernels(graph_of(model), prices, filters, sizes={}, fold_limit=FOLD_LIMIT)
-    return model, found
+    plans = lay_out(graph_of(model), prices, filters=filters, sizes={}, fold_limit=FOLD_LIMIT)
+    return model, plans
 
 
 def test_a_convolution_alone_goes_into_blocks_for_a_kernel_only():
@@ -59,7 +59,5 @@ def test_what_is_in_blocks_anyway_is_laid_out_once():
     nodes.append(helper.make_node("Conv", ["a", "w"], ["y"], pads=[1] * 4))
     model = build(nodes, (1, 32, 8, 8), {"w": weights(32, 32, 3, 3)})
     prices = Prices(0, priced(blocked=10, plain=100, reorder=5))
-    laid, further = lay_out_for_kernels(
-        graph_of(model), prices, THREE, sizes={}, fold_limit=FOLD_LIMIT
-    )
+    laid, further = lay_out(graph_of(model), prices, filters=THREE, sizes={}, fold_limit=FOLD_LIMIT)
     assert operators(to_model(laid.graph))["blocked Conv"] == 2 and further is None

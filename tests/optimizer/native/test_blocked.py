@@ -35,7 +35,7 @@ def placed(model, seed):
     """A network in blocks with every kernel that there is, and these; one form of each drawn."""
     drawn = random.Random(seed)
     prices = Prices(seed, in_blocks)
-    laid = lay_out(graph_of(model), prices, sizes={"batch": 2}, fold_limit=FOLD_LIMIT)
+    laid, _ = lay_out(graph_of(model), prices, sizes={"batch": 2}, fold_limit=FOLD_LIMIT)
     if laid is None:
         return None
     graph = laid.graph.copy()

@@ -255,7 +255,7 @@ def test_what_was_measured_is_noted_once_and_told(catalog, layers):
     kind.alone = {OPERATORS: lap(20), KERNEL: lap(9, 0.45)}
     default.regions = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
     for _ in range(2):
-        configured.note([default, kind], types)
+        configured.note([default, kind])
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(1,)]
     assert kind.beside_default == beside(kind.alone[KERNEL], default.alone[KERNEL])
     reason = step_of(kind, kind.regions[0], ("node",)).reason
@@ -270,7 +270,7 @@ def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
     kind.alone = {OPERATORS: lap(20), KERNEL: replace(lap(9, 0.45), samples=4)}
     same = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
     default = Kind(same, alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
-    configured.note([default, kind], types)
+    configured.note([default, kind])
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(0,)]
 
 

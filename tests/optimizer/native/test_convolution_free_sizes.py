@@ -120,7 +120,7 @@ def residual():
 def test_a_network_of_free_sizes_is_computed_in_blocks_by_kernels():
     proto = residual()
     sizes = {"batch": 1, "height": 32, "width": 32}
-    laid = lay_out(graph_of(proto), Prices(0, in_blocks), sizes=sizes, fold_limit=FOLD_LIMIT)
+    laid, _ = lay_out(graph_of(proto), Prices(0, in_blocks), sizes=sizes, fold_limit=FOLD_LIMIT)
     graph = laid.graph.copy()
     assert sum(node.op_type == "Add" for node in graph.nodes.values()) == 1  # the guard's
     resolve_shapes(graph)
