@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from ...rules import Rule, select_rules
-from ...rules.gate.onnx_models import SideModels
+from ...rules.gate.onnx_models import SideModels, draw_sides
 from ..graph.convert import load_graph
 from ..graph.infer import refine_types
 from ..setting import CLASSES
@@ -59,6 +59,19 @@ def derivation(
         if all(derived_equalities(model, pairs, fewer, budget)):
             needed.remove(name)
     return tuple(needed)
+
+
+def derives(rule: Rule, rules: Iterable[Rule], budget: Budget = BUDGET) -> bool:
+    """Whether rules derive another one where its sizes are drawn; not where none can be.
+
+    What they derive of equal sizes may be less than the rule says.
+    """
+    known = [other for other in rules if other.name != rule.name]
+    drawn = draw_sides(rule, DRAWS, _SEED, "float32")
+    models = [both_sides(sides) for sides in drawn]
+    return bool(models) and all(
+        all(derived_equalities(model, pairs, known, budget)) for model, pairs in models
+    )
 
 
 def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:
