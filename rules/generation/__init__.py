@@ -5,12 +5,13 @@ became of every candidate. Begin with run.py: choices.py says what operators lea
 inputs.py which variables there are, enumeration.py builds terms (terms.py) and compares them by
 fingerprint.py, candidates.py orients what is equal and tells variables apart, instances.py says
 which of these are instances of others, wording.py writes them in the rule language, proving.py asks
-the gate, pairing.py makes rules of several outputs, and
-rows.py keeps all of it in the catalog. for_model.py does so for the operators of a model.
+the gate, pairing.py makes rules of several outputs, findings.py says what became of each candidate,
+and rows.py keeps all of it in the catalog. for_model.py does so for the operators of a model.
 """
 
 from .choices import UnknownOperatorError
+from .findings import Finding, Generation
 from .for_model import generate_for_model
-from .run import Finding, Generation, generate
+from .run import generate
 
 __all__ = ["Finding", "Generation", "UnknownOperatorError", "generate", "generate_for_model"]

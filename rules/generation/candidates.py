@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import product, starmap
 
 from .choices import sort_made
 from .fingerprint import (
@@ -116,21 +116,21 @@ class Candidate:
         return nodes, -self.variables, broadcast, len(self.text), self.text
 
 
-def candidate_of(one: Term, other: Term, pool: Sequence[Variable]) -> Candidate | None:
+def candidate_of(first: Term, second: Term, pool: Sequence[Variable]) -> Candidate | None:
     """The candidate that an equality is; None where no side has all variables of the other."""
-    own, others = set(variables(one)), set(variables(other))
-    forward, backward = others <= own, own <= others
+    of_first, of_second = set(variables(first)), set(variables(second))
+    forward, backward = of_second <= of_first, of_first <= of_second
     if not forward and not backward:
         return None
     options = []
-    if forward and (one.nodes >= other.nodes or not backward):
-        options.append((one, other))
-    if backward and (other.nodes >= one.nodes or not forward):
-        options.append((other, one))
-    is_worth = one.nodes == other.nodes or min(one.nodes, other.nodes) >= _LEAST_GROWN
-    both = forward and backward and is_worth and abs(one.nodes - other.nodes) < 2
-    found = [_named(left, right, pool) for left, right in options]
-    left, right = min(found, key=lambda pair: (len(str(pair[0])), str(pair[0]), str(pair[1])))
+    if forward and (first.nodes >= second.nodes or not backward):
+        options.append((first, second))
+    if backward and (second.nodes >= first.nodes or not forward):
+        options.append((second, first))
+    is_worth = first.nodes == second.nodes or min(first.nodes, second.nodes) >= _LEAST_GROWN
+    both = forward and backward and is_worth and abs(first.nodes - second.nodes) < 2
+    pairs = [_named(left, right, pool) for left, right in options]
+    left, right = min(pairs, key=lambda pair: (len(str(pair[0])), str(pair[0]), str(pair[1])))
     return Candidate(left, right, both)
 
 
@@ -178,7 +178,7 @@ def _text_without_sorts(candidate: Candidate, *, stated: bool) -> str:
 
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Candidates each once, small and general ones first."""
-    return sorted(dict.fromkeys(candidates), key=lambda one: one.rank)
+    return sorted(dict.fromkeys(candidates), key=lambda candidate: candidate.rank)
 
 
 def _leaves(term: Term) -> int:
@@ -238,22 +238,22 @@ class Generalising:
             before, after = _occurrences(left, variable), _occurrences(right, variable)
             if before < 2 or before + after > _MOST_OCCURRENCES:
                 continue
-            twin = self._fresh(variable, {one.name for one in variables(left)})
+            twin = self._fresh(variable, {known.name for known in variables(left)})
             pool = tuple(dict.fromkeys((*self.pool, *variables(left), twin)))
             for places in product((False, True), repeat=before - 1 + after):
                 chosen = (False, *places)
                 if not any(chosen[:before]) or (after and not any(chosen[before:])):
                     continue
-                one = _replaced(left, variable, twin, iter(chosen[:before]))
-                other = _replaced(right, variable, twin, iter(chosen[before:]))
-                made = candidate_of(one, other, pool)
-                if made is not None:
-                    yield made
+                split_left = _replaced(left, variable, twin, iter(chosen[:before]))
+                split_right = _replaced(right, variable, twin, iter(chosen[before:]))
+                split = candidate_of(split_left, split_right, pool)
+                if split is not None:
+                    yield split
 
     def _fresh(self, variable: Variable, taken: set[str]) -> Variable:
-        for one in self.pool:
-            if one.sort == variable.sort and one.name not in taken:
-                return one
+        for spare in self.pool:
+            if spare.sort == variable.sort and spare.name not in taken:
+                return spare
         stem = variable.name.rstrip("0123456789")
         names = (f"{stem}{number}" for number in range(1, 100))
         return Variable(
@@ -267,12 +267,12 @@ class Generalising:
         given = variables(candidate.left)
         drawn = input_vectors(given, self.seed + 1, self.arithmetic, places=self.places)
         values = dict(zip(given, drawn, strict=True))
-        one = self._value(candidate.left, values)
-        other = self._value(candidate.right, values)
-        if one is None or other is None or one[0] != other[0]:
+        left = self._value(candidate.left, values)
+        right = self._value(candidate.right, values)
+        if left is None or right is None or left[0] != right[0]:
             return False
-        sides = (digests(values, self.arithmetic) for _, values in (one, other))
-        return all(alike(*both) for both in zip(*sides, strict=True))
+        sides = (digests(vectors, self.arithmetic) for _, vectors in (left, right))
+        return all(starmap(alike, zip(*sides, strict=True)))
 
     def _value(self, term: Term, values: Mapping[Variable, Vectors]) -> tuple[Sort, Vectors] | None:
         if isinstance(term, Variable):
@@ -281,7 +281,7 @@ class Generalising:
             samples = next(iter(values.values()))[0].shape[1]
             return sort_of_term(term), constant_vectors(term, self._programs, samples)
         operands = [self._value(operand, values) for operand in term.operands]
-        known = [one for one in operands if one is not None]
+        known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands):
             return None
         sorts = tuple(sort for sort, _ in known)
@@ -306,7 +306,7 @@ def _occurrences(term: Term, variable: Variable) -> int:
 def _replaced(term: Term, variable: Variable, twin: Variable, chosen: Iterator[bool]) -> Term:
     """A term with the twin in the place of the occurrences that are chosen, from left to right."""
     if isinstance(term, Apply):
-        operands = tuple(_replaced(one, variable, twin, chosen) for one in term.operands)
+        operands = tuple(_replaced(operand, variable, twin, chosen) for operand in term.operands)
         return Apply(term.operation, operands)
     if term != variable:
         return term

@@ -190,7 +190,7 @@ def arithmetic_of(expansions: Iterable[Expansion]) -> OrderedField:
 
 def reads_by_element(expansion: Expansion) -> bool:
     """Whether elements of an operand say where another one is read."""
-    return any(looks_up(one.value) for one in (*expansion.locals, *expansion.outputs))
+    return any(looks_up(value.value) for value in (*expansion.locals, *expansion.outputs))
 
 
 def input_vectors(

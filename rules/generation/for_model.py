@@ -17,7 +17,8 @@ import onnx
 
 from ..language.syntax import Rule
 from .choices import takes_part
-from .run import Generation, Program, generate
+from .findings import Generation
+from .run import Program, generate
 
 # Nodes of a connected piece, different operators in one, and pieces that begin at one node.
 MOST_NODES, MOST_OPERATORS, MOST_PIECES = 5, 3, 200

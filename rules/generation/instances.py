@@ -39,13 +39,15 @@ class Instances:
 
     def instance(self, candidate: Candidate) -> tuple[Candidate, Mapping[Term, Term]] | None:
         """The same, with the terms for its variables."""
-        left, right = (tuple(_frames(side)) for side in (candidate.left, candidate.right))
-        turned = ((candidate.left, candidate.right), (candidate.right, candidate.left))
-        for (one, other), frames in zip(turned, ((left, right), (right, left)), strict=True):
+        frames_of_sides = [tuple(_frames(side)) for side in (candidate.left, candidate.right)]
+        orders = ((candidate.left, candidate.right), (candidate.right, candidate.left))
+        for (left, right), frames in zip(
+            orders, (frames_of_sides, frames_of_sides[::-1]), strict=True
+        ):
             for frame in product(*frames):
                 for known in self._known.get(frame, ()):
-                    for some in _matches(known.left, one, {}):
-                        names = next(_matches(known.right, other, some), None)
+                    for of_left in _matches(known.left, left, {}):
+                        names = next(_matches(known.right, right, of_left), None)
                         if names is not None:
                             return known, names
         return None
@@ -77,7 +79,7 @@ def _frames(term: Term) -> Iterator[_Frame]:
     if not isinstance(term, Apply):
         yield (term,)
         return
-    operands = [tuple(dict.fromkeys((None, _outermost(one)))) for one in term.operands]
+    operands = [tuple(dict.fromkeys((None, _outermost(operand)))) for operand in term.operands]
     found = {(term.operation, *chosen): None for chosen in product(*operands)}
     if term.operation.commutative:
         found |= {(term.operation, *chosen): None for chosen in product(*operands[::-1])}
@@ -111,8 +113,8 @@ def _all_match(
     if not patterns:
         yield names
         return
-    for some in _matches(patterns[0], terms[0], names):
-        yield from _all_match(patterns[1:], terms[1:], some)
+    for of_first in _matches(patterns[0], terms[0], names):
+        yield from _all_match(patterns[1:], terms[1:], of_first)
 
 
 # ------------------------------------------------------------------------------------- rules
@@ -126,7 +128,7 @@ def fits_all(rule: Rule, candidate: Candidate, operands: Mapping[Term, Term]) ->
     """
     if rule.given or (_names_sizes(rule) and _lists_sizes(candidate)):
         return False
-    declared = {one.name: one.shape for one in rule.operands}
+    declared = {operand.name: operand.shape for operand in rule.operands}
     known: dict[str, object] = {}
     for variable, term in operands.items():
         if isinstance(variable, Variable):
@@ -181,7 +183,7 @@ def _is_size(item: Expression, size: _Sizes, known: dict[str, object]) -> bool:
 
 
 def _names_sizes(rule: Rule) -> bool:
-    return any(one.shape for one in rule.operands)
+    return any(operand.shape for operand in rule.operands)
 
 
 def _lists_sizes(candidate: Candidate) -> bool:

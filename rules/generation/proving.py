@@ -186,7 +186,9 @@ def prove_candidates(
 
     `timeout` is for one spelling, in seconds of work; those that are `avoided` are asked last.
     """
-    attempts = [Attempt(one, f"Convert{at}", avoided) for at, one in enumerate(candidates)]
+    attempts = [
+        Attempt(candidate, f"Convert{i}", avoided) for i, candidate in enumerate(candidates)
+    ]
     pool.each(lambda attempt, provers: _prove([attempt], provers, stop, timeout), attempts)
     return attempts
 

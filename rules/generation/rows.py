@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...catalog import Catalog
     from ..gate.verdict import Verdict
     from .enumeration import Enumeration, Level
-    from .run import Finding, Generation
+    from .findings import Finding, Generation
 
 # The status of what is proved, and open as long as it is not known what it does to rounded numbers.
 _PROVED = "proved"

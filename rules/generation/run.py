@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 from ..gate.ledger.fingerprints import library, normaliser
 from ..gate.prover_pool import Provers
 from ..gate.verdict import Verdict
-from ..language.canonical_text import format_rules
 from ..language.syntax import Rule
 from ..load import load_rules
 from .candidates import Candidate, Generalising, candidate_of, in_order, structure
 from .choices import named_operators
 from .constants import constants_of
-from .enumeration import Enumeration, Level, Workload
+from .enumeration import Enumeration, Workload
+from .findings import Finding, Generation, with_status
 from .inputs import choose_inputs
 from .instances import Instances, fits_all, have_sorts
 from .pairing import with_two_outputs
@@ -37,7 +37,6 @@ from .proving import (
 )
 from .rows import Journal, Judgement, Judgements
 from .terms import Apply, Term, model_of, parts
-from .wording import Spelling
 
 if TYPE_CHECKING:
     import onnx
@@ -101,121 +100,6 @@ class Program:
         """Whether the operators of a side read each other there; rules tell what `places` says."""
         sides = [candidate.left, *([candidate.right] if candidate.both else [])]
         return any(_reads(side) <= self.reads for side in sides)
-
-
-@dataclass
-class Finding:
-    """A candidate and what became of it.
-
-    kept: `rules` stand for it, one, or one for each direction. proved: likewise, but what they do
-    in floating point was not measured yet. derived: by the rules `derived_by`. refuted, refused,
-    unknown: as the gate says, for `reason`. elsewhere: nothing in the program that rules are wanted
-    for is an instance of it. open: the budget ended before it.
-    """
-
-    candidate: Candidate
-    nodes: int
-    position: int
-    status: str = "open"
-    reason: str = ""
-    derived_by: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    # More general spellings of the rules that were not decided in the time for a first attempt.
-    wider: tuple[tuple[Spelling, Rule], ...] = ()
-
-
-@dataclass
-class Generation:
-    """What a run saw: levels of the enumeration, findings, and how it ended.
-
-    `from_nothing`: no shipped rules were known. `known_files`: the files of rules that were found
-    before. `is_measured`: what rules do in floating point was measured, as far as the budget went.
-    `complete`: all terms of the sizes asked for were seen, and no candidate is open.
-    """
-
-    operators: tuple[str, ...]
-    nodes: int
-    inputs: int
-    seed: int
-    from_nothing: bool
-    constants: bool
-    run_hash: str
-    known_files: tuple[str, ...] = ()
-    is_measured: bool = True
-    levels: list[Level] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    seconds: float = 0.0
-    processor_s: float = 0.0
-    complete: bool = False
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules found, each proved, none derived by the others and those known before."""
-        return tuple(r for one in self.findings if one.status == "kept" for r in one.rules)
-
-    @property
-    def proved(self) -> tuple[Rule, ...]:
-        """Those, and the ones that are still to be measured in floating point."""
-        return tuple(rule for one in self.findings for rule in one.rules)
-
-    @property
-    def totals(self) -> dict[str, int]:
-        """The number of findings by status."""
-        return dict(Counter(one.status for one in self.findings))
-
-    @property
-    def command(self) -> str:
-        """The command that finds them again."""
-        nothing = " --from-nothing" if self.from_nothing else ""
-        nothing += " --constants" if self.constants else ""
-        nothing += "" if self.is_measured else " --unmeasured"
-        nothing += "".join(f" --known {file}" for file in self.known_files)
-        return (
-            f"tensolog rules generate --operators {','.join(self.operators)} --nodes {self.nodes} "
-            f"--inputs {self.inputs} --seed {self.seed}{nothing}"
-        )
-
-    @property
-    def text(self) -> str:
-        """The rules as a file of the rule language."""
-        return self.text_of(self.rules)
-
-    def text_of(self, rules: Sequence[Rule]) -> str:
-        """Some of the rules as a file of the rule language."""
-        head = f"# Found and proved by\n#   {self.command}\n#\n# [generated] by that command.\n\n"
-        return head + format_rules(tuple(rules))
-
-    def record(self) -> dict[str, object]:
-        """What the run saw, as JSON has it."""
-        return {
-            "run_hash": self.run_hash,
-            "command": self.command,
-            "complete": self.complete,
-            "seconds": round(self.seconds, 1),
-            "processor_s": round(self.processor_s, 1),
-            "levels": [
-                {
-                    "nodes": one.nodes,
-                    "terms": one.terms,
-                    "classes": one.classes,
-                    "equalities": len(one.equalities),
-                    "complete": one.complete,
-                }
-                for one in self.levels
-            ],
-            "totals": self.totals,
-            "candidates": [
-                {
-                    "equality": one.candidate.text,
-                    "status": one.status,
-                    "reason": one.reason,
-                    "derived_by": list(one.derived_by),
-                    "rules": [rule.name for rule in one.rules],
-                }
-                for one in self.findings
-            ],
-            "rules": self.text,
-        }
 
 
 def generate(
@@ -315,7 +199,7 @@ class _Run:
     # instances of: these are derived in the end, all at once.
     holding: Instances = field(default_factory=Instances)
     instances: dict[int, Candidate] = field(default_factory=dict)
-    known_as: dict[Candidate, Finding] = field(default_factory=dict)
+    finding_of: dict[Candidate, Finding] = field(default_factory=dict)
     # Ways of spelling that were not decided: the same operators are spelled otherwise first.
     undecided_ways: set[Way] = field(default_factory=set)
     # The time, in seconds of work, of the last attempt of findings that got another one.
@@ -328,14 +212,14 @@ class _Run:
     def shares(self) -> Shares:
         return _MEASURED if self.result.is_measured else _UNMEASURED
 
-    def late(self, share: float = 1.0) -> bool:
+    def is_over(self, share: float = 1.0) -> bool:
         return self.clock() > self.began + share * self.budget
 
     def proved_enough(self) -> bool:
-        return self.late(self.shares.proving)
+        return self.is_over(self.shares.proving)
 
     def derived_enough(self) -> bool:
-        return self.late(self.shares.deriving)
+        return self.is_over(self.shares.deriving)
 
     def enumerated_enough(self) -> bool:
         return self.clock() > self.enumerating_until
@@ -359,23 +243,25 @@ class _Run:
         for nodes in range(1, result.nodes + 1):
             self.progress("enumerating", nodes, result.nodes, f"{len(enumeration.terms)} classes")
             now = self.clock()
-            left = max(0.0, self.began + self.budget - now)
-            self.enumerating_until = now + _ENUMERATING * left
+            remaining_s = max(0.0, self.began + self.budget - now)
+            self.enumerating_until = now + _ENUMERATING * remaining_s
             level = enumeration.grow(nodes, last=nodes == result.nodes)
             result.levels.append(level)
-            found = (
-                candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
-                for one in level.equalities
+            candidates = (
+                candidate_of(
+                    enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+                )
+                for equality in level.equalities
             )
-            seen = {one.candidate for one in result.findings}
-            new = [one for one in in_order(c for c in found if c is not None) if one not in seen]
+            seen = {finding.candidate for finding in result.findings}
+            new = [c for c in in_order(c for c in candidates if c is not None) if c not in seen]
             first = len(result.findings)
-            findings = [Finding(one, nodes, first + at) for at, one in enumerate(new)]
+            findings = [Finding(candidate, nodes, first + i) for i, candidate in enumerate(new)]
             result.findings += findings
             self.recall(findings)
-            for one in findings:
-                if self.program is not None and not self.program.may_hold(one.candidate):
-                    one.status = "elsewhere"
+            for finding in findings:
+                if self.program is not None and not self.program.may_hold(finding.candidate):
+                    finding.status = "elsewhere"
             if self.journal is not None:
                 self.journal.level(result, level, enumeration, findings)
             if not level.complete:
@@ -384,45 +270,47 @@ class _Run:
         self.leave_elsewhere()
         # A law of large terms may be more general than those of small ones: all are in one order.
         while True:
-            waiting = [one for one in result.findings if one.status == "open"]
+            waiting = with_status(result.findings, "open")
             self.judge(waiting)
             self.minimise()
             self.pair()
             if result.is_measured:
                 self.measure()
-            if self.proved_enough() or all(one.status != "open" for one in result.findings):
+            if self.proved_enough() or all(finding.status != "open" for finding in result.findings):
                 break
         complete = all(level.complete for level in result.levels)
-        result.complete = complete and not self.late()
+        result.complete = complete and not self.is_over()
 
     def recall(self, findings: Sequence[Finding]) -> None:
         """Take over what an earlier run decided."""
-        for one in findings:
-            known = self.before.get(_key(one.candidate))
-            if known is not None:
-                one.status, one.reason = known.status, known.reason
-                one.derived_by, one.rules = known.derived_by, known.rules
+        for finding in findings:
+            judgement = self.before.get(finding.candidate.texts)
+            if judgement is not None:
+                finding.status, finding.reason = judgement.status, judgement.reason
+                finding.derived_by, finding.rules = judgement.derived_by, judgement.rules
 
     def generalise(self) -> None:
         """Add the candidates of which those with repeated variables are instances.
 
         What the general one derives needs no rule; where it is not proved, its instances follow.
         """
-        self.known_as = {one.candidate: one for one in self.result.findings}
-        general, _ = _apart([one for one in self.result.findings if one.status != "elsewhere"])
-        seen = [one for one in general if one.candidate.repeats]
+        self.finding_of = {finding.candidate: finding for finding in self.result.findings}
+        general, _ = _split_instances(
+            [finding for finding in self.result.findings if finding.status != "elsewhere"]
+        )
+        repeating = [finding for finding in general if finding.candidate.repeats]
         new: list[Finding] = []
-        for at, one in enumerate(seen):
-            if at % _BATCH == 0:
-                self.told("generalising", at, len(seen))
-                if self.late(_GENERALISING):
+        for i, finding in enumerate(repeating):
+            if i % _BATCH == 0:
+                self.report("generalising", i, len(repeating))
+                if self.is_over(_GENERALISING):
                     break
-            candidate = self.generalising.general(one.candidate)
-            if candidate not in self.known_as:
-                made = Finding(candidate, one.nodes, len(self.result.findings))
-                self.known_as[candidate] = made
-                self.result.findings.append(made)
-                new.append(made)
+            candidate = self.generalising.general(finding.candidate)
+            if candidate not in self.finding_of:
+                general_finding = Finding(candidate, finding.nodes, len(self.result.findings))
+                self.finding_of[candidate] = general_finding
+                self.result.findings.append(general_finding)
+                new.append(general_finding)
         self.recall(new)
         self.store(new)
 
@@ -430,38 +318,41 @@ class _Run:
         """Leave out what matches nowhere in the program, in neither direction."""
         if self.program is None:
             return
-        waiting = [one for one in self.result.findings if one.status == "open"]
-        self.told("matching", 0, len(waiting))
-        ways = {
-            f"{way}{at}": rule
-            for at, one in enumerate(waiting)
-            for way, candidate in (("Convert", one.candidate), ("Reorder", one.candidate.turned))
-            if (way == "Convert" or one.candidate.both)
-            and (rule := most_general(candidate, f"{way}{at}")) is not None
+        waiting = with_status(self.result.findings, "open")
+        self.report("matching", 0, len(waiting))
+        most_general_rules = {
+            f"{verb}{i}": rule
+            for i, finding in enumerate(waiting)
+            for verb, candidate in (
+                ("Convert", finding.candidate),
+                ("Reorder", finding.candidate.turned),
+            )
+            if (verb == "Convert" or finding.candidate.both)
+            and (rule := most_general(candidate, f"{verb}{i}")) is not None
         }
-        counts = self.program.places(list(ways.values()))
-        for at, one in enumerate(waiting):
-            if not counts.get(f"Convert{at}") and not counts.get(f"Reorder{at}"):
-                one.status = "elsewhere"
-        self.store([one for one in waiting if one.status == "elsewhere"])
+        counts = self.program.places(list(most_general_rules.values()))
+        for i, finding in enumerate(waiting):
+            if not counts.get(f"Convert{i}") and not counts.get(f"Reorder{i}"):
+                finding.status = "elsewhere"
+        self.store(with_status(waiting, "elsewhere"))
 
     def judge(self, findings: Sequence[Finding]) -> None:
         """Keep what is proved and not derived, the general ones first."""
-        for one in self.result.findings:
-            self.note(one)
+        for finding in self.result.findings:
+            self.note(finding)
         # What is an instance of something else that agrees on numbers waits until that is decided:
         # it is mostly derived then, and there is twenty times as much of it.
-        general, instances = _apart(findings)
-        self.look_at(general)
-        self.look_at(instances)
+        general, instances = _split_instances(findings)
+        self.decide(general)
+        self.decide(instances)
         others = self.derive_instances()
         while others and not self.proved_enough():
-            self.look_at(others)
+            self.decide(others)
             others = self.derive_instances()
         for timeout in PATIENT_S:
             self.prove_patiently(findings, timeout)
 
-    def look_at(self, findings: Sequence[Finding]) -> None:
+    def decide(self, findings: Sequence[Finding]) -> None:
         """Decide findings in their order, of those of one structure the first before others."""
         waiting, others = list(reversed(findings)), []
         structures: set[str] = set()
@@ -469,9 +360,9 @@ class _Run:
             chunk, later = self.next_chunk(waiting, structures)
             others += later
             chunk = self.without_derived(chunk)
-            self.told("proving", len(findings) - len(waiting) - len(others), len(findings))
+            self.report("proving", len(findings) - len(waiting) - len(others), len(findings))
             self.prove(chunk)
-            waiting += [one for one in reversed(chunk) if one.status == "open"]
+            waiting += with_status(reversed(chunk), "open")
             if not waiting:
                 # What is said more generally derives more of those that follow.
                 self.widen()
@@ -484,20 +375,24 @@ class _Run:
         A candidate is decided by the first spelling that is proved at once: most of them are
         derived in the end, and general spellings take the longest.
         """
-        found = [one for one in self.result.findings if one.wider and one.status == "proved"]
+        widenable = [
+            finding
+            for finding in self.result.findings
+            if finding.wider and finding.status == "proved"
+        ]
         if self.program is not None:
             return  # what matches there is as good
-        for start in range(0, len(found), self.workers):
+        for start in range(0, len(widenable), self.workers):
             if self.proved_enough():
                 return
-            self.told("widening", start, len(found))
-            some = found[start : start + self.workers]
-            widened = self.provers.each(self.widened, some)
-            for one, proved in zip(some, widened, strict=True):
-                one.wider = ()
+            self.report("widening", start, len(widenable))
+            batch = widenable[start : start + self.workers]
+            widened = self.provers.each(self.widened, batch)
+            for finding, proved in zip(batch, widened, strict=True):
+                finding.wider = ()
                 rules = tuple(rule for rule, _ in proved)
-                one.rules = (*rules, *one.rules[len(rules) :])
-            self.store(some, [each for proved in widened for each in proved])
+                finding.rules = (*rules, *finding.rules[len(rules) :])
+            self.store(batch, [*itertools.chain(*widened)])
 
     def widened(self, finding: Finding, provers: Provers) -> tuple[Proved, ...]:
         return widen(
@@ -521,36 +416,36 @@ class _Run:
         later: list[Finding] = []
         derived: list[Finding] = []
         while waiting and len(chunk) < _CHUNK * self.workers:
-            one = waiting.pop()
-            if self.is_instance(one):
-                derived += [one] if one.status == "derived" else []
-            elif (kind := structure(one.candidate)) in structures:
-                later.append(one)
+            finding = waiting.pop()
+            if self.is_instance(finding):
+                derived += [finding] if finding.status == "derived" else []
+            elif (kind := structure(finding.candidate)) in structures:
+                later.append(finding)
             else:
                 structures.add(kind)
-                chunk.append(one)
+                chunk.append(finding)
         self.store(derived)
         return chunk, later
 
     def prove_patiently(self, findings: Sequence[Finding], timeout: float) -> None:
         """Give what was not decided another attempt, with more time, in their order."""
         waiting = [
-            one
-            for one in findings
-            if one.status == "unknown" and self.patience.get(one.position, 0.0) < timeout
+            finding
+            for finding in findings
+            if finding.status == "unknown" and self.patience.get(finding.position, 0.0) < timeout
         ]
         for start in range(0, len(waiting), self.workers):
             if self.proved_enough():
                 return
-            some = waiting[start : start + self.workers]
-            for one in some:
-                self.patience[one.position] = timeout
-                one.status = "open"
-            self.told("proving", start, len(waiting))
-            self.prove(self.without_derived(some), timeout)
-            for one in some:
-                if one.status == "open":  # the budget ended
-                    one.status = "unknown"
+            batch = waiting[start : start + self.workers]
+            for finding in batch:
+                self.patience[finding.position] = timeout
+                finding.status = "open"
+            self.report("proving", start, len(waiting))
+            self.prove(self.without_derived(batch), timeout)
+            for finding in batch:
+                if finding.status == "open":  # the budget ended
+                    finding.status = "unknown"
 
     def note(self, finding: Finding) -> None:
         """Remember what holds, so that its instances wait."""
@@ -566,12 +461,12 @@ class _Run:
         """
         if finding.position in self.instances:
             return False
-        found = self.holding.instance(finding.candidate)
-        if found is None:
+        instance = self.holding.instance(finding.candidate)
+        if instance is None:
             return False
-        general, operands = found
+        general, operands = instance
         self.instances[finding.position] = general
-        known = self.known_as[general]
+        known = self.finding_of[general]
         for rule in known.rules:
             if fits_all(rule, general, operands):
                 finding.status, finding.derived_by = "derived", (rule.name,)
@@ -584,30 +479,32 @@ class _Run:
 
     def derive_instances(self) -> list[Finding]:
         """Take note of instances that are derived; return the others: rules may say less."""
-        findings = [one for one in self.result.findings if one.position in self.instances]
-        waiting = [one for one in findings if one.status == "open"]
+        findings = [
+            finding for finding in self.result.findings if finding.position in self.instances
+        ]
+        waiting = with_status(findings, "open")
         rules = [*self.known, *self.result.proved]
         others: list[Finding] = []
         for start in range(0, len(waiting), _BATCH):
             if self.derived_enough():
                 return []
-            self.told("deriving", start, len(waiting))
-            some = waiting[start : start + _BATCH]
-            flags = _derived([one.candidate for one in some], rules, self.saturation)
-            for one, is_derived in zip(some, flags, strict=True):
+            self.report("deriving", start, len(waiting))
+            batch = waiting[start : start + _BATCH]
+            flags = _derived([finding.candidate for finding in batch], rules, self.saturation)
+            for finding, is_derived in zip(batch, flags, strict=True):
                 if is_derived:
-                    general = self.known_as[self.instances[one.position]]
+                    general = self.finding_of[self.instances[finding.position]]
                     names = tuple(rule.name for rule in general.rules)
-                    one.status, one.derived_by = "derived", names or general.derived_by
+                    finding.status, finding.derived_by = "derived", names or general.derived_by
                 else:
-                    others.append(one)
-            self.store([one for one in some if one.status == "derived"])
+                    others.append(finding)
+            self.store(with_status(batch, "derived"))
         return others
 
     def prove(self, chunk: Sequence[Finding], timeout: float = TIMEOUT_S) -> None:
         """Put candidates through the gate, and keep those that are proved, while there is time."""
         attempts = prove_candidates(
-            [one.candidate for one in chunk],
+            [finding.candidate for finding in chunk],
             self.provers,
             self.proved_enough,
             timeout,
@@ -616,13 +513,13 @@ class _Run:
         self.undecided_ways.update(way for attempt in attempts for way in attempt.undecided)
         ended = [both for both in zip(chunk, attempts, strict=True) if both[1].ended]
         verdicts: list[tuple[Rule, Verdict]] = []
-        for one, attempt in self.undecided(ended):
-            one.status = attempt.status
-            one.reason, one.rules = attempt.reason, attempt.rules
-            one.wider = tuple(attempt.wider)
+        for finding, attempt in self.undecided(ended):
+            finding.status = attempt.status
+            finding.reason, finding.rules = attempt.reason, attempt.rules
+            finding.wider = tuple(attempt.wider)
             verdicts += attempt.proved
-        for one in chunk:
-            self.note(one)
+        for finding in chunk:
+            self.note(finding)
         self.store(chunk, verdicts)
 
     def undecided(
@@ -631,37 +528,38 @@ class _Run:
         """Take note of what is not proved, or derived by the ones before; return the rest."""
         fresh: list[tuple[Finding, Attempt]] = []
         taken = {rule.name for rule in (*self.known, *self.result.proved)}
-        for one, attempt in attempts:
+        for finding, attempt in attempts:
             if not attempt.proved:
-                one.status, one.reason = attempt.status, attempt.reason
+                finding.status, finding.reason = attempt.status, attempt.reason
                 continue
             if self.program is not None and not any(self.program.places(attempt.rules).values()):
-                one.status = "elsewhere"  # what was proved says less than what was asked
+                finding.status = "elsewhere"  # what was proved says less than what was asked
                 continue
             rules = [rule for _, other in fresh for rule in other.rules]
-            by = _derivation(one.candidate, rules, self.saturation) if rules else None
-            if by is None:
+            derived_by = _derivation(finding.candidate, rules, self.saturation) if rules else None
+            if derived_by is None:
                 attempt.rename(taken)
-                fresh.append((one, attempt))
+                fresh.append((finding, attempt))
             else:
-                one.status, one.derived_by = "derived", by
+                finding.status, finding.derived_by = "derived", derived_by
         return fresh
 
     def without_derived(self, waiting: Sequence[Finding]) -> list[Finding]:
         """Take note of those that the rules known by now derive; return the others."""
         rules = [*self.known, *self.result.proved]
-        left = []
-        flags = _derived([one.candidate for one in waiting], rules, self.saturation)
-        for one, is_derived in zip(waiting, flags, strict=True):
+        underived = []
+        flags = _derived([finding.candidate for finding in waiting], rules, self.saturation)
+        for finding, is_derived in zip(waiting, flags, strict=True):
             if not is_derived:
-                left.append(one)
+                underived.append(finding)
                 continue
-            one.status = "derived"
-            by = _derivation(one.candidate, rules, self.saturation)
-            one.derived_by, one.reason = by or (), _BESIDE if by is None else ""
-            self.note(one)
-        self.store([one for one in waiting if one.status == "derived"])
-        return left
+            finding.status = "derived"
+            derived_by = _derivation(finding.candidate, rules, self.saturation)
+            finding.derived_by = derived_by or ()
+            finding.reason = _BESIDE if derived_by is None else ""
+            self.note(finding)
+        self.store(with_status(waiting, "derived"))
+        return underived
 
     def may_match(self, candidate: Candidate) -> bool:
         """Whether a candidate of several outputs matches in the program that rules are for."""
@@ -675,33 +573,39 @@ class _Run:
 
         They have to derive it where sizes differ that the candidate's variables have in common.
         """
-        found = [one for one in self.result.findings if one.rules and not one.candidate.beside]
+        singles = [
+            finding
+            for finding in self.result.findings
+            if finding.rules and not finding.candidate.beside
+        ]
         dropped: dict[str, tuple[str, ...]] = {}
-        for at, one in enumerate(found):
+        for i, finding in enumerate(singles):
             if self.derived_enough():
                 break
-            self.told("minimising", at, len(found))
-            others = [r for r in (*self.known, *self.result.proved) if r not in one.rules]
-            by = _derivation(one.candidate, others, self.saturation)
-            if by is not None and all(self.saturation.derives(r, others) for r in one.rules):
-                dropped.update((rule.name, by) for rule in one.rules)
-                one.status, one.derived_by, one.rules = "derived", by, ()
-                self.store([one])
+            self.report("minimising", i, len(singles))
+            others = [r for r in (*self.known, *self.result.proved) if r not in finding.rules]
+            derived_by = _derivation(finding.candidate, others, self.saturation)
+            if derived_by is not None and all(
+                self.saturation.derives(r, others) for r in finding.rules
+            ):
+                dropped.update((rule.name, derived_by) for rule in finding.rules)
+                finding.status, finding.derived_by, finding.rules = "derived", derived_by, ()
+                self.store([finding])
         self.replace(dropped)
 
     def pair(self) -> None:
         """Make rules of several outputs of those that are kept, and of what they derive."""
-        singles = [one for one in self.result.findings if not one.candidate.beside]
-        found = {one.candidate: one for one in singles if one.rules}
-        holding = [one.candidate for one in singles if one.status == "derived"]
-        seen = {one.candidate.text for one in self.result.findings if one.candidate.beside}
-        for candidate, said in with_two_outputs(list(found), holding):
+        singles = [finding for finding in self.result.findings if not finding.candidate.beside]
+        proved = {finding.candidate: finding for finding in singles if finding.rules}
+        holding = [finding.candidate for finding in singles if finding.status == "derived"]
+        seen = {f.candidate.text for f in self.result.findings if f.candidate.beside}
+        for candidate, derived in with_two_outputs(list(proved), holding):
             if self.derived_enough():
                 return
             if candidate.text in seen or not self.may_match(candidate):
                 continue
             seen.add(candidate.text)
-            (attempt,) = prove_candidates([candidate], self.provers, self.late)
+            (attempt,) = prove_candidates([candidate], self.provers, self.is_over)
             if not attempt.ended:
                 return
             attempt.rename({rule.name for rule in (*self.known, *self.result.proved)})
@@ -709,12 +613,12 @@ class _Run:
             finding = Finding(candidate, nodes, len(self.result.findings), attempt.status)
             finding.reason, finding.rules = attempt.reason, attempt.rules
             self.result.findings.append(finding)
-            said = said if attempt.proved else []
+            singles_derived = [proved[single] for single in derived] if attempt.proved else []
             names = tuple(rule.name for rule in attempt.rules)
-            dropped = {rule.name: names for one in said for rule in found[one].rules}
-            for one in said:
-                found[one].status, found[one].derived_by, found[one].rules = "derived", names, ()
-            self.store([finding, *(found[one] for one in said)], attempt.proved)
+            dropped = {rule.name: names for single in singles_derived for rule in single.rules}
+            for single in singles_derived:
+                single.status, single.derived_by, single.rules = "derived", names, ()
+            self.store([finding, *singles_derived], attempt.proved)
             self.replace(dropped)
 
     def measure(self) -> None:
@@ -722,43 +626,55 @@ class _Run:
 
         What was derived by such a rule is open again.
         """
-        found = [one for one in self.result.findings if one.status == "proved"]
+        proved = with_status(self.result.findings, "proved")
         refused: set[str] = set()
-        for start in range(0, len(found), self.workers):
-            if self.late():
+        for start in range(0, len(proved), self.workers):
+            if self.is_over():
                 return
-            self.told("measuring", start, len(found))
-            some = found[start : start + self.workers]
-            rules = [(one, rule) for one in some for rule in one.rules]
+            self.report("measuring", start, len(proved))
+            batch = proved[start : start + self.workers]
+            rules = [(finding, rule) for finding in batch for rule in finding.rules]
             measured = polish([rule for _, rule in rules], self.provers)
-            for one in some:
-                own = [
-                    (rule, known)
-                    for (owner, rule), known in zip(rules, measured, strict=True)
-                    if owner is one
+            for finding in batch:
+                measured_here = [
+                    (rule, polished)
+                    for (owner, rule), polished in zip(rules, measured, strict=True)
+                    if owner is finding
                 ]
-                refused |= {rule.name for rule, known in own if known.rule is None}
-                one.rules = tuple(known.rule for _, known in own if known.rule is not None)
-                one.status = "kept" if one.rules else own[0][1].verdict.status
-                one.reason = "" if one.rules else own[0][1].verdict.reason
-            verdicts = [(known.rule, known.verdict) for known in measured if known.rule is not None]
-            self.store(some, verdicts)
-        again = [one for one in self.result.findings if refused & set(one.derived_by)]
-        for one in again:
-            one.status, one.derived_by = "open", ()
-            self.instances.pop(one.position, None)
-        self.store(again)
-        if again:
+                refused |= {rule.name for rule, polished in measured_here if polished.rule is None}
+                finding.rules = tuple(
+                    polished.rule for _, polished in measured_here if polished.rule is not None
+                )
+                finding.status = "kept" if finding.rules else measured_here[0][1].verdict.status
+                finding.reason = "" if finding.rules else measured_here[0][1].verdict.reason
+            verdicts = [
+                (polished.rule, polished.verdict)
+                for polished in measured
+                if polished.rule is not None
+            ]
+            self.store(batch, verdicts)
+        reopened = [
+            finding for finding in self.result.findings if refused & set(finding.derived_by)
+        ]
+        for finding in reopened:
+            finding.status, finding.derived_by = "open", ()
+            self.instances.pop(finding.position, None)
+        self.store(reopened)
+        if reopened:
             self.holding = Instances()
 
     def replace(self, dropped: Mapping[str, tuple[str, ...]]) -> None:
         """Name in the place of rules that were dropped those that derive them."""
-        changed = [one for one in self.result.findings if dropped.keys() & set(one.derived_by)]
-        for one in changed:
-            names = list(one.derived_by)
-            while gone := next((name for name in names if name in dropped), None):
-                names = [name for name in names if name != gone] + list(dropped[gone])
-            one.derived_by = tuple(dict.fromkeys(names))
+        changed = [
+            finding for finding in self.result.findings if dropped.keys() & set(finding.derived_by)
+        ]
+        for finding in changed:
+            names = list(finding.derived_by)
+            while dropped_name := next((name for name in names if name in dropped), None):
+                names = [name for name in names if name != dropped_name] + list(
+                    dropped[dropped_name]
+                )
+            finding.derived_by = tuple(dict.fromkeys(names))
         self.store(changed)
 
     def store(
@@ -767,9 +683,9 @@ class _Run:
         if self.journal is not None and findings:
             self.journal.findings(self.result, findings, verdicts)
 
-    def told(self, phase: str, done: int, total: int) -> None:
-        said = ", ".join(f"{count} {status}" for status, count in self.result.totals.items())
-        self.progress(phase, done, total, said)
+    def report(self, phase: str, done: int, total: int) -> None:
+        counts = ", ".join(f"{count} {status}" for status, count in self.result.totals.items())
+        self.progress(phase, done, total, counts)
 
 
 def _reads(term: Term) -> set[tuple[str, str]]:
@@ -783,33 +699,31 @@ def _reads(term: Term) -> set[tuple[str, str]]:
     }
 
 
-def _apart(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+def _split_instances(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Findings in the order of their candidates: those that are instances of no earlier one, and
     the others."""
-    every = Instances()
+    earlier = Instances()
     general: list[Finding] = []
     instances: list[Finding] = []
-    for one in sorted(findings, key=lambda one: one.candidate.rank):
-        (general if every.instance(one.candidate) is None else instances).append(one)
-        every.add(one.candidate)
+    for finding in sorted(findings, key=lambda finding: finding.candidate.rank):
+        (general if earlier.instance(finding.candidate) is None else instances).append(finding)
+        earlier.add(finding.candidate)
     return general, instances
-
-
-def _key(candidate: Candidate) -> tuple[str, str]:
-    return candidate.texts
 
 
 def _derived(
     candidates: Sequence[Candidate], rules: Sequence[Rule], saturation: Saturation
 ) -> list[bool]:
     """Say of each candidate whether rules derive it."""
-    found: list[bool] = []
+    flags: list[bool] = []
     for start in range(0, len(candidates), _BATCH):
-        some = candidates[start : start + _BATCH]
-        model = model_of([term for one in some for term in (one.left, one.right)])
-        pairs = [(f"term_{2 * at}", f"term_{2 * at + 1}") for at in range(len(some))]
-        found += saturation.derived_equalities(model, pairs, rules)
-    return found
+        batch = candidates[start : start + _BATCH]
+        model = model_of(
+            [term for candidate in batch for term in (candidate.left, candidate.right)]
+        )
+        pairs = [(f"term_{2 * i}", f"term_{2 * i + 1}") for i in range(len(batch))]
+        flags += saturation.derived_equalities(model, pairs, rules)
+    return flags
 
 
 def _derivation(

@@ -69,7 +69,7 @@ class Operation:
 
     def __reduce__(self) -> tuple[object, ...]:
         # Hashes of strings differ from process to process.
-        return Operation, tuple(getattr(self, one.name) for one in fields(self))
+        return Operation, tuple(getattr(self, field.name) for field in fields(self))
 
     def lists(self, assignment: int) -> dict[int, int | list[int]]:
         """What is known of operands, by position, under an assignment of sizes."""

@@ -183,6 +183,7 @@ def generate(
     from ...rules.gate.ledger.admission import applicable
     from ...rules.generation import generate as run
     from ...rules.generation.rows import Journal, Judgements, judgements
+    from ...rules.generation.run import Saturation
 
     began, value = time.monotonic(), None
     shipped = () if from_nothing else load_rules()
@@ -199,8 +200,9 @@ def generate(
         ),
         stage(catalog_path) as catalog,
     ):
+        saturation: Saturation = equalities
         settings: dict[str, Any] = {
-            "saturation": equalities,
+            "saturation": saturation,
             "nodes": nodes,
             "inputs": inputs,
             "budget": budget,

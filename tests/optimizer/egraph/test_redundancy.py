@@ -1,6 +1,7 @@
 """What follows from other rules, at several draws of sizes."""
 
 import pytest
+from tensolog.optimizer.egraph.equalities import derives
 from tensolog.optimizer.egraph.redundancy import redundancy
 from tensolog.rules import load_rules, parse_rules
 
@@ -40,6 +41,14 @@ rule EliminateNegOfNeg
 def test_a_rule_is_derived_by_those_it_needs_alone():
     found = redundancy(TWO, [OTHER, ONE])
     assert (found.status, found.derived_by) == ("derived", ("MergeRelus",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "others", "derived"),
+    [(TWO, [OTHER, ONE], True), (ONE, [TWO], False), (ONE, [], False)],
+)
+def test_generation_drops_what_others_derive(rule, others, derived):
+    assert derives(rule, others) == derived
 
 
 @pytest.mark.parametrize(
