@@ -67,7 +67,7 @@ FAMILIES = (
     Family("averages-of-sums", "AveragePool,Add,Mul", inputs=2, budget_s=120.0),
     Family("concatenated-averages", "AveragePool,Concat", inputs=2, budget_s=90.0),
     Family("maxima", "MaxPool,Concat,Relu", inputs=2, budget_s=90.0),
-    Family("padded-convolutions", "Conv,Pad", nodes=2, inputs=2, budget_s=120.0),
+    Family("padded-convolutions", "Conv,Pad", nodes=2, inputs=2, budget_s=180.0),
 )
 
 

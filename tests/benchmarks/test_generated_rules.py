@@ -1,13 +1,15 @@
 """The set of generated rules that is kept: what it derives by itself, and what it doesn't say."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tensolog.optimizer.egraph.redundancy import redundancy
 from tensolog.rules import load_rules, parse_rules
 
-DATA = Path(__file__).parents[2] / "benchmarks" / "data"
-FILE, FOLDER = DATA / "generated-taso.rules", DATA / "generated"
+from benchmarks.generated_rules import FAMILIES, file_of
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "data" / "generated"
 
 LAW = """# ConvertLeft computes the right side in the place of the left one.
 rule ConvertLeft
@@ -26,7 +28,7 @@ MATRICES = "X [m, k] float, Y [k, n] float, Z [n, p] float"
 
 @pytest.fixture(scope="module")
 def generated():
-    return load_rules([FILE])
+    return load_rules(sorted(FOLDER.glob("*.rules")))  # which refuses one name twice
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,18 @@ def test_generated_rules_derive_true_laws_alone(generated, given, left, right, s
     assert bool(found.derived_by) == (status == "derived")
 
 
-def test_their_head_is_the_command(generated):
-    head = FILE.read_text(encoding="utf-8").splitlines()[:2]
-    assert head[1].strip("# ").startswith("tensolog rules generate --operators MatMul,")
-    assert len(generated) == 90
-
-
-@pytest.fixture(scope="module")
-def built_upon_each_other():
-    return load_rules(sorted(FOLDER.glob("*.rules")))  # which refuses one name twice
+def test_each_family_has_its_file_whose_head_is_the_command():
+    files = [file_of(FOLDER, at) for at in range(len(FAMILIES))]
+    assert sorted(FOLDER.glob("*.rules")) == files
+    for at, (family, file) in enumerate(zip(FAMILIES, files, strict=True)):
+        words = file.read_text(encoding="utf-8").splitlines()[1].strip("# ").split()
+        assert words[:3] == ["tensolog", "rules", "generate"]
+        options = list(pairwise(words[3:]))
+        for option in pairwise(family.options[:6]):
+            assert option in options
+        assert ("--constants" in words) == family.constants
+        known = [value for option, value in options if option == "--known"]
+        assert known == [earlier.name for earlier in files[:at]]
 
 
 ONE_KERNEL = "X [n, 4, h, w] float, Y [n, 4, h, w] float, W [6, 2, 3, 3] float"
@@ -90,8 +95,6 @@ TWO_KERNELS = (
         ),
     ],
 )
-def test_runs_that_build_on_each_other_say_it_for_any_pads(
-    built_upon_each_other, given, left, right, status
-):
+def test_convolutions_are_one_for_any_pads(generated, given, left, right, status):
     (law,) = parse_rules(LAW.format(given=given, left=left, right=right), "by_hand.rules")
-    assert redundancy(law, built_upon_each_other, draws=1).status == status
+    assert redundancy(law, generated, draws=1).status == status
