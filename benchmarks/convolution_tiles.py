@@ -72,10 +72,10 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
 
     meanings = Meanings(graph)
     kernels = convolutions(meanings, graph.nodes, every)
-    library = build([one.kernel for one in kernels], levels=[native_level()])
+    library = build([kernel.kernel for kernel in kernels], levels=[native_level()])
     rows = []
-    for form in dict.fromkeys(one.kernel.form for one in kernels) if budget_s else ():
-        of_form = [one for one in kernels if one.kernel.form == form]
+    for form in dict.fromkeys(kernel.kernel.form for kernel in kernels) if budget_s else ():
+        of_form = [kernel for kernel in kernels if kernel.kernel.form == form]
         if len(of_form) < 2:
             continue
         raced = list(map(beside_default, races(meanings, of_form, library, budget_s=budget_s)))

@@ -99,7 +99,7 @@ def main() -> None:
                     session.run(None, {"x": x})
                 times[name].append(time.perf_counter() - start)
         ms = {name: 1000 * median(each) for name, each in times.items()}
-        ratios = {name: round(one / ms["level 0"], 3) for name, one in ms.items()}
+        ratios = {name: round(time_ms / ms["level 0"], 3) for name, time_ms in ms.items()}
         speed = weights * (0.5 + 4 / given.block) / ms["kernel"] / 1e6
         told = {"rows": rows, "ms": round(ms["level 0"], 2), **ratios, "GB/s": round(speed, 1)}
         print(json.dumps(told), flush=True)

@@ -77,9 +77,9 @@ def learn(told: Mapping[str, Any], steps: int) -> Scales:
         value.requires_grad_(True)
     optimizer = torch.optim.Adam(parameters.values(), lr=RATE)
 
-    def alike(one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
-        one, two = (each * parameters["features"].exp() for each in (one, two))
-        squares = (one**2).sum(1)[:, None] + (two**2).sum(1) - 2 * one @ two.T
+    def alike(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        first, second = (each * parameters["features"].exp() for each in (first, second))
+        squares = (first**2).sum(1)[:, None] + (second**2).sum(1) - 2 * first @ second.T
         scaled = math.sqrt(5.0) * (squares.clamp_min(0.0) + 1e-10).sqrt()
         return (1.0 + scaled + scaled**2 / 3.0) * torch.exp(-scaled)
 

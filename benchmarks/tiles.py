@@ -161,7 +161,7 @@ def candidates(
 def compiled(batch: Sequence[Candidates], here: Processor) -> Library:
     """Compile all kernels of some shapes together, or find them in the cache of kernels."""
     start = time.monotonic()
-    kernels = [each.kernel for one in batch for each in one.kernels]
+    kernels = [each.kernel for configuration in batch for each in configuration.kernels]
     library = build(kernels, levels=[here.level])
     print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return library
@@ -188,10 +188,16 @@ def collect(
             for sizes in drawn[at : at + BATCH]
         ]
         library = compiled(batch, here)
-        for one in batch:
-            if budget_s and one.sizes not in measured:
-                raced = races(one.meanings, one.kernels, library, budget_s=budget_s, count=passes)
-                yield rows_of(one, raced)
+        for configuration in batch:
+            if budget_s and configuration.sizes not in measured:
+                raced = races(
+                    configuration.meanings,
+                    configuration.kernels,
+                    library,
+                    budget_s=budget_s,
+                    count=passes,
+                )
+                yield rows_of(configuration, raced)
 
 
 def rows_of(of: Candidates, raced: Sequence[Sequence[Lap]]) -> list[dict[str, Any]]:

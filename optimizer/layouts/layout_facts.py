@@ -47,7 +47,12 @@ def layout_facts(
         _describe(blocking, operation, facts)
         if operation.node in normalizations:
             facts["normalizes"].append((operation.node, normalizations[operation.node].groups))
-    classes = (c for one in operations for c in (*one.operands, *one.outputs) if c != NONE)
+    classes = (
+        c
+        for operation in operations
+        for c in (*operation.operands, *operation.outputs)
+        if c != NONE
+    )
     for class_ in dict.fromkeys(classes):
         _describe_class(blocking, class_, facts)
     most = max((int(m) for _, m, *_ in facts["filters"]), default=0)

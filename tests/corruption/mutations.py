@@ -120,7 +120,7 @@ def _set_field(data: bytes, draw: random.Random) -> tuple[bytes, str]:
 def _edge(field: FieldDescriptor, draw: random.Random) -> Any:
     kind = field.cpp_type
     if kind == FieldDescriptor.CPPTYPE_ENUM:
-        return draw.choice([one.number for one in field.enum_type.values])
+        return draw.choice([value.number for value in field.enum_type.values])
     if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
         return draw.choice(FLOATS)
     if kind == FieldDescriptor.CPPTYPE_STRING:
@@ -134,7 +134,7 @@ def _edge(field: FieldDescriptor, draw: random.Random) -> Any:
 
 def _clear_field(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     model = onnx.ModelProto.FromString(data)
-    message = draw.choice([one for one in _messages(model) if one.ListFields()])
+    message = draw.choice([message for message in _messages(model) if message.ListFields()])
     field, _ = draw.choice(message.ListFields())
     message.ClearField(field.name)
     return model.SerializeToString(), f"{message.DESCRIPTOR.name}.{field.name} cleared"
@@ -143,8 +143,8 @@ def _clear_field(data: bytes, draw: random.Random) -> tuple[bytes, str]:
 def _copy_message(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     """Put a message of the model in the place of another one of its type, or beside it."""
     model = onnx.ModelProto.FromString(data)
-    source = draw.choice([one for one in _messages(model) if one is not model])
-    same = [one for one in _messages(model) if type(one) is type(source)]
+    source = draw.choice([message for message in _messages(model) if message is not model])
+    same = [message for message in _messages(model) if type(message) is type(source)]
     draw.choice(same).CopyFrom(_copied(source))
     return model.SerializeToString(), f"a {source.DESCRIPTOR.name} copied over another"
 
@@ -181,10 +181,10 @@ def _copied(item: Any) -> Any:
 def _rename(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     """Let a node read or give another value, or be another operator."""
     model = onnx.ModelProto.FromString(data)
-    nodes = [one for one in _messages(model) if isinstance(one, onnx.NodeProto)]
+    nodes = [message for message in _messages(model) if isinstance(message, onnx.NodeProto)]
     node = draw.choice(nodes)
-    names = [name for one in nodes for name in (*one.input, *one.output)]
-    operators = [one.op_type for one in nodes] + ["Loop", "Gather", "Reshape", "Split", "TopK"]
+    names = [name for node in nodes for name in (*node.input, *node.output)]
+    operators = [node.op_type for node in nodes] + ["Loop", "Gather", "Reshape", "Split", "TopK"]
     match draw.choice(("input", "output", "op_type")):
         case "input" if node.input:
             node.input[draw.randrange(len(node.input))] = draw.choice(names)
@@ -198,7 +198,9 @@ def _rename(data: bytes, draw: random.Random) -> tuple[bytes, str]:
 def _extend_external(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     """Let a tensor's data lie elsewhere."""
     model = onnx.ModelProto.FromString(data)
-    tensor = draw.choice([one for one in _messages(model) if isinstance(one, onnx.TensorProto)])
+    tensor = draw.choice(
+        [message for message in _messages(model) if isinstance(message, onnx.TensorProto)]
+    )
     places = ("weights.bin", "../weights.bin", "none.bin", "in.onnx", ".", "/dev/zero", "")
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=draw.choice(places))

@@ -136,7 +136,7 @@ def problem(model, devices, **times):
 def space(model, devices, **times):
     """All divisions that the specifications suggest, proved or not."""
     own = problem(model, devices, **times)
-    return Space(own, [cuts_of(one.kernel) for one in own.workload.operators])
+    return Space(own, [cuts_of(operator.kernel) for operator in own.workload.operators])
 
 
 def random_graph(draw, nodes=6):
@@ -241,7 +241,7 @@ def random_plan(draw, own):
     for number in range(len(own.cuts)):
         configs = own.all_configs(number)
         # Most are divided: one operator in one piece has few of many.
-        divided = [one for one in configs if one.cuts]
+        divided = [config for config in configs if config.cuts]
         pool = divided if divided and draw(8) else configs
         found.append(pool[draw(len(pool))])
     return tuple(found)

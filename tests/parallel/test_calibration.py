@@ -31,7 +31,9 @@ def test_a_model_and_its_pieces_are_timed(tmp_path, monkeypatch):
     cluster = Cluster("one", (device,))
     problem = Problem(read_workload(model), cluster, Times(cluster))
     found = calibrate(problem, tmp_path / "model.onnx", inputs_of(model), tmp_path)
-    kernels_s = [problem.times.operator(one.kernel, 0) for one in problem.workload.operators]
+    kernels_s = [
+        problem.times.operator(operator.kernel, 0) for operator in problem.workload.operators
+    ]
     assert found.factor > 0 and found.contention_s_per_byte >= 0
     assert len(found.of_average) == len(kernels_s)
     # Pieces are neighbours, and their factors leave the sum as it is.
@@ -39,7 +41,9 @@ def test_a_model_and_its_pieces_are_timed(tmp_path, monkeypatch):
     assert changes < 8
     assert np.dot(found.of_average, kernels_s) == pytest.approx(sum(kernels_s))
     calibrated = Times(cluster, None, found)
-    total_s = sum(calibrated.operator(one.kernel, 0) for one in problem.workload.operators)
+    total_s = sum(
+        calibrated.operator(operator.kernel, 0) for operator in problem.workload.operators
+    )
     assert total_s == pytest.approx(found.factor * sum(kernels_s))
 
 

@@ -175,7 +175,7 @@ def test_a_race_leaves_half_of_those_behind_with_each_round():
     racing, complete = race(contenders, "throughput", budget_s=1e9, terms=terms)
     assert complete and len(racing) <= 3
     assert racing[0].setting.batch <= 4  # within a few percent of the best
-    rounds = sorted(len(one.rounds) for one in contenders)
+    rounds = sorted(len(contender.rounds) for contender in contenders)
     # All of ten twice, then the leader and five, the leader and three, and three to the last round.
     assert rounds[:4] == [2] * 4 and sum(rounds) <= 10 * 2 + 6 + 4 + 3 * (8 - 4)
 

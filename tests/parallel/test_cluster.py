@@ -96,7 +96,7 @@ def plan_of(engine, folder, model=MODEL, needed=(1 << 20, 1 << 20)):
     parted = part(own, devices, "zigzag")
     parted = replace(parted, partition=replace(parted.partition, memory_bytes=(0, 0)))
     workers = sorted(engine.workers(), key=lambda one: one.name)
-    planned = tuple(PlannedWorker(one.name, one.address) for one in workers)
+    planned = tuple(PlannedWorker(worker.name, worker.address) for worker in workers)
     remote = RemoteWorkers(engine.address, (planned,), needed)
     return deployed(model, folder, Setting(1, 1, 4, "zigzag"), parted=parted, remote=remote)
 

@@ -27,8 +27,8 @@ def kernel(op_type, *inputs, outputs=1, **attributes):
     return Kernel("", op_type, 17, tuple(attributes.items()), inputs, outputs)
 
 
-def told(one):
-    return [(cut.kind, cut.combine, cut.axes) for cut in cuts_of(one)]
+def told(kernel):
+    return [(cut.kind, cut.combine, cut.axes) for cut in cuts_of(kernel)]
 
 
 SAMPLE, BATCH = ("sample", "concat", (0,)), ("attribute", "concat", (1,))
@@ -84,16 +84,16 @@ def test_halves_of_merged_axes_begin_where_the_inner_one_does():
 
 
 def test_parts_of_what_is_expanded_have_shapes_of_their_own():
-    one = kernel("Expand", f32(4, 1, 6), ints(4, 3, 6))
-    assert told(one) == [SAMPLE, ("attribute", "concat", (2,))]
-    part = part_of(one, cuts_of(one)[1], 2, 6)
+    expand = kernel("Expand", f32(4, 1, 6), ints(4, 3, 6))
+    assert told(expand) == [SAMPLE, ("attribute", "concat", (2,))]
+    part = part_of(expand, cuts_of(expand)[1], 2, 6)
     assert (part.inputs[0].shape, part.inputs[1].value) == ((4, 1, 4), (4, 3, 4))
 
 
 def test_parts_of_windows_overlap_and_pad_at_the_ends_alone():
     rows = cuts_of(CONV)[2]
     first, middle, last = (part_of(CONV, rows, *ends) for ends in ((0, 5), (5, 10), (10, 16)))
-    assert [one.inputs[0].shape[2] for one in (first, middle, last)] == [6, 7, 7]
+    assert [config.inputs[0].shape[2] for config in (first, middle, last)] == [6, 7, 7]
     assert first.attribute("pads") == (1, 1, 0, 1)
     assert middle.attribute("pads") == (0, 1, 0, 1)
     assert last.attribute("pads") == (0, 1, 1, 1)
@@ -165,9 +165,9 @@ def test_a_cut_that_is_false_is_not_admitted(catalog):
     """Whatever the derivation says: Softmax divided along its own axis is another function."""
     import dataclasses
 
-    one = kernel("Softmax", f32(4, 8), axis=-1)
-    (rows,) = cuts_of(one)
+    softmax = kernel("Softmax", f32(4, 8), axis=-1)
+    (rows,) = cuts_of(softmax)
     false = dataclasses.replace(rows, axes=(1,), slices=(Slicing(1),), extent=8)
-    admitted = admit([(one, rows), (one, false)], catalog)
-    assert admitted.holds(one, rows) and not admitted.holds(one, false)
-    assert not admit([(one, false)], catalog).holds(one, false)
+    admitted = admit([(softmax, rows), (softmax, false)], catalog)
+    assert admitted.holds(softmax, rows) and not admitted.holds(softmax, false)
+    assert not admit([(softmax, false)], catalog).holds(softmax, false)

@@ -70,11 +70,15 @@ def test_what_a_machine_lacks_is_told(machine, old, new, message):
 def test_shipped_descriptions_are_read_as_they_are():
     flexflow = read_flexflow(CLUSTER / "flexflow_machine_config.txt", GPU)
     assert len(flexflow.devices) == 8
-    one = read_galvatron(CLUSTER / "galvatron_allreduce_bandwidth_1nodes_8gpus_per_node.json", GPU)
-    assert {link.bytes_per_s for link in one.links} == {138.156e9}
-    two = read_galvatron(CLUSTER / "galvatron_allreduce_bandwidth_2nodes_8gpus_per_node.json", GPU)
-    assert len(two.devices) == 16
-    assert two.link("node0/gpu0", "node1/gpu0").bytes_per_s == pytest.approx(8.13007e9)
+    one_node = read_galvatron(
+        CLUSTER / "galvatron_allreduce_bandwidth_1nodes_8gpus_per_node.json", GPU
+    )
+    assert {link.bytes_per_s for link in one_node.links} == {138.156e9}
+    two_nodes = read_galvatron(
+        CLUSTER / "galvatron_allreduce_bandwidth_2nodes_8gpus_per_node.json", GPU
+    )
+    assert len(two_nodes.devices) == 16
+    assert two_nodes.link("node0/gpu0", "node1/gpu0").bytes_per_s == pytest.approx(8.13007e9)
     with pytest.raises(ClusterError, match="lacks allreduce_size_2_consec_1"):
         read_galvatron(CLUSTER / "galvatron_p2p_bandwidth_1nodes_8gpus_per_node.json", GPU)
 

@@ -22,10 +22,10 @@ def run(model, feeds):
 def inputs_of(model, seed=0):
     draw = np.random.default_rng(seed)
     return {
-        one.name: draw.standard_normal(
-            [size.dim_value for size in one.type.tensor_type.shape.dim]
+        input_.name: draw.standard_normal(
+            [size.dim_value for size in input_.type.tensor_type.shape.dim]
         ).astype(np.float32)
-        for one in model.graph.input
+        for input_ in model.graph.input
     }
 
 

@@ -128,7 +128,7 @@ def test_a_program_that_computes_something_else_is_not_served(tmp_path, rules):
     inputs, _ = slots_of(workload)
     told = difference(file, found, inputs, tmp_path, limit_s=60.0)
     assert ("is off by" in told) == (rules is WRONG)
-    assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
@@ -205,10 +205,13 @@ def test_a_lead_is_sure_where_rounds_agree():
 
 
 def test_a_lead_is_not_sure_where_rounds_differ():
-    one, other = contender("", [10.0, 20.0, 10.0, 20.0]), contender("p", [15.0, 10.0, 18.0, 12.0])
+    first, second = (
+        contender("", [10.0, 20.0, 10.0, 20.0]),
+        contender("p", [15.0, 10.0, 18.0, 12.0]),
+    )
     assert (
-        not lead(one, other, "latency").is_above_one
-        and not lead(other, one, "latency").is_above_one
+        not lead(first, second, "latency").is_above_one
+        and not lead(second, first, "latency").is_above_one
     )
     assert not lead(contender("", [10.0]), contender("p", [1.0]), "latency").is_above_one
 

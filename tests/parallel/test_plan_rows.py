@@ -30,7 +30,7 @@ def test_the_catalog_keeps_a_plan():
             "SELECT kind, parts, status FROM cut JOIN rule USING (rule_hash)"
             " JOIN proof USING (rule_hash)"
         ).fetchall()
-        assert len(proofs) == sum(len(one.cuts) for one in plan.instances[0].plan)
+        assert len(proofs) == sum(len(step.cuts) for step in plan.instances[0].plan)
         assert {status for _, _, status in proofs} == {"proved"}
         held = dict(catalog.sql("SELECT device, memory_bytes FROM placement_device").fetchall())
         assert held == {f"d{n}": size for n, size in plan.memory_bytes.items()}

@@ -47,9 +47,9 @@ def test_pools_are_on_other_sockets_and_processors(machine):
     assert (first.places, second.places) == (((0, 1),), ((2, 3),))
     third = claim_processors([1, 1])
     assert third.places == ((4,), (6,))  # the second threads, one of each socket
-    assert {one.others for one in (first, second, third)} == {"none"}
-    for one in (first, second, third):
-        one.release()
+    assert {claim.others for claim in (first, second, third)} == {"none"}
+    for claim in (first, second, third):
+        claim.release()
 
 
 def test_what_a_pool_gave_back_is_given_again(machine):
@@ -65,7 +65,7 @@ def test_what_a_pool_gave_back_is_given_again(machine):
 def test_where_all_have_a_pool_those_of_the_fewest_are_shared(machine):
     claims = [claim_processors([1]) for _ in range(6)]
     both = claim_processors([2, 2])
-    free = set(range(8)) - {number for one in claims for number in one.places[0]}
+    free = set(range(8)) - {number for claim in claims for number in claim.places[0]}
     assert free < {number for place in both.places for number in place}
     assert both.others == "some"
     # Bound to a memory node, not to processors that others have.
@@ -112,7 +112,7 @@ def test_pools_that_are_opened_at_once_are_not_given_the_same(machine):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(one.places for one in claims) == [((number,),) for number in range(8)]
+    assert sorted(claim.places for claim in claims) == [((number,),) for number in range(8)]
     for one in claims:
         one.release()
 
@@ -148,7 +148,7 @@ def test_processors_of_the_fewest_pools_come_first(described, data):
 def test_two_sessions_in_one_process_have_processors_of_their_own(tmp_path):
     plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
     with open_parallel(plan) as first, open_parallel(plan) as second:
-        masks = [os.sched_getaffinity(one.pids[0]) for one in (first, second)]
+        masks = [os.sched_getaffinity(claim.pids[0]) for claim in (first, second)]
         assert all(len(mask) == 1 for mask in masks) and not masks[0] & masks[1]
     with open_parallel(plan) as third:
         assert os.sched_getaffinity(third.pids[0]) == masks[0]

@@ -122,14 +122,16 @@ def programs_by_hand(model, most=40):
 
 def _form(model):
     """What a model computes, node by node, whatever its values are called."""
-    known = {one.name: one.SerializeToString() for one in model.graph.initializer}
-    known |= {one.name: one.name for one in model.graph.input}
+    known = {
+        initializer.name: initializer.SerializeToString() for initializer in model.graph.initializer
+    }
+    known |= {input_.name: input_.name for input_ in model.graph.input}
     for node in model.graph.node:
-        attributes = tuple(sorted(one.SerializeToString() for one in node.attribute))
+        attributes = tuple(sorted(attribute.SerializeToString() for attribute in node.attribute))
         read = tuple(known.get(name) for name in node.input)
         for place, name in enumerate(node.output):
             known[name] = hash((node.op_type, attributes, read, place))
-    return tuple(known[one.name] for one in model.graph.output)
+    return tuple(known[output.name] for output in model.graph.output)
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput"])
@@ -148,8 +150,8 @@ def test_the_best_of_all_plans_of_all_programs(goal, seed):
     for program in programs:
         own = space(program, devices)
         configs = [own.all_configs(number) for number in range(len(own.cuts))]
-        for one in itertools.product(*configs):
-            least = min(least, score(Simulation(own.problem, one), goal).goal)
+        for combination in itertools.product(*configs):
+            least = min(least, score(Simulation(own.problem, combination), goal).goal)
     assert found.score.goal <= least * (1 + 1e-9)
     feeds = inputs_of(model)
     made = materialize(found.problem, found.instances[0].plan)
@@ -163,7 +165,7 @@ def sums(programs, configs, costs):
         numbers = sorted(set(selected.values()))
         for chosen in itertools.product(*(configs[number] for number in numbers)):
             config = dict(zip(numbers, chosen, strict=True))
-            total = sum(costs.operator(number, one) for number, one in config.items())
+            total = sum(costs.operator(number, share) for number, share in config.items())
             for number in numbers:
                 operator = programs.workload.operators[number]
                 for position, value in enumerate(operator.inputs):
@@ -196,7 +198,7 @@ def test_the_least_sum_over_programs_and_divisions(seed):
     programs = programs_of(read_workload(model), shipped())
     assert programs.has_all
     problem = Problem(programs.workload, devices, Times(devices))
-    own = Space(problem, [cuts_of(one.kernel) for one in programs.workload.operators])
+    own = Space(problem, [cuts_of(operator.kernel) for operator in programs.workload.operators])
     configs, costs = own.block_configs((0, 1)), AdditiveCosts(problem)
     found = best_program(programs, configs, costs)
     assert found.cost == pytest.approx(min(sums(programs, configs, costs)))
@@ -207,7 +209,10 @@ def test_products_are_merged_where_operators_take_long_to_start():
     model = products(3)
     found = plan(model, cluster(1, launch_us=50), rewrite=shipped())
     assert any(step.rule == "MergeMatMulsSharingLeft" for step in found.rewriting.steps)
-    assert [one.kernel.op_type for one in found.problem.workload.operators] == ["MatMul", "Split"]
+    assert [operator.kernel.op_type for operator in found.problem.workload.operators] == [
+        "MatMul",
+        "Split",
+    ]
     assert not found.exact  # pairs of pairs are not tried for ever
     feeds = inputs_of(model)
     made = materialize(found.problem, found.instances[0].plan)

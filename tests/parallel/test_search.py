@@ -32,7 +32,7 @@ def test_the_best_of_all_plans_of_small_graphs(goal, nodes, count, seed):
     devices = cluster(count, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
     model = random_graph(draw, nodes)
     own = space(model, devices)
-    best = min(score(Simulation(own.problem, one), goal) for one in all_plans(own))
+    best = min(score(Simulation(own.problem, plan), goal) for plan in all_plans(own))
     found = plan(model, devices, goal=goal, prove=False)
     assert found.score.goal <= best.goal * (1 + 1e-9)
     if len(found.instances) == 1:
@@ -48,10 +48,10 @@ def test_eight_operators_on_four_devices_with_some_divisions_of_each(goal, seed)
     own = space(random_graph(source.randrange, 8), devices)
     every = [own.all_configs(number) for number in range(len(own.cuts))]
     drawn = [source.sample(configs, min(3, len(configs))) for configs in every]
-    start = Simulation(own.problem, tuple(one[0] for one in drawn))
+    start = Simulation(own.problem, tuple(drawn_configs[0] for drawn_configs in drawn))
     best, run = math.inf, start
-    for one in itertools.product(*drawn):
-        run = run.changed(one)
+    for combination in itertools.product(*drawn):
+        run = run.changed(combination)
         best = min(best, score(run, goal).goal)
     found = best_of_all(own.problem, drawn, goal, start, steps=10**6)
     assert found.exact and found.score.goal == pytest.approx(best)
@@ -66,7 +66,7 @@ def test_the_least_sum_by_elimination(seed):
     configs = [own.all_configs(number)[: 2 + draw(4)] for number in range(len(own.cuts))]
 
     def total(chosen):
-        whole = sum(costs.operator(n, one) for n, one in enumerate(chosen))
+        whole = sum(costs.operator(n, config) for n, config in enumerate(chosen))
         for value in own.problem.moving:
             if value in own.problem.producer:
                 source = own.problem.producer[value]
@@ -124,8 +124,8 @@ def kinds(found, *names):
     operators = found.problem.workload.operators
     return [
         [cut.kind for cut, _ in config.cuts]
-        for one, config in zip(operators, found.instances[0].plan, strict=True)
-        if one.kernel.op_type in names and one.kernel.constant_bytes
+        for operator, config in zip(operators, found.instances[0].plan, strict=True)
+        if operator.kernel.op_type in names and operator.kernel.constant_bytes
     ]
 
 
@@ -158,7 +158,7 @@ def alexnet():
 def test_one_weird_trick_for_alexnet():
     found = plan(alexnet(), cluster(4, latency_us=1, gb_per_s=60), prove=False)
     assert kinds(found, "Conv") == [["sample"], ["sample"]]
-    assert all(one[0] in ("parameter", "reduction") for one in kinds(found, "Gemm"))
+    assert all(kind[0] in ("parameter", "reduction") for kind in kinds(found, "Gemm"))
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput"])
@@ -212,7 +212,9 @@ def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
     from tensolog.parallel.cuts.cut_rules import Admitted, rule_of
 
     def admit(wanted, catalog):
-        rules = [rule_of(*one) for one in wanted if one[1].combine == "concat"]
+        rules = [
+            rule_of(*wanted_pair) for wanted_pair in wanted if wanted_pair[1].combine == "concat"
+        ]
         return Admitted({rule.hash: rule for rule in rules})
 
     monkeypatch.setattr(planning, "admit", admit)
@@ -220,8 +222,8 @@ def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
     devices = cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1)
     best = plan(model, devices, prove=False)
     found = plan(model, devices)
-    assert any("reduction" in one for one in kinds(best, "MatMul"))
-    assert not any("reduction" in one for one in kinds(found, "MatMul"))
+    assert any("reduction" in kind for kind in kinds(best, "MatMul"))
+    assert not any("reduction" in kind for kind in kinds(found, "MatMul"))
     assert (
         best.score.goal
         < found.score.goal
@@ -239,7 +241,7 @@ def test_devices_without_links_have_instances_of_their_own(entry):
 
     apart = Cluster("apart", cluster(2).devices)
     found = plan(perceptron(), apart, goal="throughput", entry=entry, prove=False)
-    assert [one.plan[0].devices for one in found.instances] == (
+    assert [instance.plan[0].devices for instance in found.instances] == (
         [(0,), (1,)] if not entry else [(1,)]
     )
     assert len(plan(perceptron(), apart, entry=entry, prove=False).instances) == 1

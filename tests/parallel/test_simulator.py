@@ -62,7 +62,7 @@ def test_a_schedule_is_possible(seed, devices):
     assert set(times.end) == set(times.tasks)
     by_resource = {}
     for key, task in times.tasks.items():
-        before = max((times.end[one] for one in task.after), default=0.0)
+        before = max((times.end[predecessor] for predecessor in task.after), default=0.0)
         assert times.begin[key] >= before - 1e-15
         free = times.begin[key] + task.seconds
         assert times.end[key] == free + task.delay
@@ -231,7 +231,7 @@ def test_copies_of_weights_that_caches_can_t_hold_take_longer():
     charged = Problem(read_workload(model), devices, times)
     for placed, more in (((0, 0, 0), 0.0), ((0, 1, 1), 0.0), ((0, 1, 0), 3 * size * 1e-9)):
         plan = tuple(whole_on(device) for device in placed)
-        latencies = [Simulation(one, plan).latency_s for one in (plain, charged)]
+        latencies = [Simulation(problem, plan).latency_s for problem in (plain, charged)]
         assert latencies[1] - latencies[0] == pytest.approx(more)
     changed = Simulation(charged, tuple(map(whole_on, (0, 0, 0)))).changed(plan)
     assert changed.latency_s == Simulation(charged, plan).latency_s

@@ -368,9 +368,9 @@ class Editor:
         tensor = self.constant(name)
         if tensor is not None:
             array = numpy_helper.to_array(tensor)
-            one = array.reshape(-1)[:1] if array.size else np.zeros(1, array.dtype)
-            same = array.size and (array == one[0]).all()
-            values = np.full(new, one[0], array.dtype) if same else None
+            first_element = array.reshape(-1)[:1] if array.size else np.zeros(1, array.dtype)
+            same = array.size and (array == first_element[0]).all()
+            values = np.full(new, first_element[0], array.dtype) if same else None
             values = numbers(self.rng, array.dtype, new) if values is None else values
             tensor.CopyFrom(numpy_helper.from_array(values, name))
 

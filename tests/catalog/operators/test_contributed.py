@@ -161,7 +161,9 @@ def four_bits(draw: Draw) -> Made:
     flat = draw(st.booleans())
     inputs: list[Array | None] = [values(draw, (*shape(draw, 0, 2, 1), size(draw), k))]
     inputs += [byte(n, blocks, block // 2)]
-    inputs += [one if one is None or not flat else one.reshape(-1) for one in (scales, zeros)]
+    inputs += [
+        tensor if tensor is None or not flat else tensor.reshape(-1) for tensor in (scales, zeros)
+    ]
     return inputs[: 3 + (zeros is not None)], {"K": k, "N": n, "bits": 4, "block_size": block}, 1
 
 

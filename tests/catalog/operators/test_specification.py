@@ -32,7 +32,7 @@ def described() -> list[tuple[onnx.defs.OpSchema, Specification]]:
     return found
 
 
-def one(op_type: str, opset: int = 21) -> Specification:
+def spec(op_type: str, opset: int = 21) -> Specification:
     found = specification("", op_type, opset)
     assert found is not None
     return found
@@ -81,36 +81,36 @@ def test_number_of_inputs_is_that_of_the_schema() -> None:
 
 def test_softmax_flattens_before_13() -> None:
     data = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    (old,) = one("Softmax", 11).evaluate([data])
-    (new,) = one("Softmax", 13).evaluate([data])
+    (old,) = spec("Softmax", 11).evaluate([data])
+    (new,) = spec("Softmax", 13).evaluate([data])
     assert old.sum(axis=(1, 2)) == pytest.approx(1)
     assert new.sum(axis=2) == pytest.approx(1)
 
 
 def test_axes_move_from_attribute_to_input() -> None:
     data = np.ones((2, 3), np.float32)
-    assert one("ReduceMax", 13).shapes([(2, 3)], {"axes": [1], "keepdims": 0}) == [(2,)]
+    assert spec("ReduceMax", 13).shapes([(2, 3)], {"axes": [1], "keepdims": 0}) == [(2,)]
     with pytest.raises(ShapeError, match="no attribute axes"):
-        one("ReduceMax", 18).shapes([(2, 3)], {"axes": [1]})
-    (result,) = one("ReduceMax", 18).evaluate([data, np.array([1])], {"keepdims": 0})
+        spec("ReduceMax", 18).shapes([(2, 3)], {"axes": [1]})
+    (result,) = spec("ReduceMax", 18).evaluate([data, np.array([1])], {"keepdims": 0})
     assert result.shape == (2,)
 
 
 def test_group_normalization_scales_by_group_in_18() -> None:
     shapes = [(1, 4, 3), (2,), (2,)]
-    assert one("GroupNormalization", 18).shapes(shapes, {"num_groups": 2}) == [(1, 4, 3)]
+    assert spec("GroupNormalization", 18).shapes(shapes, {"num_groups": 2}) == [(1, 4, 3)]
     with pytest.raises(ShapeError, match="c: 4 = 2"):
-        one("GroupNormalization", 21).shapes(shapes, {"num_groups": 2})
+        spec("GroupNormalization", 21).shapes(shapes, {"num_groups": 2})
 
 
 def test_shapes_of_unknown_dimensions() -> None:
-    assert one("MatMul").shapes([("b", "m", "k"), ("k", "n")]) == [
+    assert spec("MatMul").shapes([("b", "m", "k"), ("k", "n")]) == [
         (Symbol("b"), Symbol("m"), Symbol("n"))
     ]
-    reshaped = one("Reshape").shapes([("b", 4, 6), (3,)], values={1: [0, 3, 8]})
+    reshaped = spec("Reshape").shapes([("b", 4, 6), (3,)], values={1: [0, 3, 8]})
     assert reshaped == [(Symbol("b"), 3, 8)]
-    assert one("Transpose").shapes([("a", 2, "c")]) == [(Symbol("c"), 2, Symbol("a"))]
-    assert one("Concat").shapes([("a", 2), ("a", 3)], {"axis": 1}) == [(Symbol("a"), 5)]
+    assert spec("Transpose").shapes([("a", 2, "c")]) == [(Symbol("c"), 2, Symbol("a"))]
+    assert spec("Concat").shapes([("a", 2), ("a", 3)], {"axis": 1}) == [(Symbol("a"), 5)]
 
 
 @pytest.mark.parametrize(
@@ -136,39 +136,39 @@ def test_shapes_that_do_not_fit_are_refused(
     op_type: str, shapes: list[tuple[int, ...]], attributes: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(ShapeError, match=reason):
-        one(op_type).shapes(shapes, attributes)
+        spec(op_type).shapes(shapes, attributes)
 
 
 def test_absent_inputs_may_be_named_or_left_out() -> None:
     shapes = [(2, 3), (3, 4)]
-    assert one("Gemm").shapes(shapes) == one("Gemm").shapes([*shapes, None]) == [(2, 4)]
+    assert spec("Gemm").shapes(shapes) == spec("Gemm").shapes([*shapes, None]) == [(2, 4)]
     rotary = [(1, 2, 5, 4), (1, 5, 2), (1, 5, 2)]
-    assert one("RotaryEmbedding", 23).shapes([*rotary, None]) == [(1, 2, 5, 4)]
+    assert spec("RotaryEmbedding", 23).shapes([*rotary, None]) == [(1, 2, 5, 4)]
 
 
 def test_an_index_outside_is_refused() -> None:
     with pytest.raises(EvaluationError, match="outside of axis 0"):
-        one("Gather").evaluate([np.zeros(3, np.float32), np.array([3])])
+        spec("Gather").evaluate([np.zeros(3, np.float32), np.array([3])])
 
 
 def test_flops_and_bytes() -> None:
-    assert one("MatMul").flops([(2, 3, 4), (4, 5)]) == 2 * 2 * 3 * 4 * 5
-    assert one("MatMul").bytes([(3, 4), (4, 5)]) == 4 * (12 + 20 + 15)
-    convolution = one("Conv").flops([(1, 64, 56, 56), (64, 64, 3, 3)], {"pads": [1] * 4})
+    assert spec("MatMul").flops([(2, 3, 4), (4, 5)]) == 2 * 2 * 3 * 4 * 5
+    assert spec("MatMul").bytes([(3, 4), (4, 5)]) == 4 * (12 + 20 + 15)
+    convolution = spec("Conv").flops([(1, 64, 56, 56), (64, 64, 3, 3)], {"pads": [1] * 4})
     assert convolution == pytest.approx(2 * 64 * 64 * 9 * 56 * 56, rel=0.01)
-    assert one("Transpose").flops([(3, 4)]) == 0
-    assert one("Add").flops([(3, 1), (4,)]) == 12
+    assert spec("Transpose").flops([(3, 4)]) == 0
+    assert spec("Add").flops([(3, 1), (4,)]) == 12
 
 
 def test_sparse_safety() -> None:
-    assert one("Mul").sparse_safe == ("A", "B")
-    assert one("Add").sparse_safe == ()
-    assert one("Div").sparse_safe == ("A",)
-    assert one("MatMul").sparse_safe == ("A", "B")
-    assert one("Relu").sparse_safe == ("X",)
-    assert one("Exp").sparse_safe == one("Cos").sparse_safe == one("Sigmoid").sparse_safe == ()
-    assert one("ReduceSum").sparse_safe == ("X",)
-    pool = one("MaxPool").sparse_safe_for([(1, 1, 4, 4)], {"kernel_shape": [2, 2]})
+    assert spec("Mul").sparse_safe == ("A", "B")
+    assert spec("Add").sparse_safe == ()
+    assert spec("Div").sparse_safe == ("A",)
+    assert spec("MatMul").sparse_safe == ("A", "B")
+    assert spec("Relu").sparse_safe == ("X",)
+    assert spec("Exp").sparse_safe == spec("Cos").sparse_safe == spec("Sigmoid").sparse_safe == ()
+    assert spec("ReduceSum").sparse_safe == ("X",)
+    pool = spec("MaxPool").sparse_safe_for([(1, 1, 4, 4)], {"kernel_shape": [2, 2]})
     assert pool == ("X",)
 
 
@@ -182,7 +182,7 @@ _SAFE = {
 
 @pytest.mark.parametrize("op_type", sorted(_SAFE))
 def test_zeros_pass_where_it_is_said(op_type: str) -> None:
-    own = one(op_type, onnx.defs.onnx_opset_version())
+    own = spec(op_type, onnx.defs.onnx_opset_version())
     names = [declared.name for declared in own.blocks[0].inputs if not declared.optional]
     for name in own.sparse_safe:
         data = [np.zeros(5) if name == other else np.linspace(0.5, 2, 5) for other in names]
@@ -195,7 +195,7 @@ def test_zeros_pass_where_it_is_said(op_type: str) -> None:
 
 
 def test_opaque_operators_say_why() -> None:
-    own = one("Det")
+    own = spec("Det")
     assert own.opaque == "a determinant is no sum over a box of indices"
     with pytest.raises(OpaqueOperatorError, match="Det is opaque"):
         own.shapes([(3, 3)])
@@ -210,14 +210,14 @@ def test_unknown_operators_have_no_specification() -> None:
 
 
 def test_hash_depends_on_the_text() -> None:
-    assert one("Relu").hash != one("Elu").hash
-    assert one("Relu").hash == one("Relu", 20).hash
-    assert len(one("Relu").hash) == 64
+    assert spec("Relu").hash != spec("Elu").hash
+    assert spec("Relu").hash == spec("Relu", 20).hash
+    assert len(spec("Relu").hash) == 64
 
 
 def test_hash_depends_on_called_functions_only() -> None:
     def called(name: str) -> str:
-        return " ".join(_called([block.text for block in one(name).blocks]))
+        return " ".join(_called([block.text for block in spec(name).blocks]))
 
     assert "def same_total" in called("Conv")  # through pad_before
     assert "def sigmoid" not in called("Conv")
@@ -227,7 +227,7 @@ def test_hash_depends_on_called_functions_only() -> None:
 @pytest.mark.parametrize("value", ["x", 1.5, -7, [], ["x"], None, [None]])
 @pytest.mark.parametrize("op_type", ["Conv", "Transpose", "Softmax", "MaxPool", "Einsum", "Gemm"])
 def test_attributes_of_a_wrong_kind_are_refused(op_type: str, value: object) -> None:
-    own = one(op_type)
+    own = spec(op_type)
     shapes = [(1, 2, 3, 4), (2, 2, 1, 1)][: len(own.blocks[0].inputs)]
     for attribute in own.blocks[0].attributes:
         try:

@@ -54,7 +54,7 @@ def attention(
         else:
             k = net.op("Transpose", k, perm=[0, 1, 3, 2])
     if scale == "both":
-        q, k = (net.op("Mul", one, np.float32(factor**0.5)) for one in (q, k))
+        q, k = (net.op("Mul", operand, np.float32(factor**0.5)) for operand in (q, k))
     elif scale == "queries":
         q = net.op("Div", q, np.float32(1 / factor))
     scores = net.op("MatMul", q, k)
@@ -201,9 +201,9 @@ def rotation(
         angles = net.op("Concat", "angles", "angles", axis=-1)
         scaled = [net.op("Mul", net.op(op, angles), np.float32(0.5)) for op in ("Cos", "Sin")]
         if opset >= 13:
-            cosines, sines = (net.op("Unsqueeze", one, [1]) for one in scaled)
+            cosines, sines = (net.op("Unsqueeze", table, [1]) for table in scaled)
         else:
-            cosines, sines = (net.op("Unsqueeze", one, axes=[1]) for one in scaled)
+            cosines, sines = (net.op("Unsqueeze", table, axes=[1]) for table in scaled)
     else:
         cosines, sines = tables if tables is not None else repeated(s, r)
     if parts == "slices":

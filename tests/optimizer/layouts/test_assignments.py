@@ -46,9 +46,9 @@ def test_every_assignment_computes_what_the_model_does(seed):
     expected = outputs(model, feeds)
     assignments = assignments_of(model)
     chosen = assignments.drawn(16, seed=0)
-    assert len({one.blocked for one in chosen}) == len(chosen) > 1
-    for one in chosen:
-        given = outputs(to_model(assignments.graph(one)), feeds)
+    assert len({assignment.blocked for assignment in chosen}) == len(chosen) > 1
+    for assignment in chosen:
+        given = outputs(to_model(assignments.graph(assignment)), feeds)
         for own, other in zip(given, expected, strict=True):
             np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)
 
@@ -57,7 +57,7 @@ def test_every_assignment_computes_what_the_model_does(seed):
 def test_just_what_is_assigned_lies_in_blocks(seed):
     assignments = assignments_of(network(seed).model())
     every = assignments.drawn(2 ** len(assignments.operators), seed=0)
-    by_blocked = {one.blocked: one for one in every}
+    by_blocked = {assignment.blocked: assignment for assignment in every}
     plain = assignments.graph(by_blocked[frozenset()])
     assert all(node.domain != NCHWC for node in plain.nodes.values())
     for blocked, one in by_blocked.items():
@@ -72,7 +72,7 @@ def test_just_what_is_assigned_lies_in_blocks(seed):
 def test_the_cheapest_is_the_cheapest_of_all(seed):
     assignments = assignments_of(network(seed).model(), seed)
     every = assignments.drawn(2 ** len(assignments.operators), seed=0)
-    least = min(one.cost_ns for one in every)
+    least = min(assignment.cost_ns for assignment in every)
     assert assignments.cheapest().cost_ns == pytest.approx(least)
 
 
@@ -91,6 +91,6 @@ def test_times_become_rows_of_the_catalog():
     for row, one in zip(told, chosen, strict=True):
         own = {op for op, blocked in zip(assignments.operators, row, strict=True) if blocked}
         assert own == one.blocked
-    plain = next(one for one in chosen if not one.blocked)
+    plain = next(assignment for assignment in chosen if not assignment.blocked)
     summed = sums(assignments, plain, machine, 1).reshape(len(GROUPS), 2, len(SUMS))
     assert not summed[:, 1].any() and summed[:, 0, 0].sum() == len(plain.selection)

@@ -159,11 +159,11 @@ def emitted(blocking, node):
     return op_type, domain, {n: listed(v) for n, v in operation.attributes.items()}
 
 
-def same_window(one, other, kernel):
+def same_window(first, second, kernel):
     """Whether two operators are one where what they don't say has its default."""
     filled = [
         {**DEFAULTS, "kernel_shape": list(kernel), "group": 1, **attributes}
-        for _, _, attributes in (one, other)
+        for _, _, attributes in (first, second)
     ]
     for attributes in filled:
         attributes.pop("activation_params", None) if not attributes.get("activation") else None
@@ -171,7 +171,7 @@ def same_window(one, other, kernel):
             attributes.pop("activation", None)
     numbers = [attributes.pop("activation_params", []) for attributes in filled]
     assert np.allclose(*numbers)
-    return one[:2] == other[:2] and filled[0] == filled[1]
+    return first[:2] == second[:2] and filled[0] == filled[1]
 
 
 def activation(notation, blocking, node, value):

@@ -73,10 +73,10 @@ def built_together(regions, level=None):
     return {n: to_model(embed(graph, library.domain)) for n, (graph, _) in regions.items()}, library
 
 
-def replaced(graph, one, level=None, threads=1, flags=FLAGS):
+def replaced(graph, candidate, level=None, threads=1, flags=FLAGS):
     """A session of a graph with one region replaced by its kernel, built for one level."""
-    library = build([one.kernel], levels=(level or native_level(),), flags=flags)
-    assert place(graph, one.region.nodes, one.kernel)
+    library = build([candidate.kernel], levels=(level or native_level(),), flags=flags)
+    assert place(graph, candidate.region.nodes, candidate.kernel)
     return opened(to_model(embed(graph, library.domain)), library, threads=threads)
 
 

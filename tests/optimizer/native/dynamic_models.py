@@ -76,7 +76,7 @@ class Dynamic:
             nodes.append(node(op_type, [last], [f"n{at}"]))
             last = f"n{at}"
         nodes[-1].output[:] = ["y"]
-        used = {name for one in nodes for name in one.input}
+        used = {name for node in nodes for name in node.input}
         graph = helper.make_graph(
             nodes,
             "dynamic",

@@ -101,7 +101,7 @@ class Case:
                 node("Erf", ["H"], ["I"]),
                 node("QuantizeLinear", ["I", "st", "zo"], ["y"]),
             ]
-        used = {name for one in nodes for name in one.input}
+        used = {name for node in nodes for name in node.input}
         graph = helper.make_graph(
             nodes,
             "quantized",

@@ -47,7 +47,7 @@ def heads_apart(batch, heads, queries, keys, depth, width, mask=None, after=(), 
         "zero": np.float32(0),
         "fill": np.float32(LOWEST),
     }
-    used = {name for one in nodes for name in one.input}
+    used = {name for node in nodes for name in node.input}
     kept = {name: value for name, value in constants.items() if name in used}
     return model(nodes, inputs, {"y": [batch, heads, queries, width]}, kept)
 
@@ -163,7 +163,7 @@ def test_numbers_that_operands_are_multiplied_by(way):
     proto = model(nodes, {**shapes, "mask": [1, 1, "s", "t"]}, outputs, constants)
     given = {**feeds(2, 2, 41, 41, 16, 8), "mask": causal(41, 41, LOWEST)}
     changed, _ = check(proto, given, expect=1)
-    assert [one.op_type for one in changed.graph.node].count("Mul") == (way == "needed outside")
+    assert [node.op_type for node in changed.graph.node].count("Mul") == (way == "needed outside")
 
 
 @pytest.mark.parametrize("also", [None, "b", "c"])
@@ -192,7 +192,7 @@ def test_parts_of_one_tensor_are_read_where_they_lie(also):
     )
     changed, _ = check(proto, {"x": normal(2, 21, 48)}, {"x": normal(1, 1, 48)})
     assert any(name.startswith("Attention") for name in kernels_of(changed))
-    left = {one.op_type for one in changed.graph.node}
+    left = {node.op_type for node in changed.graph.node}
     assert ("Split" in left) == (also is not None)
 
 
@@ -211,7 +211,7 @@ def test_several_threads_run_one_session():
         {**feeds(2, 2, size, size, 16, 16), "mask": causal(size, size, LOWEST)}
         for size in (20, 70, 33)
     ]
-    wanted = [original.run(None, one)[0] for one in given]
+    wanted = [original.run(None, feeds)[0] for feeds in given]
 
     def run(at):
         (found,) = session.run(None, given[at % 3])
@@ -240,7 +240,7 @@ def any_attention(draw):
     if kind is not None:
         given_["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
     if draw(st.booleans()):  # keys whose rows lie side by side, as most models have them
-        (entry,) = (one for one in proto.graph.input if one.name == "k")
+        (entry,) = (input_ for input_ in proto.graph.input if input_.name == "k")
         entry.CopyFrom(helper.make_tensor_value_info("rows", 1, ["b", 2, "t", depth]))
         proto.graph.node.insert(0, node("Transpose", ["rows"], ["k"], perm=[0, 1, 3, 2]))
         given_["rows"] = np.ascontiguousarray(given_.pop("k").swapaxes(2, 3))
@@ -258,7 +258,7 @@ def test_copies_between_a_softmax_and_a_product_are_none(free):
     """Libraries compute a softmax in float32 and go back to the model's type, float32 as well."""
     sizes = ("b", "s", "t") if free else (2, 41, 37)
     proto = heads_apart(sizes[0], 2, sizes[1], sizes[2], 16, 8)
-    softmax = next(one for one in proto.graph.node if one.op_type == "Softmax")
+    softmax = next(node for node in proto.graph.node if node.op_type == "Softmax")
     at = list(proto.graph.node).index(softmax)
     softmax.input[0], softmax.output[0] = "wide", "narrow"
     proto.graph.node.insert(at, node("Cast", ["s"], ["wide"], to=1))
@@ -270,7 +270,7 @@ def test_copies_between_a_softmax_and_a_product_are_none(free):
 @pytest.mark.parametrize("value", [-np.inf, LOWEST])
 def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
     proto = heads_apart("b", 2, "s", "t", 16, 8, mask=[1, 1, "s", "t"])
-    at = [one.op_type for one in proto.graph.node].index("Softmax")
+    at = [node.op_type for node in proto.graph.node].index("Softmax")
     proto.graph.node[at].output[0] = "weights"
     proto.graph.node.insert(at + 1, node("IsNaN", ["weights"], ["none"]))
     proto.graph.node.insert(at + 2, node("Where", ["none", "nothing", "weights"], ["p"]))

@@ -47,10 +47,10 @@ def chained(steps):
     """An attention whose scores go through steps."""
     nodes = [node("MatMul", ["q", "k"], ["s0"])]
     for at, step in enumerate(steps):
-        for one in STEPS[step]:
+        for operator in STEPS[step]:
             names = {"x": f"s{at}", "y": f"s{at + 1}", "b": f"b{at}", "c": f"c{at}"}
-            inputs = [names.get(name, name) for name in one.input]
-            nodes.append(node(one.op_type, inputs, [names[one.output[0]]]))
+            inputs = [names.get(name, name) for name in operator.input]
+            nodes.append(node(operator.op_type, inputs, [names[operator.output[0]]]))
     nodes += [
         node("Softmax", [f"s{len(steps)}"], ["p"], axis=-1),
         node("MatMul", ["p", "v"], ["y"]),
@@ -63,7 +63,7 @@ def chained(steps):
         "keys": [1, 1, 1, "t"],
         "weight": [1, 1, "s", "t"],
     }
-    used = {name for one in nodes for name in one.input}
+    used = {name for node in nodes for name in node.input}
     given_ = {name: shape for name, shape in inputs.items() if name in used}
     constants = {name: value for name, value in CONSTANTS.items() if name in used}
     return model(nodes, given_, {"y": [1, 2, "s", WIDTH]}, constants)

@@ -25,7 +25,7 @@ def feeds(queries=41, keys=41, **others):
 
 def is_kernel(proto):
     found = fused(proto)
-    return found is not None and any(one.startswith("Attention") for one in kernels_of(found[0]))
+    return found is not None and any(name.startswith("Attention") for name in kernels_of(found[0]))
 
 
 @pytest.mark.parametrize("scale", [None, 0.5])
@@ -84,6 +84,6 @@ def test_anything_else_stays_what_it_is(name):
 def test_a_mask_of_truth_values_stays_what_it_is():
     proto = attended(("q", "k", "v", "mask"), {**SHAPES, "mask": ["s", "t"]})
     assert is_kernel(proto)
-    (entry,) = (one for one in proto.graph.input if one.name == "mask")
+    (entry,) = (input_ for input_ in proto.graph.input if input_.name == "mask")
     entry.type.tensor_type.elem_type = TensorProto.BOOL
     assert not is_kernel(proto)

@@ -42,18 +42,22 @@ def placed(model, seed):
     meanings = Meanings(graph)
     forms: dict[tuple[int, ...], list] = {}
     for find in (convolutions, narrow_convolutions, pairs):
-        for one in find(meanings, graph.nodes):
-            forms.setdefault(one.region.nodes, []).append(one)
+        for candidate in find(meanings, graph.nodes):
+            forms.setdefault(candidate.region.nodes, []).append(candidate)
     found = [drawn.choice(several) for several in forms.values()]
     drawn.shuffle(found)
     left = set(graph.nodes)
-    for one in list(found):
-        if left.issuperset(one.region.nodes):
-            left -= set(one.region.nodes)
+    for candidate in list(found):
+        if left.issuperset(candidate.region.nodes):
+            left -= set(candidate.region.nodes)
         else:  # of two that both end in a node, one has it
-            found.remove(one)
+            found.remove(candidate)
     found += regions(meanings, left)
-    kept = [one.kernel for one in found if place(graph, one.region.nodes, one.kernel)]
+    kept = [
+        candidate.kernel
+        for candidate in found
+        if place(graph, candidate.region.nodes, candidate.kernel)
+    ]
     supply(graph, kept)
     return laid.graph, graph, kept
 

@@ -227,8 +227,8 @@ def programs(draw):
         elif values[one] == shape and len(axes) == 1:
             nodes.append(node("Softmax", [one], [name], axis=axes[0]))
             values[name] = shape
-    made = {name for one in nodes for name in one.output}
-    read = {name for one in nodes for name in one.input}
+    made = {name for node in nodes for name in node.output}
+    read = {name for node in nodes for name in node.input}
     kept = {name for name in made if name not in read or draw(st.booleans())}
     own = np.random.default_rng(draw(st.integers(0, 2**16)))
     feeds = {n: own.standard_normal(s).astype(np.float32) for n, s in inputs.items()}

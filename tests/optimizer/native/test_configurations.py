@@ -92,11 +92,11 @@ def test_a_product_of_the_default_is_generated_as_if_there_were_no_configuration
 def test_a_chosen_configuration_has_names_of_its_own():
     meanings, found, _ = product(9, 64, 70)
     chosen = Chosen(replace(DEFAULTS["avx512"], depth=256), ProductSizes(9, 64, 70), "avx512")
-    one = configured(meanings, found, chosen)
-    assert one.kernel.name != found.kernel.name
-    assert "PRODUCT_PANEL;" not in one.kernel.text
-    assert "product_block(" not in one.kernel.text
-    assert one.kernel.arrange == "arrange_product_by"
+    candidate = configured(meanings, found, chosen)
+    assert candidate.kernel.name != found.kernel.name
+    assert "PRODUCT_PANEL;" not in candidate.kernel.text
+    assert "product_block(" not in candidate.kernel.text
+    assert candidate.kernel.arrange == "arrange_product_by"
 
 
 def test_other_levels_keep_their_defaults_but_for_panels():
@@ -133,13 +133,13 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
     drawn = data.draw(st.lists(st.sampled_from(configurations), min_size=1, max_size=3))
     meanings, found, arrays = product(rows, depth, columns)
     ones = [configured(meanings, found, Chosen(each, sizes, level)) for each in drawn]
-    library = build([one.kernel for one in ones], levels=(level,))
-    supply(meanings.graph, [one.kernel for one in ones])
+    library = build([candidate.kernel for candidate in ones], levels=(level,))
+    supply(meanings.graph, [candidate.kernel for candidate in ones])
     x = normal(rows, depth, seed=3)
     wanted = np.maximum(x.astype(np.float64) @ arrays["w"] + arrays["b"], 0.0)
-    for one in ones:
+    for candidate in ones:
         graph = meanings.graph.copy()
-        assert place(graph, one.region.nodes, one.kernel)
+        assert place(graph, candidate.region.nodes, candidate.kernel)
         session = opened(to_model(embed(graph, library.domain)), library, threads=2)
         (given_,) = session.run(None, {"x": x})
         np.testing.assert_allclose(given_, wanted, rtol=1e-4, atol=1e-4 * depth**0.5)
@@ -149,14 +149,17 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
 
 
 def tiles(found):
-    return {(one.tile_rows, one.tile_vectors) for one in found}
+    return {(configuration.tile_rows, configuration.tile_vectors) for configuration in found}
 
 
 def test_the_default_is_legal_and_first_whatever_the_processor():
     tiny = Processor("avx512", *REGISTERS["avx512"], 1 << 10, 1 << 12)
     for here in (ZEN_4, ZEN_3, tiny):
         assert legal(ProductSizes(128, 768, 768), here)[0] == DEFAULTS[here.level]
-    assert {one.panel * one.depth for one in legal(ProductSizes(128, 768, 768), tiny)} == {48 * 512}
+    assert {
+        configuration.panel * configuration.depth
+        for configuration in legal(ProductSizes(128, 768, 768), tiny)
+    } == {48 * 512}
 
 
 def test_sums_stay_in_registers():
@@ -170,25 +173,34 @@ def test_rows_are_shared_evenly_by_as_few_tiles_as_can_be():
     assert {(9, 2), (9, 3)} <= tiles(legal(ProductSizes(17, 768, 768), ZEN_4))
     assert {(10, 2), (10, 3)}.isdisjoint(tiles(legal(ProductSizes(17, 768, 768), ZEN_4)))
     # rows that the default's tiles share evenly by themselves
-    evens = {one.even for one in legal(ProductSizes(16, 64, 768), ZEN_4) if one.tile_rows == 8
-             and one.tile_vectors == 3}  # fmt: skip
+    evens = {
+        configuration.even
+        for configuration in legal(ProductSizes(16, 64, 768), ZEN_4)
+        if (configuration.tile_rows, configuration.tile_vectors) == (8, 3)
+    }
     assert evens == {0}
-    evens = {one.even for one in legal(ProductSizes(17, 64, 768), ZEN_4) if one.tile_rows == 8
-             and one.tile_vectors == 3}  # fmt: skip
+    evens = {
+        configuration.even
+        for configuration in legal(ProductSizes(17, 64, 768), ZEN_4)
+        if (configuration.tile_rows, configuration.tile_vectors) == (8, 3)
+    }
     assert evens == {0, 1}
 
 
 def test_a_piece_of_a_panel_and_a_block_fit_the_second_cache():
     sizes = ProductSizes(1024, 2048, 768)
     for here in (ZEN_4, ZEN_3):
-        for one in legal(sizes, here)[1:]:
-            assert 4 * (one.panel * one.depth + one.block) <= here.second_cache_bytes
-            assert 8 * one.panel * one.depth <= here.second_cache_bytes
+        for configuration in legal(sizes, here)[1:]:
+            assert (
+                4 * (configuration.panel * configuration.depth + configuration.block)
+                <= here.second_cache_bytes
+            )
+            assert 8 * configuration.panel * configuration.depth <= here.second_cache_bytes
     smaller = legal(sizes, replace(ZEN_4, second_cache_bytes=1 << 19))
-    assert max(one.block for one in legal(sizes, ZEN_4)) == 192 << 10
-    assert max(one.block for one in smaller[1:]) == 96 << 10
+    assert max(configuration.block for configuration in legal(sizes, ZEN_4)) == 192 << 10
+    assert max(configuration.block for configuration in smaller[1:]) == 96 << 10
     # beside a block of 384 KiB, a piece of a panel of 64 is no deeper
-    assert max(one.depth for one in smaller if one.panel == 64) == 512
+    assert max(configuration.depth for configuration in smaller if configuration.panel == 64) == 512
 
 
 @pytest.mark.parametrize(
@@ -203,7 +215,7 @@ def test_a_piece_of_a_panel_and_a_block_fit_the_second_cache():
 )
 def test_what_makes_no_difference_is_not_chosen(field, with_it, without):
     def values(sizes):
-        return {getattr(one, field) for one in legal(sizes, ZEN_4)}
+        return {getattr(configuration, field) for configuration in legal(sizes, ZEN_4)}
 
     assert values(without) < values(with_it)
 
@@ -212,7 +224,10 @@ def test_configurations_differ():
     for here in (ZEN_4, ZEN_3):
         found = legal(ProductSizes(100, 700, 300), here)
         assert len(found) == len(set(found)) > 50
-        assert all(isinstance(one, ProductConfiguration) and one.description for one in found)
+        assert all(
+            isinstance(configuration, ProductConfiguration) and configuration.description
+            for configuration in found
+        )
 
 
 # ---------------------------------------------------------------------------------- convolutions
@@ -225,37 +240,44 @@ def test_a_convolution_has_the_default_first_and_no_two_that_are_the_same():
     found = legal_convolutions(IMAGE, ZEN_4, prepared=True)
     assert found[0] == ConvolutionConfiguration()
     assert len(found) == len(set(found)) > 4
-    held = [(IMAGE.together(one.block, one.run), *astuple(one)[1:]) for one in found]
+    held = [
+        (IMAGE.together(configuration.block, configuration.run), *astuple(configuration)[1:])
+        for configuration in found
+    ]
     assert len(held) == len(set(held))
 
 
 def test_tiles_of_a_convolution_fit_the_second_cache():
-    blocks = {one.block for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)}
-    fewer = {one.block for one in legal_convolutions(IMAGE, ZEN_3, prepared=True)}
+    blocks = {convolution.block for convolution in legal_convolutions(IMAGE, ZEN_4, prepared=True)}
+    fewer = {convolution.block for convolution in legal_convolutions(IMAGE, ZEN_3, prepared=True)}
     assert max(blocks) == 192 << 10
     assert max(fewer) == 128 << 10
 
 
 def test_filters_that_take_too_much_are_transformed_as_it_runs():
     large = replace(IMAGE, depth=2048, group_depth=2048, width=2048)
-    assert {one.prepared for one in legal_convolutions(large, ZEN_4, prepared=False)} == {None}
-    assert {one.prepared for one in legal_convolutions(IMAGE, ZEN_4, prepared=True)} == {None, 0}
+    assert {
+        convolution.prepared for convolution in legal_convolutions(large, ZEN_4, prepared=False)
+    } == {None}
+    assert {
+        convolution.prepared for convolution in legal_convolutions(IMAGE, ZEN_4, prepared=True)
+    } == {None, 0}
 
 
 def test_what_else_is_chosen_of_a_convolution_differs_from_the_default_by_itself():
     two = replace(IMAGE, threads=2, height=14, across=14)
     default, *others = legal_convolutions(two, ZEN_4, prepared=True)
-    rest = {(one.fetch_next, one.run, one.loop_order) for one in others}
+    rest = {(other.fetch_next, other.run, other.loop_order) for other in others}
     assert rest | {(1, 1, 0)} == {(1, 1, 0), (0, 1, 0), (1, 2, 0), (1, 1, 1)}
     assert all(
-        (one.block, one.prepared) == (default.block, None)
-        for one in others
-        if (one.fetch_next, one.run, one.loop_order) != (1, 1, 0)
+        (other.block, other.prepared) == (default.block, None)
+        for other in others
+        if (other.fetch_next, other.run, other.loop_order) != (1, 1, 0)
     )
     # filters that are transformed as it runs are not fetched, and one thread shares with nobody
     alone = legal_convolutions(replace(two, threads=1), ZEN_4, prepared=False)
-    assert {one.run for one in alone} == {1}
-    assert {one.fetch_next for one in alone} == {1}
+    assert {configuration.run for configuration in alone} == {1}
+    assert {configuration.fetch_next for configuration in alone} == {1}
 
 
 @needs_compiler
@@ -269,16 +291,21 @@ def test_configurations_of_a_convolution_compute_the_same():
         ConvolutionConfiguration(run=2, loop_order=1, fetch_next=0),
     )
     found = convolutions(Meanings(graph), graph.nodes, lambda _: chosen)
-    configurations = [one.kernel.configuration for one in found]
+    configurations = [candidate.kernel.configuration for candidate in found]
     # of the few tiles of 4x4 every block holds all, so that one of them is the default itself
-    assert [one is None for one in configurations] == [True, *[False] * 3, True, *[False] * 2]
-    assert len({one.kernel.name for one in found}) == len(found)
-    library = build([one.kernel for one in found], levels=(native_level(),))
+    assert [configuration is None for configuration in configurations] == [
+        True,
+        *[False] * 3,
+        True,
+        *[False] * 2,
+    ]
+    assert len({candidate.kernel.name for candidate in found}) == len(found)
+    library = build([candidate.kernel for candidate in found], levels=(native_level(),))
     total, size = case.expected()
-    for one in found:
+    for candidate in found:
         changed = graph.copy()
-        supply(changed, [one.kernel])
-        assert place(changed, one.region.nodes, one.kernel)
+        supply(changed, [candidate.kernel])
+        assert place(changed, candidate.region.nodes, candidate.kernel)
         session = opened(to_model(embed(changed, library.domain)), library, threads=2)
         (result,) = session.run(None, case.feeds)
         assert abs(plain(result, case.shape[1], case.block) - total).max() <= ROUNDING * size

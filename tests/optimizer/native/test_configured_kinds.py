@@ -110,9 +110,9 @@ def test_features_are_those_that_scales_are_of():
 
 def test_what_gained_for_a_product_gains_for_one_alike():
     samples = [
-        Sample(ProductSizes(9, size, 512), one, ratio)
+        Sample(ProductSizes(9, size, 512), configuration, ratio)
         for size in (256, 768)
-        for one, ratio in ((DEFAULT, 1.0), (NINE, 0.85), (WIDE, 1.1))
+        for configuration, ratio in ((DEFAULT, 1.0), (NINE, 0.85), (WIDE, 1.1))
     ]
     default, nine, wide = predicted_ratios(SIZES, [DEFAULT, NINE, WIDE], samples, HERE)
     assert 0.82 < nine < 0.9 < 0.95 < default < 1.03 < wide < 1.13
@@ -135,7 +135,7 @@ def test_the_most_promising_comes_first_and_what_is_known_not_again():
 
 def test_what_is_not_predicted_to_gain_is_not_tried():
     configurations = legal(SIZES, HERE)
-    slow = [Sample(SIZES, one, 1.02) for one in configurations[1:]]
+    slow = [Sample(SIZES, configuration, 1.02) for configuration in configurations[1:]]
     assert promising(SIZES, configurations, slow, HERE, 3, {}) == []
     assert len(promising(SIZES, configurations, [], HERE, 3, {})) == 3
 
@@ -218,10 +218,10 @@ def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
     configured = ConfiguredKinds(catalog, threads=1)
     assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
     sizes = ProductSizes(9, 64, 64)
-    one = legal(sizes, processor())[-1]
-    store(configured.timed[ProductSizes], sizes, lap(10), {one: lap(9, 0.9)})
+    configuration = legal(sizes, processor())[-1]
+    store(configured.timed[ProductSizes], sizes, lap(10), {configuration: lap(9, 0.9)})
     (kind,) = configured.kinds(meanings, found, types, 7, budget_s=0.0)
-    assert kind.configuration == one
+    assert kind.configuration == configuration
     assert kind.sorts == {7}
     assert [len(each.region.nodes) for each in kind.regions] == [1, 1]
 
@@ -253,7 +253,9 @@ def test_what_was_measured_is_noted_once_and_told(catalog, layers):
     default = Kind([found[0]], alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
     kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: lap(9, 0.45)}
-    default.regions = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
+    default.regions = [
+        candidate for candidate in found if candidate.region.nodes == kind.regions[0].region.nodes
+    ]
     for _ in range(2):
         configured.note([default, kind])
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(1,)]
@@ -268,7 +270,9 @@ def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
     configured = ConfiguredKinds(catalog, threads=1)
     kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: replace(lap(9, 0.45), samples=4)}
-    same = [one for one in found if one.region.nodes == kind.regions[0].region.nodes]
+    same = [
+        candidate for candidate in found if candidate.region.nodes == kind.regions[0].region.nodes
+    ]
     default = Kind(same, alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
     configured.note([default, kind])
     assert catalog.sql("SELECT count(*) FROM kernel_configuration").fetchall() == [(0,)]
@@ -278,6 +282,6 @@ def test_another_graph_gets_the_same_configurations(catalog, layers):
     meanings, found, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
     kinds = configured.kinds(meanings, found, types, 7, budget_s=60.0)
-    names = {one.kernel.name for one in reconfigured(meanings, found, kinds[:1])}
+    names = {candidate.kernel.name for candidate in reconfigured(meanings, found, kinds[:1])}
     assert kinds[0].name in names
     assert reconfigured(meanings, found, [Kind([found[0]])]) == []

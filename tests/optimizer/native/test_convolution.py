@@ -138,13 +138,15 @@ class Case:
         graph, found = self.found()
         assert found, "no kernel was found"
         library = build(
-            [one.kernel for one in found], levels=(level or native_level(),), flags=flags
+            [candidate.kernel for candidate in found],
+            levels=(level or native_level(),),
+            flags=flags,
         )
-        for one in found:
+        for candidate in found:
             changed = graph.copy()
-            supply(changed, [one.kernel])
-            assert place(changed, one.region.nodes, one.kernel)
-            yield one.kernel.form, to_model(embed(changed, library.domain)), library
+            supply(changed, [candidate.kernel])
+            assert place(changed, candidate.region.nodes, candidate.kernel)
+            yield candidate.kernel.form, to_model(embed(changed, library.domain)), library
 
     def runs(self, level=None, threads=1, flags=FLAGS):
         for form, proto, library in self.forms(level, flags):
@@ -188,25 +190,27 @@ class Case:
     ("outputs", "taps"), [(2, 3), (3, 3), (4, 3), (6, 3), (2, 5), (2, 7), (4, 7)]
 )
 def test_filters_exactly(outputs, taps):
-    one = winograd.filtering(outputs, taps)
-    numbers = [Fraction(k * k - 7 * k + 3, k + 1) for k in range(one.products + taps)]
-    image, weights = numbers[: one.products], numbers[one.products :]
+    filtering = winograd.filtering(outputs, taps)
+    numbers = [Fraction(k * k - 7 * k + 3, k + 1) for k in range(filtering.products + taps)]
+    image, weights = numbers[: filtering.products], numbers[filtering.products :]
     products = [
         sum(a * b for a, b in zip(row, image, strict=True))
         * sum(a * b for a, b in zip(filter_, weights, strict=True))
-        for row, filter_ in zip(one.image, one.filters, strict=True)
+        for row, filter_ in zip(filtering.image, filtering.filters, strict=True)
     ]
-    for at, row in enumerate(one.back):
+    for at, row in enumerate(filtering.back):
         wanted = sum(weights[j] * image[at + j] for j in range(taps))
         assert sum(a * b for a, b in zip(row, products, strict=True)) == wanted
 
 
 def test_a_wrong_number_is_no_filter():
-    one = winograd.filtering(2, 3)
-    rows = [list(row) for row in one.image]
+    filtering = winograd.filtering(2, 3)
+    rows = [list(row) for row in filtering.image]
     rows[1][2] += Fraction(1, 1 << 30)
     with pytest.raises(ValueError, match="something else"):
-        winograd.prove(winograd.Filtering(2, 3, one.back, one.filters, tuple(map(tuple, rows))))
+        winograd.prove(
+            winograd.Filtering(2, 3, filtering.back, filtering.filters, tuple(map(tuple, rows)))
+        )
 
 
 def test_no_more_points_than_were_tried():
@@ -336,7 +340,7 @@ def test_what_is_not_finite_spoils_no_neighbour(value, taps, group):
 def test_pads_by_name(auto):
     case = Case((1, 16, 6, 7), 16, (3, 3), (0,) * 4 if auto == "VALID" else (1,) * 4)
     (node,) = case.proto.graph.node
-    kept = [one for one in node.attribute if one.name != "pads"]
+    kept = [attribute for attribute in node.attribute if attribute.name != "pads"]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute("auto_pad", auto)])
     (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
@@ -361,14 +365,16 @@ def told(*attribute):
 
 def compute_filters(case):
     graph = case.proto.graph
-    (weights,) = (one for one in graph.initializer if one.name == "w")
+    (weights,) = (initializer for initializer in graph.initializer if initializer.name == "w")
     weights.name = "v"
     graph.node.insert(0, helper.make_node("Identity", ["v"], ["w"]))
     case.types["w"] = tuple(weights.dims)
 
 
 def spoil_filters(case):
-    (weights,) = (one for one in case.proto.graph.initializer if one.name == "w")
+    (weights,) = (
+        initializer for initializer in case.proto.graph.initializer if initializer.name == "w"
+    )
     array = numpy_helper.to_array(weights).copy()
     array[0, 0, 0, 0] = np.inf
     weights.CopyFrom(numpy_helper.from_array(array, "w"))
@@ -416,21 +422,21 @@ def test_no_blocks_at_all(monkeypatch):
 def test_forms_are_alternatives_and_the_smallest_comes_first(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     _, found = small().found()
-    assert [one.kernel.form for one in found] == [
+    assert [candidate.kernel.form for candidate in found] == [
         "minimal filtering 2x2 of 3x3",
         "minimal filtering 4x4 of 3x3",
     ]
-    assert len({one.kernel.name for one in found}) == 2
+    assert len({candidate.kernel.name for candidate in found}) == 2
     assert found[0].region == found[1].region
 
 
 def test_filters_are_laid_out_once_for_each_form(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     graph, found = small().found()
-    supply(graph, [one.kernel for one in found])
+    supply(graph, [candidate.kernel for candidate in found])
     before = dict(graph.constants)
-    supply(graph, [one.kernel for one in found])
+    supply(graph, [candidate.kernel for candidate in found])
     assert graph.constants == before
-    laid = [graph.constants[one.kernel.packed[0][0]] for one in found]
-    assert [one.type.shape for one in laid] == [(1, 16, 16, 32), (1, 36, 16, 32)]
-    assert all(not one.array()[..., 16:].any() for one in laid)
+    laid = [graph.constants[candidate.kernel.packed[0][0]] for candidate in found]
+    assert [array.type.shape for array in laid] == [(1, 16, 16, 32), (1, 36, 16, 32)]
+    assert all(not array.array()[..., 16:].any() for array in laid)

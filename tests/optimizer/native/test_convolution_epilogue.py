@@ -45,7 +45,7 @@ def with_end(proto, types, nodes, outputs=("z",)):
     del graph.output[:]
     for name in outputs:
         graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, types["y"]))
-    read = {name for one in nodes for name in one.input}
+    read = {name for node in nodes for name in node.input}
     for name in sorted(read & {"r", "q"}):
         graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, types["y"]))
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
@@ -59,11 +59,11 @@ def with_end(proto, types, nodes, outputs=("z",)):
 def check(case, find, nodes, count):
     """Compare the kernel of a convolution and what follows with the runtime's operators."""
     graph = with_end(case.proto, case.types, nodes)
-    one = find(Meanings(graph), graph.nodes)[-1]
-    assert len(one.region.nodes) == count
-    library = build([one.kernel], levels=(native_level(),))
-    supply(graph, [one.kernel])
-    assert place(graph, one.region.nodes, one.kernel)
+    candidate = find(Meanings(graph), graph.nodes)[-1]
+    assert len(candidate.region.nodes) == count
+    library = build([candidate.kernel], levels=(native_level(),))
+    supply(graph, [candidate.kernel])
+    assert place(graph, candidate.region.nodes, candidate.kernel)
     changed = to_model(embed(graph, library.domain))
     assert len(changed.graph.node) == 1
     feeds = dict(case.feeds)
@@ -120,4 +120,4 @@ def test_nodes_that_end_an_epilogue(name):
         made = graph.names.index("z")
         graph.types[made] = TensorType("float32", (1, 1, *case.types["y"][2:]))
     found = convolutions(Meanings(graph), graph.nodes)
-    assert {len(one.region.nodes) for one in found} == {count}
+    assert {len(candidate.region.nodes) for candidate in found} == {count}

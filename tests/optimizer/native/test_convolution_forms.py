@@ -94,7 +94,7 @@ def optimized():
 
 def converted(result, accepted=True):
     """The forms in a plan, by the node that they are of; or those that are not in it."""
-    steps = [one for one in result.plan if one.rule == CONVERT and one.accepted == accepted]
+    steps = [step for step in result.plan if step.rule == CONVERT and step.accepted == accepted]
     return {step.nodes[0]: step.reason.partition(",")[0].partition(": ")[0] for step in steps}
 
 
@@ -103,10 +103,10 @@ def test_the_fastest_form_of_each_convolution_goes_into_the_plan(raced, tmp_path
     assert result.chosen == "kernels in blocks"
     assert converted(result) == {"first": LARGE, "second": LARGE, "third": LARGE}
     assert converted(result, accepted=False) == dict.fromkeys(("first", "second", "third"), SMALL)
-    own = next(one for one in result.plan if one.rule == CONVERT and one.nodes[0] == "first")
+    own = next(step for step in result.plan if step.rule == CONVERT and step.nodes[0] == "first")
     assert own.nodes == ("first", "relu")
     assert (own.cost_before_ns, own.cost_after_ns) == (1000.0, 400.0)
-    left = next(one for one in result.plan if one.rule == CONVERT and not one.accepted)
+    left = next(step for step in result.plan if step.rule == CONVERT and not step.accepted)
     assert left.reason == (f"{SMALL}: 1.0 µs -> 0.6 µs, less gain than {LARGE}: 1.0 µs -> 0.4 µs")
     assert f"{LARGE}, 1.0 µs -> 0.4 µs" in result.explain()
     assert f"less gain than {LARGE}" in result.explain(node="second")
@@ -121,14 +121,14 @@ def test_a_form_that_is_no_faster_stays_out_and_says_so(raced):
     raced[LARGE] = 1.1
     result = optimized()
     assert set(converted(result).values()) == {SMALL}
-    reasons = {one.reason for one in result.plan if one.rule == CONVERT and not one.accepted}
+    reasons = {step.reason for step in result.plan if step.rule == CONVERT and not step.accepted}
     assert reasons == {f"{LARGE}: no faster alone: 1.0 µs -> 1.1 µs"}
 
 
 @pytest.mark.parametrize(("large", "others"), [(0.4, False), (0.9, True)])
 def test_other_plans_get_kernels_where_convolutions_gain_least(raced, large, others):
     raced[LARGE], raced[SMALL] = large, 1.0
-    names = {one.candidate for one in optimized().candidates}
+    names = {candidate.candidate for candidate in optimized().candidates}
     assert {"kernels in blocks", "convolutions in blocks"} <= names
     assert ("kernels" in names) == others
 
@@ -136,7 +136,7 @@ def test_other_plans_get_kernels_where_convolutions_gain_least(raced, large, oth
 def test_without_a_form_that_gains_the_plan_in_blocks_has_other_kernels(raced):
     raced[LARGE] = raced[SMALL] = 1.0
     result = optimized()
-    raced_ = {one.candidate for one in result.candidates}
+    raced_ = {candidate.candidate for candidate in result.candidates}
     assert "kernels in blocks" in raced_ and "convolutions in blocks" not in raced_
     names = {name.partition("_")[0] for name in kernels_of(result.model)}
     assert "Mish" in names and not any(name.startswith("Conv") for name in names)
@@ -164,12 +164,14 @@ def test_where_a_form_rounds_too_much_the_next_one_is_tried(raced, monkeypatch, 
     supply = plan_kernels.supply
 
     def rounding(graph, kernels):
-        supply(graph, [spoiled(one) if one.form in broken else one for one in kernels])
+        supply(graph, [spoiled(kernel) if kernel.form in broken else kernel for kernel in kernels])
 
     monkeypatch.setattr(plan_kernels, "supply", rounding)
     monkeypatch.setattr(kind_race, "supply", rounding)
     result = optimized()
-    refused = {one.candidate for one in result.candidates if "is off by" in one.verdict}
+    refused = {
+        candidate.candidate for candidate in result.candidates if "is off by" in candidate.verdict
+    }
     names = ["kernels in blocks", "kernels in blocks, rounding less"]
     assert set(names[: len(broken)]) <= refused
     assert result.chosen not in refused
@@ -177,7 +179,9 @@ def test_where_a_form_rounds_too_much_the_next_one_is_tried(raced, monkeypatch, 
         assert set(converted(result).values()) == {SMALL}
         left = converted(result, accepted=False)
         assert set(left.values()) == {LARGE}
-        reasons = {one.reason for one in result.plan if one.rule == CONVERT and not one.accepted}
+        reasons = {
+            step.reason for step in result.plan if step.rule == CONVERT and not step.accepted
+        }
         assert all(
             reason.endswith(f"in favour of {SMALL}, which rounds less") for reason in reasons
         )

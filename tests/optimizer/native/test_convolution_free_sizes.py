@@ -125,15 +125,17 @@ def test_a_network_of_free_sizes_is_computed_in_blocks_by_kernels():
     assert sum(node.op_type == "Add" for node in graph.nodes.values()) == 1  # the guard's
     resolve_shapes(graph)
     found = convolutions(Meanings(graph), graph.nodes)
-    large = [one for one in found if "4x4" in one.kernel.form]
+    large = [candidate for candidate in found if "4x4" in candidate.kernel.form]
     assert len(large) == 3  # all of 3x3 but the one that steps
-    assert all(place(graph, one.region.nodes, one.kernel) for one in large)
-    supply(graph, [one.kernel for one in large])
-    library = build([one.kernel for one in large], levels=(native_level(),))
+    assert all(place(graph, candidate.region.nodes, candidate.kernel) for candidate in large)
+    supply(graph, [candidate.kernel for candidate in large])
+    library = build([candidate.kernel for candidate in large], levels=(native_level(),))
     candidate, original = opened(to_model(embed(graph, library.domain)), library), opened(proto)
     for batch, height, width in ((1, 32, 32), (2, 7, 9), (1, 5, 64), (3, 1, 2)):
         image = normal(batch, 16, height, width)
-        (result,), (wanted,) = (one.run(None, {"x": image}) for one in (candidate, original))
+        (result,), (wanted,) = (
+            session.run(None, {"x": image}) for session in (candidate, original)
+        )
         np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=2e-4 * abs(wanted).max())
 
 

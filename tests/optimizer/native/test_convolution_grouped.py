@@ -81,11 +81,11 @@ class Case:
         for name, shape in self.types.items():
             graph.types[graph.names.index(name)] = TensorType("float32", shape)
         every = convolutions(Meanings(graph), graph.nodes)
-        return graph, [one for one in every if one.kernel.form == FORM]
+        return graph, [candidate for candidate in every if candidate.kernel.form == FORM]
 
     def session(self, level=None, threads=1, flags=FLAGS):
-        graph, (one,) = self.found()
-        return replaced(graph, one, level, threads, flags)
+        graph, (candidate,) = self.found()
+        return replaced(graph, candidate, level, threads, flags)
 
     def expected(self):
         """The result in float64, and the sum of the magnitudes in it."""
@@ -172,7 +172,7 @@ def test_ends_and_what_is_not_finite(value, end):
         case.image[0, 3, 0, 0] = case.image[0, 20, 7, 8] = value
         (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
         (result,) = case.session(threads=2).run(None, case.feeds)
-        result, wanted = (plain(one, case.width, case.block) for one in (result, wanted))
+        result, wanted = (plain(array, case.width, case.block) for array in (result, wanted))
         np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
         np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
         assert np.isfinite(wanted).any()

@@ -84,8 +84,8 @@ class Case:
         return graph, pairs(Meanings(graph), graph.nodes, lambda _: ways)
 
     def session(self, level=None, threads=1, flags=FLAGS, configuration=None):
-        graph, (*_, one) = self.found(configuration)
-        return replaced(graph, one, level, threads, flags)
+        graph, (*_, candidate) = self.found(configuration)
+        return replaced(graph, candidate, level, threads, flags)
 
     def expected(self):
         """The result in float64 without activations, and the sum of the magnitudes in it."""
@@ -164,7 +164,7 @@ def test_ends_and_what_is_not_finite(value):
     case.image[0, 3, 0, 0] = case.image[0, 20, 7, 8] = value
     (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
     (result,) = case.session(threads=2).run(None, case.feeds)
-    result, wanted = (plain(one, 40, case.block) for one in (result, wanted))
+    result, wanted = (plain(array, 40, case.block) for array in (result, wanted))
     np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
     assert np.isfinite(wanted).any()
@@ -199,7 +199,9 @@ def add(case):
 
 
 def spoil(case):
-    (taps,) = (one for one in case.proto.graph.initializer if one.name == "t")
+    (taps,) = (
+        initializer for initializer in case.proto.graph.initializer if initializer.name == "t"
+    )
     array = numpy_helper.to_array(taps).copy()
     array.flat[0] = np.inf
     taps.CopyFrom(numpy_helper.from_array(array, "t"))
@@ -238,14 +240,16 @@ def test_configurations_of_a_pair_differ_and_stay_in_the_second_cache():
     assert found[0] == PairConfiguration() and len(found) == len(set(found)) > 6
     divisions = [(*SIZES.divided(one), one.loop_order) for one in found]
     assert len(set(divisions)) == len(divisions)
-    assert {one.block for one in legal_pairs(SIZES, replace(HERE, second_cache_bytes=1 << 17))} == {
+    assert {
+        pair.block for pair in legal_pairs(SIZES, replace(HERE, second_cache_bytes=1 << 17))
+    } == {
         8 << 10,
         16 << 10,
         32 << 10,
     }
     # an image of few lines is not shared, and the order of one part of it makes no difference
     low = legal_pairs(replace(SIZES, lines=7), HERE)
-    assert {one.loop_order for one in low} == {0}
+    assert {configuration.loop_order for configuration in low} == {0}
 
 
 @needs_blocks
@@ -254,11 +258,11 @@ def test_configurations_of_a_pair_compute_the_same():
     graph, (default,) = case.found()
     ways = [PairConfiguration(8 << 10, 1), PairConfiguration(128 << 10, 12, 1)]
     found = pairs(Meanings(graph), graph.nodes, lambda sizes: ways)
-    assert [one.kernel.configuration is None for one in found] == [True, False, False]
-    assert len({one.kernel.name for one in found}) == 3
+    assert [candidate.kernel.configuration is None for candidate in found] == [True, False, False]
+    assert len({candidate.kernel.name for candidate in found}) == 3
     assert found[0].kernel.name == default.kernel.name
     results = [
-        replaced(graph.copy(), one, native_level(), 2, FLAGS).run(None, case.feeds)[0]
-        for one in found
+        replaced(graph.copy(), candidate, native_level(), 2, FLAGS).run(None, case.feeds)[0]
+        for candidate in found
     ]
-    assert all(np.array_equal(one, results[0]) for one in results)
+    assert all(np.array_equal(result, results[0]) for result in results)

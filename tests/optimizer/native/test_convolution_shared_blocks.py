@@ -70,21 +70,21 @@ def check(proto, image):
     (wanted,) = opened(proto, level="ORT_DISABLE_ALL").run(None, given)
     graph, forms = found(proto)
     assert forms
-    library = build([one.kernel for one in forms], levels=(native_level(),))
-    for one in forms:
+    library = build([form.kernel for form in forms], levels=(native_level(),))
+    for form in forms:
         own = graph.copy()
-        supply(own, [one.kernel])
-        assert place(own, one.region.nodes, one.kernel)
+        supply(own, [form.kernel])
+        assert place(own, form.region.nodes, form.kernel)
         changed = to_model(embed(own, library.domain))
         assert len(changed.graph.node) == 1
         (result,) = opened(changed, library, threads=2).run(None, given)
-        np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted), one.kernel.form)
-        np.testing.assert_array_equal(np.isinf(result), np.isinf(wanted), one.kernel.form)
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted), form.kernel.form)
+        np.testing.assert_array_equal(np.isinf(result), np.isinf(wanted), form.kernel.form)
         finite = np.isfinite(wanted)
         assert finite.any()
         scale = abs(wanted[finite & (abs(wanted) < 1e6)]).max()
         close = np.isclose(result[finite], wanted[finite], rtol=1e-4, atol=2e-5 * scale)
-        assert close.all(), one.kernel.form
+        assert close.all(), form.kernel.form
     return wanted
 
 

@@ -153,7 +153,7 @@ def changed(proto, **arrays):
 
 def without(proto, name):
     """The model of which a constant is an input."""
-    (tensor,) = (one for one in proto.graph.initializer if one.name == name)
+    (tensor,) = (initializer for initializer in proto.graph.initializer if initializer.name == name)
     info = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
     proto.graph.initializer.remove(tensor)
     proto.graph.input.append(info)
@@ -214,7 +214,7 @@ def block(depth=48, skip=(2, 7, 48), opens=("Tanh",), closes=()):
             f"{name}.zw": np.int8(0),
             f"{name}.b": rng.normal(size=depth).astype(np.float32),
         }
-        step = [f"{name}.{one}" for one in ("q", "sx", "zx")]
+        step = [f"{name}.{part_name}" for part_name in ("q", "sx", "zx")]
         nodes += [
             helper.make_node("DynamicQuantizeLinear", [last], step),
             helper.make_node(
@@ -311,11 +311,11 @@ def test_several_products_of_one_tensor_quantize_it_once():
                 "x" if name.endswith("x") and len(name) == 2 else name for name in one.input
             ]
     graph = helper.make_graph(
-        [one for part in parts for one in part.graph.node],
+        [node for part in parts for node in part.graph.node],
         "several",
         [helper.make_tensor_value_info("x", FLOAT, (5, 36))],
         [part.graph.output[0] for part in parts],
-        [one for part in parts for one in part.graph.initializer],
+        [initializer for part in parts for initializer in part.graph.initializer],
     )
     imports = [helper.make_opsetid("", 17)]
     proto = helper.make_model(graph, opset_imports=imports, ir_version=8)

@@ -281,9 +281,9 @@ def fused_models():
     for name, (proto, _) in {**EXACT, **ROUNDED}.items():
         graph = typed(proto)
         grown = regions(Meanings(graph), graph.nodes)
-        for one in grown:
-            assert place(graph, one.region.nodes, one.kernel)
-        found += [one.kernel for one in grown]
+        for candidate in grown:
+            assert place(graph, candidate.region.nodes, candidate.kernel)
+        found += [candidate.kernel for candidate in grown]
         graphs[name] = graph, len(grown)
     made_of = build(found, levels=(native_level(),))
     return {

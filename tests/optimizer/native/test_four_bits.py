@@ -155,11 +155,11 @@ def is_product(proto):
 def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
     cases = [(case(size), size) for case in CASES.values() for size in SIZES]
     cases = [(*case, *kernel_of(case[0]), size) for case, size in cases]
-    library = build([one.kernel for *_, one, _ in cases], levels=(level,))
+    library = build([candidate.kernel for *_, candidate, _ in cases], levels=(level,))
     rng = np.random.default_rng(1)
-    for proto, meant, bias, graph, one, (depth, *_) in cases:
-        assert place(graph, one.region.nodes, one.kernel)
-        supply(graph, [one.kernel])
+    for proto, meant, bias, graph, candidate, (depth, *_) in cases:
+        assert place(graph, candidate.region.nodes, candidate.kernel)
+        supply(graph, [candidate.kernel])
         assert len(graph.nodes) == 1
         changed = to_model(embed(graph, library.domain))
         assert not {t.name for t in changed.graph.initializer} & {"w", "s", "z"}
@@ -178,10 +178,10 @@ def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
 def test_a_single_infinity_makes_the_same_of_each_sum():
     cases = [case((64, 96, 32)) for case in CASES.values()]
     cases = [(*case, *kernel_of(case[0])) for case in cases if is_product(case[0])]
-    library = build([one.kernel for *_, one in cases], levels=(native_level(),))
-    for _, meant, _, graph, one in cases:
-        assert place(graph, one.region.nodes, one.kernel)
-        supply(graph, [one.kernel])
+    library = build([candidate.kernel for *_, candidate in cases], levels=(native_level(),))
+    for _, meant, _, graph, candidate in cases:
+        assert place(graph, candidate.region.nodes, candidate.kernel)
+        supply(graph, [candidate.kernel])
         x = np.ones((1, 64), np.float32)
         x[0, 5] = np.inf
         (given,) = opened(to_model(embed(graph, library.domain)), library).run(None, {"x": x})
@@ -230,9 +230,11 @@ def test_four_bits_are_read_from_either_layout_alike():
     sizes = (40, 33, 16)
     for case in ("zero points", "unsigned"):
         proto, meant, _ = CASES[case](sizes)
-        graph, one = kernel_of(proto)
-        supply(graph, [one.kernel])
-        by_part = {how.part: graph.constants[value].array() for value, _, how in one.kernel.packed}
+        graph, candidate = kernel_of(proto)
+        supply(graph, [candidate.kernel])
+        by_part = {
+            how.part: graph.constants[value].array() for value, _, how in candidate.kernel.packed
+        }
         words = by_part["numbers"].view(np.uint32)
         numbers = (words[:, :, None, :] >> np.arange(0, 32, 4, np.uint32)[:, None] & 15).astype(int)
         numbers = ((numbers + 8) % 16 - 8).transpose(1, 2, 0, 3).reshape(40, -1)[:, :33]

@@ -127,13 +127,13 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
     (name,) = result.libraries
     assert {entry.name for entry in path.iterdir()} == {MODEL, NOTE, name}
     proto = onnx.load(path / MODEL)
-    assert [one.split("_")[0] for one in kernels_of(proto)] == ["Mish"]
+    assert [name.split("_")[0] for name in kernels_of(proto)] == ["Mish"]
     onnx.checker.check_model(proto)
     assert_same(path)
     steps = [step for step in result.plan if step.rule == "FuseKernel"]
     fused, *left = steps
     assert fused.accepted and fused.nodes == ("Mish(b)",)
-    assert {one.reason for one in left} == {"no help in the model: 1.200 of its time"}
+    assert {step.reason for step in left} == {"no help in the model: 1.200 of its time"}
 
 
 @needs_compiler
@@ -144,11 +144,18 @@ def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels,
     assert written == {MODEL, f"{MODEL}.data", NOTE, *result.libraries}
     assert written == {entry.name for entry in path.iterdir()}
     proto = onnx.load(path / MODEL, load_external_data=False)
-    (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
+    (weight,) = (
+        initializer
+        for initializer in proto.graph.initializer
+        if initializer.data_location == initializer.EXTERNAL
+    )
     place = {entry.key: entry.value for entry in weight.external_data}
     assert (place["location"], int(place["offset"]) % 4096) == (f"{MODEL}.data", 0)
     assert_same(path, 160)
-    assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
+    assert all(
+        initializer.data_location == initializer.DEFAULT
+        for initializer in result.model.graph.initializer
+    )
 
 
 @needs_compiler
@@ -181,7 +188,7 @@ def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels
 
     def picky(kernels, *, levels, **options):
         refuses = everywhere or levels != (native_level(),)
-        if refuses and any("LayerNormalization" in one.name for one in kernels):
+        if refuses and any("LayerNormalization" in kernel.name for kernel in kernels):
             raise CompilerError("cc refuses generated code")
         return build(kernels, levels=levels, **options)
 
@@ -189,8 +196,10 @@ def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels
     monkeypatch.setattr(plan_kernels.Fusing, "_race_in_model", lambda *_: None)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
-    assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
-    reasons = {one.reason for one in result.plan if one.rule == "FuseKernel" and not one.accepted}
+    assert [name.split("_")[0] for name in kernels_of(result.model)] == ["Mish"]
+    reasons = {
+        step.reason for step in result.plan if step.rule == "FuseKernel" and not step.accepted
+    }
     assert "the compiler refuses it" in reasons
 
 
@@ -225,7 +234,7 @@ def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernel
     *raced, (count, levels) = asked
     assert {levels for _, levels in raced} == {(native_level(),)}
     assert (count, levels) == (1, None)  # of what the winner has, and no more
-    (domain,) = {one.domain for one in result.model.graph.node if one.domain.startswith(DOMAIN)}
+    (domain,) = {node.domain for node in result.model.graph.node if node.domain.startswith(DOMAIN)}
     (library,) = result.libraries.values()
     assert domain.encode() in library
     assert [e.domain for e in result.model.opset_import if e.domain.startswith(DOMAIN)] == [domain]
@@ -262,7 +271,9 @@ def test_a_kernel_that_computes_something_else_is_refused(
     def wrong(kernels, *, levels):
         if delivered_alone and levels == (native_level(),):
             return build(kernels, levels=levels)
-        changed = [one.__class__(**{**vars(one), "text": spoiled(one.text)}) for one in kernels]
+        changed = [
+            kernel.__class__(**{**vars(kernel), "text": spoiled(kernel.text)}) for kernel in kernels
+        ]
         return build(changed, levels=levels)
 
     def spoiled(text):
@@ -272,7 +283,7 @@ def test_a_kernel_that_computes_something_else_is_refused(
     monkeypatch.setattr(find_kinds, "build", wrong)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
-    (refused,) = (one for one in result.candidates if one.candidate == "kernels")
+    (refused,) = (candidate for candidate in result.candidates if candidate.candidate == "kernels")
     assert "is off by" in refused.verdict
 
 
@@ -304,7 +315,7 @@ def optimized_wide_network():
 @needs_compiler
 def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
     result = optimized_wide_network()
-    raced = {one.candidate for one in result.candidates}
+    raced = {candidate.candidate for candidate in result.candidates}
     assert {"kernels", "kernels without products"} <= raced
     assert result.chosen in raced - {"original"}
 
@@ -334,7 +345,7 @@ def test_plans_with_what_a_race_alone_leaves_open_race_beside_those_without(
     # On a busy machine there may be no time for them.
     monkeypatch.setattr(plan_kernels.Fusing, "_further", lambda *_: 2)
     result = optimized_wide_network()
-    raced = {one.candidate for one in result.candidates}
+    raced = {candidate.candidate for candidate in result.candidates}
     assert "kernels" in raced
     assert ("kernels, undecided ones too" in raced) == races
     rows = result.catalog.sql("SELECT kernel, outcome FROM plan_region").fetchall()
@@ -361,8 +372,8 @@ def test_largest_elements_are_left_to_the_runtime_where_nan_counts(fast_kernels)
     options = {"target": KERNELS_TARGET, "threads": 1, "budget": 0.1, "catalog": ":memory:"}
     result = tensolog.optimize(wide_network(), rules=(), **options)
     assert result.chosen != "original"
-    operators = [one.op_type for one in result.model.graph.node]
-    assert "ReduceMax" in operators and not any("_ReduceMax" in one for one in operators)
+    operators = [node.op_type for node in result.model.graph.node]
+    assert "ReduceMax" in operators and not any("_ReduceMax" in operator for operator in operators)
 
 
 @needs_compiler
@@ -393,12 +404,12 @@ def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
 
 def kind_of(name, nodes, gain_ns, sorts):
     """A kind of one region that was measured."""
-    one = SimpleNamespace(
+    candidate = SimpleNamespace(
         kernel=SimpleNamespace(name=name, skips=False, packed=(), form="", turned=()),
         region=SimpleNamespace(nodes=tuple(nodes)),
     )
     laps = {OPERATORS: lap(1.0), KERNEL: lap(1.0 - gain_ns / 1000)}
-    return Kind([one], sorts=set(sorts), alone=laps)
+    return Kind([candidate], sorts=set(sorts), alone=laps)
 
 
 def test_kinds_of_one_sort_come_before_those_that_gain_more():
@@ -438,6 +449,6 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     assert own.carried([base, longer, bare], 0.98) is None
     plan = own.carried([base, longer, shorter, bare], 0.98)
     assert plan.name == "kernels on Round"
-    operators = {one.op_type.split("_")[0] for one in plan.graph.nodes.values()}
+    operators = {node.op_type.split("_")[0] for node in plan.graph.nodes.values()}
     assert operators == {"Round", "Mish"}
     assert [str(path) for path in plan.execution.libraries] == placed

@@ -182,5 +182,5 @@ def test_all_headers_compile_together_for_all_instruction_sets():
     """What is declared once for all has a guard, and what each has of its own has none."""
     assert {*SUPPORTS, *EVERYWHERE} == {header.name for header in HEADERS.glob("*.h")}
     graph = typed(chain())
-    (kernel,) = (one.kernel for one in regions(Meanings(graph), graph.nodes))
+    (kernel,) = (region.kernel for region in regions(Meanings(graph), graph.nodes))
     libraries.build([replace(kernel, support=" ".join(SUPPORTS))], flags=["-O0", *FLAGS[1:]])

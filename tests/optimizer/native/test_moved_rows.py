@@ -97,7 +97,7 @@ def test_rows_are_moved_as_the_chain_does(data):
     x = normal(*sizes, width)
     (made,) = opened(changed).run(None, {"x": x})
     np.testing.assert_array_equal(made, np.maximum(x.reshape(-1)[moves.elements], 0))
-    joins = any(one.op_type == "Concat" for one in moves.nodes)
+    joins = any(node.op_type == "Concat" for node in moves.nodes)
     rows = moves.elements.reshape(-1, moves.elements.shape[-1])
     whole = rows.shape[1] == width and (rows == rows[:, :1] // width * width + range(width)).all()
     assert steps or not (joins and whole)
@@ -106,7 +106,7 @@ def test_rows_are_moved_as_the_chain_does(data):
 def test_what_is_read_within_a_chain_ends_one():
     moves = windows(8, 4, 32, 2)
     nodes = [*moves.nodes, node("Relu", [moves.value], ["y"])]
-    inner = next(one for one in nodes if one.op_type == "Concat").output[0]
+    inner = next(node for node in nodes if node.op_type == "Concat").output[0]
     outputs = {"y": [4, 16, 32], inner: [1, 8, 8, 32]}
     proto = model(nodes, {"x": [1, 64, 32]}, outputs, moves.constants)
     steps, changed = gathered(proto)
@@ -136,14 +136,14 @@ def test_normalized_rows_go_into_rolled_windows_and_back_in_one_pass(shift):
     }
 
     def renamed(moves, prefix, start):
-        for one in moves.nodes:
-            names = [start if n == "x" else f"{prefix}.{n}" for n in one.input]
+        for inner in moves.nodes:
+            names = [start if n == "x" else f"{prefix}.{n}" for n in inner.input]
             yield node(
-                one.op_type,
+                inner.op_type,
                 names,
-                [f"{prefix}.{n}" for n in one.output],
+                [f"{prefix}.{n}" for n in inner.output],
                 name="",
-                **{a.name: helper.get_attribute_value(a) for a in one.attribute},
+                **{a.name: helper.get_attribute_value(a) for a in inner.attribute},
             )
 
     nodes = [
@@ -157,7 +157,7 @@ def test_normalized_rows_go_into_rolled_windows_and_back_in_one_pass(shift):
     shape = [1, side * side, width]
     proto = model(nodes, {"x": shape}, {"y": shape, "r": shape}, constants)
     changed, _ = check(proto, {"x": normal(*shape)}, expect=3)
-    assert "Gather" not in {one.op_type for one in changed.graph.node}
+    assert "Gather" not in {node.op_type for node in changed.graph.node}
 
 
 def picked(table, count, *, dtype=TensorProto.INT64, behind=("LayerNormalization",), free=False):
@@ -166,7 +166,7 @@ def picked(table, count, *, dtype=TensorProto.INT64, behind=("LayerNormalization
     nodes = [
         node("Gather", ["t", "i"], ["p"], axis=0),
         node("Add", ["p", "x"], ["s"]),
-        *(made[one] for one in behind),
+        *(made[name] for name in behind),
     ]
     if not behind:
         nodes[-1] = node("Add", ["p", "x"], ["y"])

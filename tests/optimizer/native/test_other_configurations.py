@@ -116,37 +116,42 @@ def test_the_default_attention_is_first_and_tiles_fit_registers(level):
     sizes = AttentionSizes(8, 300, 300, 64, 64)
     first, *others = legal_attentions(sizes, here)
     assert first == DEFAULTS[level] and first not in others and len(set(others)) == len(others)
-    for one in others:
-        assert 2 * one.tile_rows + 3 <= here.registers
-        assert one.block % one.tile_rows == 0 and 0 < one.block < 300 + one.tile_rows
-        assert 8 * one.block * 300 <= here.second_cache_bytes or one.block == one.tile_rows
+    for other in others:
+        assert 2 * other.tile_rows + 3 <= here.registers
+        assert other.block % other.tile_rows == 0 and 0 < other.block < 300 + other.tile_rows
+        assert 8 * other.block * 300 <= here.second_cache_bytes or other.block == other.tile_rows
     assert legal_attentions(AttentionSizes(8, 1, 64, 64, 64), here)[0] == DEFAULTS[level]
 
 
 def test_short_rows_are_not_divided():
     assert legal_rows(RowSizes(1, 7, 15)) == (RowConfiguration(),)
-    assert {one.streams for one in legal_rows(RowSizes(1, 7, 16))} == {4, 1}
-    assert {one.streams for one in legal_rows(RowSizes(1, 7, 64))} == {1, 2, 4}
+    assert {row.streams for row in legal_rows(RowSizes(1, 7, 16))} == {4, 1}
+    assert {row.streams for row in legal_rows(RowSizes(1, 7, 64))} == {1, 2, 4}
 
 
 def test_columns_are_folded_in_pieces_whose_sums_stay_in_the_first_cache():
     default, *others = legal_columns(ColumnSizes(1, 1, 300, 1500), HERE)
     assert default == ColumnConfiguration()
     # of all pieces that hold 1500 columns one makes a difference
-    assert {one.block for one in others} == {256, 512, 1024, 2048}
-    assert {one.unroll for one in others} == {1, 2, 4, 8}
+    assert {other.block for other in others} == {256, 512, 1024, 2048}
+    assert {other.unroll for other in others} == {1, 2, 4, 8}
     narrow = legal_columns(ColumnSizes(1, 1, 3, 100), HERE)
-    assert {one.block for one in narrow} == {1024}
-    assert {one.unroll for one in narrow[1:]} == {1, 2}
+    assert {configuration.block for configuration in narrow} == {1024}
+    assert {configuration.unroll for configuration in narrow[1:]} == {1, 2}
     small = legal_columns(ColumnSizes(1, 1, 300, 1500), replace(HERE, first_cache_bytes=8 << 10))
-    assert {one.block for one in small} == {256, 512, 1024}
+    assert {configuration.block for configuration in small} == {256, 512, 1024}
 
 
 def test_blocks_of_single_cells_differ_where_several_threads_share_longer_rows():
-    assert {one.block for one in legal_cells(CellSizes(1, 3, 9000, 2))} == {1024, 2048, 4096, 8192}
-    assert {one.block for one in legal_cells(CellSizes(1, 3, 9000, 1))} == {4096}
+    assert {cell.block for cell in legal_cells(CellSizes(1, 3, 9000, 2))} == {
+        1024,
+        2048,
+        4096,
+        8192,
+    }
+    assert {cell.block for cell in legal_cells(CellSizes(1, 3, 9000, 1))} == {4096}
     assert legal_cells(CellSizes(1, 3, 15)) == (CellConfiguration(),)
-    assert {one.unroll for one in legal_cells(CellSizes(1, 3, 32))} == {1, 2}
+    assert {cell.unroll for cell in legal_cells(CellSizes(1, 3, 32))} == {1, 2}
 
 
 def test_other_levels_keep_the_default_of_attentions():
@@ -166,8 +171,8 @@ def test_every_configuration_computes_what_the_runtime_does(level):
     cases = []
     meanings, found = found_in(normalization())
     sizes = RowSizes(found.kernel.digest, 7, LENGTH)
-    rows = [Chosen(one, sizes) for one in legal_rows(sizes)[1:]]
-    made = [in_configuration(meanings, found, one) for one in rows]
+    rows = [Chosen(row, sizes) for row in legal_rows(sizes)[1:]]
+    made = [in_configuration(meanings, found, row) for row in rows]
     cases.append((normalization(), meanings, [found, *made]))
     meanings, found = found_in(column_normalization())
     columns = ColumnSizes(found.kernel.digest, 1, 37, 1500)
@@ -176,23 +181,23 @@ def test_every_configuration_computes_what_the_runtime_does(level):
         ColumnConfiguration(2048, 1, 4),
         ColumnConfiguration(16, 2),
     ]
-    made = [in_configuration(meanings, found, Chosen(one, columns)) for one in ways]
+    made = [in_configuration(meanings, found, Chosen(way, columns)) for way in ways]
     cases.append((column_normalization(), meanings, [found, *made]))
     meanings, found = found_in(gate())
     cells = CellSizes(found.kernel.digest, 3, 9000, 2)
     ways = [CellConfiguration(1024, 2), CellConfiguration(16384, 4), CellConfiguration(100, 1)]
-    made = [in_configuration(meanings, found, Chosen(one, cells)) for one in ways]
+    made = [in_configuration(meanings, found, Chosen(way, cells)) for way in ways]
     cases.append((gate(), meanings, [found, *made]))
     meanings, found = found_in(attention())
     own = DEFAULTS[level].tile_rows
     ways = [AttentionConfiguration(6, 12), AttentionConfiguration(own, own)]
     ways += [AttentionConfiguration(14, 28)] * (level == "avx512")
     sizes = AttentionSizes(2, QUERIES, KEYS, 20, 33)
-    made = [configured(found, Chosen(one, sizes, level)) for one in ways]
+    made = [configured(found, Chosen(way, sizes, level)) for way in ways]
     cases.append((attention(), meanings, [found, *made]))
-    library = build([one.kernel for *_, ones in cases for one in ones], levels=(level,))
+    library = build([candidate.kernel for *_, ones in cases for candidate in ones], levels=(level,))
     for proto, meanings, ones in cases:
-        assert len({one.kernel.name for one in ones}) > 2
+        assert len({candidate.kernel.name for candidate in ones}) > 2
         feeds = {
             entry.name: np.random.default_rng(at)
             .normal(size=[size.dim_value for size in entry.type.tensor_type.shape.dim])
@@ -202,15 +207,15 @@ def test_every_configuration_computes_what_the_runtime_does(level):
         plain = onnxruntime.InferenceSession(proto.SerializeToString())
         (wanted,) = plain.run(None, feeds)
         results = []
-        for one in ones:
+        for candidate in ones:
             graph = meanings.graph.copy()
-            assert place(graph, one.region.nodes, one.kernel)
+            assert place(graph, candidate.region.nodes, candidate.kernel)
             session = opened(to_model(embed(graph, library.domain)), library, threads=2)
             (given,) = session.run(None, feeds)
             np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-5)
             results.append(given)
         if not ones[0].region.reduced and not ones[0].kernel.arrange:
-            assert all(np.array_equal(one, results[0]) for one in results)
+            assert all(np.array_equal(result, results[0]) for result in results)
 
 
 # --------------------------------------------------------------------------------- what is tried
@@ -258,7 +263,7 @@ def test_each_kernel_is_tried_once_before_any_is_tried_twice():
     given, made = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
     graph = typed(model(nodes, given, made, opset=17))
     meanings = Meanings(graph)
-    kinds = [Kind([one]) for one in regions(meanings, graph.nodes)]
+    kinds = [Kind([region]) for region in regions(meanings, graph.nodes)]
     with Catalog(":memory:") as catalog:
         configurations = ConfiguredKinds(catalog, threads=1)
         first, second, *_ = configurations.others(meanings, kinds, graph.types, budget_s=2.5)

@@ -65,7 +65,7 @@ def results(proto, x, form=EACH, threads=1):
 def with_an_end(draw, rows, depth, columns, named):
     """A product of these sizes and what follows it, and what it is given."""
     behind = BEHIND[draw(st.sampled_from(sorted(BEHIND)))]
-    read = {name for one in behind for name in one.input}
+    read = {name for node in behind for name in node.input}
     others, constants = ("r",) if "r" in read else (), {"b": normal(columns)} if "b" in read else {}
     proto = dense(depth, columns, behind, rows=named, inputs=others, constants=constants)
     return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
@@ -167,7 +167,7 @@ def test_a_matrix_that_is_turned_first():
     nodes = [node("Transpose", ["w"], ["v"], perm=[1, 0]), node("MatMul", ["x", "v"], ["y"])]
     proto = model(nodes, {"x": ["t", 40]}, {"y": ["t", 64]}, {"w": matrix(64, 40)})
     changed, _ = check(proto, {"x": normal(9, 40)}, expect=1)
-    assert [one.op_type for one in changed.graph.node] == kernels_of(changed)
+    assert [node.op_type for node in changed.graph.node] == kernels_of(changed)
 
 
 def test_a_matrix_that_others_read_is_not_held_twice():
@@ -178,14 +178,14 @@ def test_a_matrix_that_others_read_is_not_held_twice():
     changed, _ = check(
         model(nodes, {"x": [8, 64]}, {"y": [8, 64]}, apart), {"x": normal(8, 64)}, expect=2
     )
-    assert {one.dims[-1] for one in changed.graph.initializer} == {PANEL}
+    assert {initializer.dims[-1] for initializer in changed.graph.initializer} == {PANEL}
 
 
 def test_a_product_that_is_read_outside_ends_there():
     behind = [node("Relu", ["p"], ["y"])]
     proto = dense(32, 64, behind, rows=(6,), outputs=("p", "y"))
     changed, _ = check(proto, {"x": normal(6, 32)}, expect=1)
-    assert [one.op_type.split("_")[0] for one in changed.graph.node] == ["MatMul", "Relu"]
+    assert [node.op_type.split("_")[0] for node in changed.graph.node] == ["MatMul", "Relu"]
 
 
 def test_what_follows_may_not_wait_for_what_comes_of_it():
@@ -196,7 +196,7 @@ def test_what_follows_may_not_wait_for_what_comes_of_it():
     ]
     proto = dense(32, 64, behind, rows=(6,), constants={"last": np.array([0])})
     changed, _ = check(proto, {"x": normal(6, 32)})
-    assert any(one.startswith("MatMulRelu_") for one in kernels_of(changed))
+    assert any(name.startswith("MatMulRelu_") for name in kernels_of(changed))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -51,7 +51,7 @@ def test_the_form_that_takes_less_is_chosen(raced, seven):
     raced[SEVEN] = seven
     result = optimized()
     assert is_seven(result) == (seven < raced[EACH])
-    left = [one.reason for one in result.plan if one.rule == RULE and not one.accepted]
+    left = [step.reason for step in result.plan if step.rule == RULE and not step.accepted]
     other = EACH if seven < raced[EACH] else SEVEN
     assert any(other in reason for reason in left)
 
@@ -60,7 +60,7 @@ def test_the_form_that_takes_less_is_chosen(raced, seven):
 def test_tiles_are_raced_where_the_processor_has_them(raced, has, monkeypatch):
     monkeypatch.setattr(finding, "has_tiles", lambda: has)
     raced[TILES] = 0.7
-    used = [one.reason for one in optimized().plan if one.rule == RULE and one.accepted]
+    used = [step.reason for step in optimized().plan if step.rule == RULE and step.accepted]
     assert any(TILES in reason for reason in used) == has
 
 
@@ -69,7 +69,7 @@ def test_what_rounds_too_much_is_tried_without_it(raced, monkeypatch):
 
     def judged(self, plan):
         verify(self, plan)
-        read = {value for one in plan.graph.nodes.values() for value in one.inputs}
+        read = {value for node in plan.graph.nodes.values() for value in node.inputs}
         if any(plan.graph.names[value].endswith(".alike") for value in read if value >= 0):
             refused.append(plan.name)
             plan.refusal = "is off by too much"

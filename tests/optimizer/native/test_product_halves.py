@@ -55,10 +55,10 @@ def halved(proto):
 @pytest.mark.parametrize("level", reachable())
 def test_it_multiplies_as_the_runtime_does(level):
     cases = [(proto, *halved(proto)) for proto in (dense(*size) for size in SIZES)]
-    library = build([one.kernel for _, _, one in cases], levels=(level,))
-    for proto, graph, one in cases:
-        assert place(graph, one.region.nodes, one.kernel)
-        supply(graph, [one.kernel])
+    library = build([candidate.kernel for _, _, candidate in cases], levels=(level,))
+    for proto, graph, candidate in cases:
+        assert place(graph, candidate.region.nodes, candidate.kernel)
+        supply(graph, [candidate.kernel])
         changed = to_model(embed(graph, library.domain))
         held = {t.name: numpy_helper.to_array(t) for t in changed.graph.initializer}
         assert [held[n].dtype for n in held if n.endswith(".halves")] == [np.float16]

@@ -343,4 +343,4 @@ def test_a_region_has_all_nodes_of_what_the_runtime_makes_one_operator_of_or_non
     del proto.graph.input[0]
     proto.graph.input.append(helper.make_tensor_value_info("p", TensorProto.UINT8, (5, 80)))
     changed, _ = fused(proto)
-    assert [one.op_type.partition("_")[0] for one in changed.graph.node] == ["QuantizedAdd"]
+    assert [node.op_type.partition("_")[0] for node in changed.graph.node] == ["QuantizedAdd"]

@@ -82,7 +82,7 @@ def real(feeds, scales):
 def computing(proto):
     """The operators of a model but those that quantize at its ends."""
     ends = ("QuantizeLinear", "DequantizeLinear")
-    return [one.op_type for one in proto.graph.node if one.op_type not in ends]
+    return [node.op_type for node in proto.graph.node if node.op_type not in ends]
 
 
 def together(cases):
@@ -91,10 +91,10 @@ def together(cases):
     for proto, _ in cases:
         graph = typed(proto)
         prepare(graph)
-        for one in regions(Meanings(graph), graph.nodes):
-            assert place(graph, one.region.nodes, one.kernel)
-            supply(graph, [one.kernel])
-            kernels.append(one.kernel)
+        for region in regions(Meanings(graph), graph.nodes):
+            assert place(graph, region.region.nodes, region.kernel)
+            supply(graph, [region.kernel])
+            kernels.append(region.kernel)
         graphs.append(graph)
     library = build(kernels, levels=(native_level(),))
     for (proto, feeds), graph in zip(cases, graphs, strict=True):
@@ -133,7 +133,7 @@ class Pair:
     def model(self):
         scale = 0.02 * 0.03 * 60 * 60 / 50
         constants = {"sx": 0.02, "sw": 0.03, "sy": scale, "st": scale * 0.7}
-        constants = {name: np.float32(one) for name, one in constants.items()}
+        constants = {name: np.float32(array) for name, array in constants.items()}
         for name, zero, dtype in zip("xwy", self.zeros, self.types, strict=True):
             constants[f"z{name}"] = np.array(zero, dtype)
         nodes, last = [], dict(zip("xw", "xw", strict=True))
@@ -178,12 +178,12 @@ class Pair:
         if self.y_order:
             nodes += moved(made, "m", "y", self.y_order)
             made = "m"
-        used = {name for one in nodes for name in one.input}
+        used = {name for node in nodes for name in node.input}
         return quantized_model(
             nodes,
             {"x": (self.types[0], self.x), "w": (self.types[1], self.w)},
             {made: (self.types[2], self.shapes())},
-            {name: one for name, one in constants.items() if name in used},
+            {name: array for name, array in constants.items() if name in used},
         )
 
     def feeds(self, rng, rows=3):
@@ -300,8 +300,8 @@ def test_what_is_no_such_product_is_left(change):
         proto.graph.output.append(helper.make_tensor_value_info("w_moved", TensorProto.UINT8, None))
     graph, found = found_in(proto)
     if change == "the transposed one is read":
-        (one,) = found
-        assert {graph.nodes[n].op_type for n in one.region.nodes} == {
+        (candidate,) = found
+        assert {graph.nodes[n].op_type for n in candidate.region.nodes} == {
             "DequantizeLinear",
             "MatMul",
             "QuantizeLinear",

@@ -31,7 +31,7 @@ LOW = {"uint8": 0, "int8": -128}
 
 def paired(op_type, shapes, scales, zeros, dtype="uint8", row=None, is_operator=False):
     """A sum or a product of x and w, of which w is the constant `row` where there is one."""
-    constants = {f"s{name}": np.float32(one) for name, one in zip("xwy", scales, strict=True)}
+    constants = {f"s{name}": np.float32(scale) for name, scale in zip("xwy", scales, strict=True)}
     for name, zero in zip("xwy", zeros, strict=True):
         constants[f"z{name}"] = np.array(zero, dtype)
     whole = [shapes[0], shapes[1]] if len(shapes[0]) >= len(shapes[1]) else [shapes[1], shapes[0]]
@@ -60,7 +60,7 @@ def drawn(rng, shapes, dtype, n=3):
     low = LOW[dtype]
     return {
         name: rng.integers(
-            low, low + 256, [n if isinstance(one, str) else one for one in shape]
+            low, low + 256, [n if isinstance(size, str) else size for size in shape]
         ).astype(dtype)
         for name, shape in zip("xw", shapes, strict=True)
     }
@@ -91,7 +91,7 @@ def squeezed():
     """Two convolutions, and between them what the first gives times the weights of its channels."""
     rng = np.random.default_rng(4)
     constants = {"sx": 0.02, "sw": 0.01, "sy": 0.05, "sg": 1 / 256, "sz": 0.03}
-    constants = {name: np.float32(one) for name, one in constants.items()}
+    constants = {name: np.float32(array) for name, array in constants.items()}
     constants |= {
         f"z{name}": np.uint8(at) for name, at in zip("xygz", (120, 99, 0, 77), strict=True)
     }
@@ -120,7 +120,7 @@ def squeezed():
 def test_between_convolutions_channels_stay_last():
     proto = squeezed()
     changed, library = fused(proto)
-    names = [one.partition("_")[0] for one in computing(changed)]
+    names = [name.partition("_")[0] for name in computing(changed)]
     conv = "ConvQuantizeLinear"
     assert names == ["Transpose", conv, "QuantizedMul", conv, "Transpose"]
     rng = np.random.default_rng(5)
@@ -157,7 +157,7 @@ def test_what_the_runtime_computes_in_float32_is_left():
     """Signed integers that nothing in the model has quantized, it doesn't compute with."""
     case = Pair((2, 5, 9), (2, 9, 33), **SIGNED)
     proto = case.model()
-    ends = [one for one in proto.graph.node if one.output[0] in ("x", "w")]
+    ends = [node for node in proto.graph.node if node.output[0] in ("x", "w")]
     for one, entry in zip(ends, proto.graph.input, strict=True):
         proto.graph.node.remove(one)
         entry.name = entry.name.removesuffix("_real")
@@ -190,7 +190,7 @@ def test_a_model_of_the_runtimes_own_operators_has_the_kernels_of_qdq_nodes():
     inputs = {"x": ("uint8", [5, 24]), "r": ("uint8", [5, 40])}
     proto = quantized_model(nodes, inputs, {"y": ("uint8", [5, 80])}, constants)
     changed, library = fused(proto)
-    names = [one.partition("_")[0] for one in computing(changed)]
+    names = [name.partition("_")[0] for name in computing(changed)]
     assert names[0].startswith("GemmQuantizeLinear")
     assert {"QuantizedAdd", "QuantizedSoftmax"} < set(names)
     feeds = {

@@ -81,7 +81,7 @@ def test_the_state_at_the_end_is_an_output_too():
     proto = linear(5, last=True)
     feeds = {"a": decays(2, 5, 40), "b": normal(2, 5, 40), "h": normal(2, 40)}
     changed, _ = check(proto, feeds, expect=1)
-    assert [one.op_type for one in changed.graph.node if not one.domain] in ([], ["Identity"])
+    assert [node.op_type for node in changed.graph.node if not node.domain] in ([], ["Identity"])
 
 
 def test_the_batch_may_be_free():
@@ -238,14 +238,14 @@ def test_what_is_no_loop_is_not_taken_for_one():
         graph.output.append(helper.make_tensor_value_info("kept_2", TensorProto.FLOAT, [2, 40]))
 
     def other_operator(graph):
-        next(one for one in graph.node if one.output[0] == "h_3").op_type = "Sub"
+        next(node for node in graph.node if node.output[0] == "h_3").op_type = "Sub"
 
     def other_place(graph):
-        (one,) = (one for one in graph.initializer if one.name == "at3")
-        one.CopyFrom(numpy_helper.from_array(np.array(2, np.int64), "at3"))
+        (initial,) = (initializer for initializer in graph.initializer if initializer.name == "at3")
+        initial.CopyFrom(numpy_helper.from_array(np.array(2, np.int64), "at3"))
 
     def other_state(graph):
-        next(one for one in graph.node if one.output[0] == "kept_3").input[1] = "h_1"
+        next(node for node in graph.node if node.output[0] == "kept_3").input[1] = "h_1"
 
     def turned(graph):
         graph.node[-1].input[:] = reversed(graph.node[-1].input)
@@ -366,7 +366,7 @@ def test_a_scan_of_many_steps_is_one_kernel(steps, options):
         feeds.append({**one, "scale": decays(20)} if "captured" in options else one)
     changed, _ = check(proto, *feeds, expect=1)
     assert kernels_of(changed)[0].startswith("Steps")
-    assert not any(one.op_type == "Scan" for one in changed.graph.node)
+    assert not any(node.op_type == "Scan" for node in changed.graph.node)
 
 
 def test_a_scan_of_no_steps_ends_as_it_begins():
@@ -376,7 +376,7 @@ def test_a_scan_of_no_steps_ends_as_it_begins():
     session = opened(changed, library)
     end, *rows = session.run(None, {"h": begin, "a": nothing, "b": nothing})
     np.testing.assert_array_equal(end, begin)
-    assert [one.shape for one in rows] == [(0, 3, 20)] * 2
+    assert [row.shape for row in rows] == [(0, 3, 20)] * 2
 
 
 def test_a_loop_whose_body_reads_one_element_after_another_is_one_kernel():

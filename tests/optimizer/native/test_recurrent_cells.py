@@ -173,7 +173,7 @@ def scanned(cell, count, batch, captured):
     states = [f"begin{at}" for at in range(cell.states)]
     nodes, made, out = cell.step("x", states, "")
     wide = 7 if isinstance(cell, Projected) else cell.width
-    nodes = [*nodes, *(node("Identity", [one], [f"next{at}"]) for at, one in enumerate(made))]
+    nodes = [*nodes, *(node("Identity", [name], [f"next{at}"]) for at, name in enumerate(made))]
     nodes.append(node("Identity", [out], ["out"]))
     held = [numpy_helper.from_array(np.asarray(a), n) for n, a in cell.constants.items()]
     like = {name: [batch, cell.width] for name in states}
@@ -263,7 +263,7 @@ def changed(change):
 
 
 def named(graph, name):
-    return next(one for one in graph.node if one.output[0] == name)
+    return next(node for node in graph.node if node.output[0] == name)
 
 
 def test_what_is_no_such_loop_is_left():
@@ -274,7 +274,7 @@ def test_what_is_no_such_loop_is_left():
         named(graph, "hz2").input[1] = "Ur"
 
     def unknown_matrix(graph):
-        (one,) = (one for one in graph.initializer if one.name == "Uz")
+        (one,) = (initializer for initializer in graph.initializer if initializer.name == "Uz")
         graph.initializer.remove(one)
         graph.input.append(helper.make_tensor_value_info("Uz", TensorProto.FLOAT, [16, 16]))
 

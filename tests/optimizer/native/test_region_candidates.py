@@ -43,9 +43,15 @@ def drawn(case):
 def asked_one_by_one(meanings):
     """For each sink, the sets of nodes that one kernel may compute, with their frames."""
     return {
-        (sink, one.space, one.reduced.reduced, one.reduced.behind, one.nodes)
+        (
+            sink,
+            candidate.space,
+            candidate.reduced.reduced,
+            candidate.reduced.behind,
+            candidate.nodes,
+        )
         for sink in meanings.graph.nodes
-        for one in candidates(meanings).of(sink)
+        for candidate in candidates(meanings).of(sink)
     }
 
 
@@ -96,16 +102,19 @@ def asked_of_others(meanings):
     """What the other sorts of regions are said to have, by relation, and what follows each node."""
     derived = candidates(meanings)
     rows = {
-        "product": {(n, one.value, int(one.transposed)) for n, one in derived.products.items()},
+        "product": {
+            (n, candidate.value, int(candidate.transposed))
+            for n, candidate in derived.products.items()
+        },
         "follows": {(s, n) for s in meanings.graph.nodes for n in derived.following(s)},
         "scattered": {(s, n) for s, inside in derived.scatters.items() for n in inside},
         "attends": set(),
     }
-    for softmax, one in derived.attentions.items():
-        roles = {"softmax": {softmax}, "scores": {one.scores}, "product": {one.product}}
-        roles |= {"between": one.chain, "no NaN": one.behind, "scale": one.scales}
-        roles |= dict(zip(("queries", "keys", "values"), one.moves, strict=True))
-        roles["result"] = one.turned_after
+    for softmax, candidate in derived.attentions.items():
+        roles = {"softmax": {softmax}, "scores": {candidate.scores}, "product": {candidate.product}}
+        roles |= {"between": candidate.chain, "no NaN": candidate.behind, "scale": candidate.scales}
+        roles |= dict(zip(("queries", "keys", "values"), candidate.moves, strict=True))
+        roles["result"] = candidate.turned_after
         rows["attends"] |= {(softmax, n, role) for role, inside in roles.items() for n in inside}
     return rows
 
@@ -180,8 +189,8 @@ def test_candidates_can_be_computed_at_once(case):
 def test_chosen_regions_are_parts_of_candidates_without_a_common_node(case):
     meanings = drawn(case)
     chosen = Grower(meanings, meanings.graph.nodes).regions()
-    nodes = [number for one in chosen for number in one.region.nodes]
+    nodes = [number for candidate in chosen for number in candidate.region.nodes]
     assert len(nodes) == len(set(nodes))
-    for one in chosen:
-        *_, sink = one.region.nodes
-        assert any(set(one.region.nodes) <= c.nodes for c in candidates(meanings).of(sink))
+    for candidate in chosen:
+        *_, sink = candidate.region.nodes
+        assert any(set(candidate.region.nodes) <= c.nodes for c in candidates(meanings).of(sink))

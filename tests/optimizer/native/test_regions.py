@@ -43,7 +43,7 @@ def test_softmax_with_scale_and_mask_and_rows_that_are_all_masked():
     mask = np.triu(np.full((5, 7), -np.inf, np.float32), 1)[None, None]
     dead = np.full((1, 1, 5, 7), -np.inf, np.float32)
     low = np.full((1, 1, 5, 7), np.finfo(np.float32).min, np.float32)
-    feeds = [{"x": normal(2, 3, 5, 7), "mask": one} for one in (mask, dead, low)]
+    feeds = [{"x": normal(2, 3, 5, 7), "mask": values} for values in (mask, dead, low)]
     check(proto, *feeds, expect=1)
 
 
@@ -295,7 +295,7 @@ def programs(draw):
         else:
             nodes.append(node("Identity", [one], [name]))
         values[name] = shape
-    read = {name for one in nodes for name in one.input}
+    read = {name for node in nodes for name in node.input}
     outputs = {name: shape for name, shape in values.items() if name not in read or name == "v0"}
     outputs = {name: shape for name, shape in outputs.items() if name.startswith("v")}
     seed = draw(st.integers(0, 2**16))

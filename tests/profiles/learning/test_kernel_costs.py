@@ -70,9 +70,9 @@ def test_trees_are_written_with_what_they_need(kernels, monkeypatch):
     predictor = KernelPredictor(kernel_trees.train_trees(kernels[::12]).SerializeToString())
     assert predictor.metadata["configured"] == {"threads": [1, 2], "levels": [1, 3]}
     assert 1.0 < predictor.factor < 100.0 and predictor.spread.variance > 0
-    one = [kernel for kernel in kernels if kernel.architecture == "bert"]
+    of_bert = [kernel for kernel in kernels if kernel.architecture == "bert"]
     with pytest.raises(LearningError, match="of two models at least"):
-        kernel_trees.train_trees(one)
+        kernel_trees.train_trees(of_bert)
 
 
 def test_architectures_left_out_are_foretold_better_than_by_the_bound(kernels, monkeypatch):
@@ -107,7 +107,7 @@ def test_predictions_have_an_interval_and_neighbours(kernels, shipped):
     np.testing.assert_allclose(made.most_ns / made.times_ns, shipped.factor)
     near = shipped.nearest(kernel)
     assert near[0].distance == pytest.approx(0.0, abs=0.1)
-    assert all("MatMul" in one.label for one in near)
+    assert all("MatMul" in kernel.label for kernel in near)
 
 
 def test_an_operator_that_nothing_was_learned_of_has_no_prediction(shipped):

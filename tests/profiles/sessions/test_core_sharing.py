@@ -123,12 +123,12 @@ def test_who_runs_a_session_beside_others_has_them_too(model):
             session.run(None, {"x": X})
         return slice_of_this_thread()
 
-    one, two = opened(model, 1), opened(model, 2)
-    assert in_a_thread(lambda: ran(one, two)) == core_sharing._SLICE_NS
-    assert in_a_thread(lambda: ran(one)) == usual
-    one = None
+    first, second = opened(model, 1), opened(model, 2)
+    assert in_a_thread(lambda: ran(first, second)) == core_sharing._SLICE_NS
+    assert in_a_thread(lambda: ran(first)) == usual
+    first = None
     gc.collect()
-    assert in_a_thread(lambda: ran(two)) == usual
+    assert in_a_thread(lambda: ran(second)) == usual
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness of threads is Linux'")

@@ -17,7 +17,7 @@ from tensolog.rules.gate.onnx_models import NotRunError, TargetError, draw_sides
 SHIPPED = {rule.name: rule for rule in load_rules()}
 
 
-def one(text):
+def single_rule(text):
     (rule,) = parse_rules(text)
     return rule
 
@@ -34,12 +34,12 @@ def rule_of(given, match, rewrite, equal="rounding", more=""):
         f"  equal {equal}",
         more,
     ]
-    return one("\n".join(lines) + "\n")
+    return single_rule("\n".join(lines) + "\n")
 
 
 def variance():
     """LayerNormalization with the variance as E[x^2] - mu^2: equal as real numbers."""
-    return one(
+    return single_rule(
         """
 rule R
   tags    explore

@@ -64,12 +64,12 @@ def compute(term, values, assignment=0):
 def random_values(variables, rng, assignment):
     """Arrays for variables: halves, so that float64 computes without rounding."""
     found = {}
-    for one in variables:
-        shape = one.sort.shapes[assignment]
-        if one.sort.dtype == "bool":
-            found[one.name] = rng.integers(0, 2, shape).astype(bool)
-        elif one.sort.dtype == "float32":
-            found[one.name] = rng.integers(-16, 17, shape) / 2
+    for variable in variables:
+        shape = variable.sort.shapes[assignment]
+        if variable.sort.dtype == "bool":
+            found[variable.name] = rng.integers(0, 2, shape).astype(bool)
+        elif variable.sort.dtype == "float32":
+            found[variable.name] = rng.integers(-16, 17, shape) / 2
         else:
-            found[one.name] = rng.integers(0, 2, shape)
+            found[variable.name] = rng.integers(0, 2, shape)
     return found

@@ -40,10 +40,10 @@ def grown(operators, nodes=2, inputs=2, seed=0):
 def test_equal_terms_are_equal_in_numpy(operators):
     _, enumeration, levels = grown(operators)
     rng = np.random.default_rng(5)
-    equalities = [one for level in levels for one in level.equalities]
+    equalities = [equality for level in levels for equality in level.equalities]
     assert equalities
-    for one in equalities:
-        made, known = enumeration.made(one.made), enumeration.term(one.equal_to)
+    for equality in equalities:
+        made, known = enumeration.made(equality.made), enumeration.term(equality.equal_to)
         given = {*variables(made), *variables(known)}
         for assignment in (0, 1):
             values = random_values(given, rng, assignment)
@@ -70,20 +70,21 @@ def test_no_two_classes_are_equal_in_numpy(operators):
 
 
 def test_a_run_owes_nothing_to_luck():
-    _, one, _ = grown(("Add", "Relu"), seed=3)
+    _, enumeration, _ = grown(("Add", "Relu"), seed=3)
     _, two, _ = grown(("Add", "Relu"), seed=3)
     _, other, _ = grown(("Add", "Relu"), seed=4)
-    texts = [str(one.term(n)) for n in range(len(one.terms))]
+    texts = [str(enumeration.term(n)) for n in range(len(enumeration.terms))]
     assert texts == [str(two.term(n)) for n in range(len(two.terms))]
-    assert one.digests == two.digests
-    assert one.digests != other.digests
+    assert enumeration.digests == two.digests
+    assert enumeration.digests != other.digests
     assert texts == [str(other.term(n)) for n in range(len(other.terms))]
 
 
 def test_what_gives_its_operand_back_is_built_upon_no_further():
     _, enumeration, (first, second) = grown(("Transpose", "Relu"), inputs=1)
     idle, others = (
-        [str(enumeration.made(one.made)) for one in level.equalities] for level in (first, second)
+        [str(enumeration.made(equality.made)) for equality in level.equalities]
+        for level in (first, second)
     )
     assert any("perm=[0, 1]" in text for text in idle)
     assert others
@@ -106,7 +107,7 @@ def test_an_operator_takes_part_by_its_specification_alone():
     assert Sort("bool", matrix.shapes) in dict(operations_on("Less", (matrix, matrix))).values()
     assert not operations_on("MatMul", (matrix, matrix))
     images = choose_inputs(("Conv",), 2)
-    assert [len(one.sort.shapes[0]) for one in images] == [4, 4, 4]
+    assert [len(image.sort.shapes[0]) for image in images] == [4, 4, 4]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +123,12 @@ def test_what_may_be_stated_is_what_the_runtime_takes(op_type, stated):
     (slots,) = slots_of(op_type)
     image = Variable("X", sort_of("float32", (0, 1, 2, 3)))
     operands = (image, *choose_inputs((op_type,), 2)[2:3])[: len(slots)]
-    fit = operations_on(op_type, tuple(one.sort for one in operands))
-    assert stated in [dict(one.attributes) | dict(one.known) for one, _ in fit]
-    terms = [Apply(one, tuple(operands)) for one, _ in fit]
+    fit = operations_on(op_type, tuple(operand.sort for operand in operands))
+    assert stated in [dict(operation.attributes) | dict(operation.known) for operation, _ in fit]
+    terms = [Apply(operation, tuple(operands)) for operation, _ in fit]
     session = onnxruntime.InferenceSession(model_of(terms).SerializeToString())
-    feeds = {one.name: np.ones(one.sort.shapes[0], np.float32) for one in operands}
-    assert [one.shape for one in session.run(None, feeds)] == [s.shapes[0] for _, s in fit]
+    feeds = {operand.name: np.ones(operand.sort.shapes[0], np.float32) for operand in operands}
+    assert [array.shape for array in session.run(None, feeds)] == [s.shapes[0] for _, s in fit]
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -177,12 +178,12 @@ def test_no_image_is_the_kernel_of_an_image():
 def test_a_candidate_has_all_variables_on_the_left():
     pool, enumeration, levels = grown(("Sub", "Add"), inputs=3)
     found = [
-        candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+        candidate_of(enumeration.made(equality.made), enumeration.term(equality.equal_to), pool)
         for level in levels
-        for one in level.equalities
+        for equality in level.equalities
     ]
     assert None in found  # X - X = Y - Y
-    for one in found:
-        if one is not None:
-            assert set(variables(one.right)) <= set(variables(one.left))
-            assert one.left.nodes >= one.right.nodes
+    for candidate in found:
+        if candidate is not None:
+            assert set(variables(candidate.right)) <= set(variables(candidate.left))
+            assert candidate.left.nodes >= candidate.right.nodes

@@ -22,9 +22,9 @@ def value(function, *arguments):
     return values
 
 
-def agree(one, other):
+def agree(left, right):
     """Whether residues modulo the first and the second prime are equal."""
-    return [bool(np.all(a == b)) for a, b in zip(RING.views(one), RING.views(other), strict=True)]
+    return [bool(np.all(a == b)) for a, b in zip(RING.views(left), RING.views(right), strict=True)]
 
 
 def test_exp_takes_sums_to_products_and_log_takes_them_back():
@@ -38,7 +38,7 @@ def test_exp_takes_sums_to_products_and_log_takes_them_back():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("left", "right"),
     [
         (lambda a, b: value("exp", value("*", a, b)), lambda a, b: value("*", a, value("exp", b))),
         (lambda a, b: value("log", value("+", a, b)), lambda a, b: value("log", a)),
@@ -46,9 +46,9 @@ def test_exp_takes_sums_to_products_and_log_takes_them_back():
         (lambda a, b: value("exp", a), lambda a, b: value("+", a, np.asarray(1))),
     ],
 )
-def test_no_other_law_is_seen(one, other):
+def test_no_other_law_is_seen(left, right):
     a, b = residues(200, 5) + 41, residues(200, 6) + 1
-    assert agree(one(a, b), other(a, b)) == [False, False]
+    assert agree(left(a, b), right(a, b)) == [False, False]
 
 
 def test_exp_is_positive_and_arithmetic_is_that_of_rationals():
@@ -76,8 +76,10 @@ def test_laws_of_exp_are_among_the_candidates(operators, nodes, law):
     enumeration = Enumeration(operators, pool)
     seen = set()
     for size in range(1, nodes + 1):
-        for one in enumeration.grow(size, last=size == nodes).equalities:
-            made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+        for equality in enumeration.grow(size, last=size == nodes).equalities:
+            made = candidate_of(
+                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+            )
             if made is not None:
                 seen.add(made.text.replace("<axis=0>", "").replace("<axis=1>", ""))
     assert law in seen, [text for text in seen if operators[0] in text][:20]

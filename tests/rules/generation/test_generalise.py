@@ -18,8 +18,10 @@ def general_candidates(operators, nodes):
     enumeration = Enumeration(operators, pool)
     generalising = Generalising(pool, 0, enumeration.arithmetic)
     for size in range(1, nodes + 1):
-        for one in enumeration.grow(size, last=size == nodes).equalities:
-            made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+        for equality in enumeration.grow(size, last=size == nodes).equalities:
+            made = candidate_of(
+                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+            )
             if made is not None:
                 yield made, generalising.general(made)
 
@@ -54,8 +56,8 @@ def test_what_needs_its_variable_twice_keeps_it():
     pytest.fail("a square is never negative")
 
 
-def add(one, other, *, commutes=False):
-    return Apply(Operation("Add", (0, 1), commutative=commutes), (one, other))
+def add(left, right, *, commutes=False):
+    return Apply(Operation("Add", (0, 1), commutative=commutes), (left, right))
 
 
 @pytest.mark.parametrize("commutes", [False, True])

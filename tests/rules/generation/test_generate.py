@@ -29,14 +29,14 @@ def found():
 
 def test_nothing_false_is_found(found):
     rng = np.random.default_rng(1)
-    kept = [one for one in found.findings if one.status == "kept"]
+    kept = [finding for finding in found.findings if finding.status == "kept"]
     assert kept
-    for one in kept:
+    for kept_finding in kept:
         for assignment in (0, 1, 0, 1):
-            values = random_values(variables(one.candidate.left), rng, assignment)
+            values = random_values(variables(kept_finding.candidate.left), rng, assignment)
             np.testing.assert_array_equal(
-                compute(one.candidate.left, values, assignment),
-                compute(one.candidate.right, values, assignment),
+                compute(kept_finding.candidate.left, values, assignment),
+                compute(kept_finding.candidate.right, values, assignment),
             )
 
 
@@ -46,7 +46,8 @@ def test_rules_hold_on_instances_in_onnx_runtime(found):
     for rule in found.rules:
         for both in draw_sides(rule, 4, 3, "float32"):
             feeds = {
-                one.name: rng.normal(size=one.shape).astype(one.dtype) for one in both.operands
+                operand.name: rng.normal(size=operand.shape).astype(operand.dtype)
+                for operand in both.operands
             }
             for before, after in zip(*both.run(feeds), strict=True):
                 np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
@@ -56,23 +57,23 @@ def test_rules_hold_on_instances_in_onnx_runtime(found):
 
 def test_the_general_rule_stands_for_its_instances(found):
     """Concat(Concat(X, X), Y), and along the other axis: one rule derives all."""
-    kept = {one.candidate.text for one in found.findings if one.status == "kept"}
+    kept = {finding.candidate.text for finding in found.findings if finding.status == "kept"}
     assert kept == {
         "Relu(Relu(X)) = Relu(X)",
         "Concat<axis=0>(Concat<axis=0>(X, Y), Z) = Concat<axis=0>(X, Concat<axis=0>(Y, Z))",
     }
-    derived = [one for one in found.findings if one.status == "derived"]
+    derived = [finding for finding in found.findings if finding.status == "derived"]
     names = {rule.name for rule in found.rules}
     assert len(derived) > 8
-    assert all(one.derived_by and set(one.derived_by) <= names for one in derived)
+    assert all(finding.derived_by and set(finding.derived_by) <= names for finding in derived)
 
 
 def test_an_e_graph_derives_what_is_said_to_be_derived(found):
     rules = {rule.name: rule for rule in found.rules}
-    for one in found.findings:
-        if one.status == "derived":
-            model = model_of([one.candidate.left, one.candidate.right])
-            named = [rules[name] for name in one.derived_by]
+    for finding in found.findings:
+        if finding.status == "derived":
+            model = model_of([finding.candidate.left, finding.candidate.right])
+            named = [rules[name] for name in finding.derived_by]
             assert equalities.derived_equalities(model, [("term_0", "term_1")], named) == [True]
 
 
@@ -87,7 +88,9 @@ def test_shipped_rules_leave_nothing_to_find_here(found):
     again = generate(OPERATORS, saturation=equalities, nodes=2, inputs=3, workers=1)
     assert not again.rules
     shipped = {rule.name for rule in load_rules()}
-    assert all(set(one.derived_by) <= shipped and one.derived_by for one in again.findings)
+    assert all(
+        set(finding.derived_by) <= shipped and finding.derived_by for finding in again.findings
+    )
 
 
 def test_what_loses_accuracy_derives_nothing(monkeypatch):
@@ -99,7 +102,9 @@ def test_what_loses_accuracy_derives_nothing(monkeypatch):
     result = generate(["Concat"], saturation=equalities, nodes=2, inputs=1, known=(), workers=1)
     assert result.complete and not result.rules
     assert len(result.findings) > 2
-    assert {(one.status, one.derived_by) for one in result.findings} == {("refused", ())}
+    assert {(finding.status, finding.derived_by) for finding in result.findings} == {
+        ("refused", ())
+    }
 
 
 MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
@@ -117,7 +122,7 @@ def test_only_what_matches_in_the_program_is_proved():
     program = Program(reads, partial(count_matches, graph=graph))
     settings = {"saturation": equalities, "nodes": 2, "inputs": 1, "known": (), "workers": 1}
     result = generate(OPERATORS, program=program, **settings)
-    told = {one.candidate.text: one.status for one in result.findings}
+    told = {finding.candidate.text: finding.status for finding in result.findings}
     assert told.pop("Relu(Relu(X)) = Relu(X)") == "kept"
     assert "elsewhere" in told.values()
     assert {status for text, status in told.items() if "Concat" in text} == {"elsewhere"}
@@ -127,12 +132,12 @@ def test_what_rules_found_before_derive_is_left_out(found):
     before = {"found.rules": [rule for rule in found.rules if rule.match[0].operator == "Concat"]}
     settings = {"saturation": equalities, "nodes": 2, "inputs": 3, "known": (), "workers": 1}
     again = generate(OPERATORS, found_before=before, is_measured=False, **settings)
-    assert [one.candidate.text for one in again.findings if one.rules] == [
+    assert [finding.candidate.text for finding in again.findings if finding.rules] == [
         "Relu(Relu(X)) = Relu(X)"
     ]
-    derived = [one for one in again.findings if one.status == "derived"]
+    derived = [finding for finding in again.findings if finding.status == "derived"]
     names = {rule.name for rule in before["found.rules"]}
-    assert derived and any(set(one.derived_by) & names for one in derived)
+    assert derived and any(set(finding.derived_by) & names for finding in derived)
     assert not names & {rule.name for rule in again.proved}
     assert again.command.endswith("--from-nothing --unmeasured --known found.rules")
 

@@ -15,19 +15,19 @@ def candidates(operators, nodes):
     enumeration = Enumeration(operators, pool)
     found = []
     for size in range(1, nodes + 1):
-        for one in enumeration.grow(size, last=size == nodes).equalities:
-            term, other = enumeration.made(one.made), enumeration.term(one.equal_to)
+        for equality in enumeration.grow(size, last=size == nodes).equalities:
+            term, other = enumeration.made(equality.made), enumeration.term(equality.equal_to)
             found.append(candidate_of(term, other, pool))
-    return in_order(one for one in found if one is not None)
+    return in_order(candidate for candidate in found if candidate is not None)
 
 
 def is_instance_of_any(candidate, known):
     pairs = [(candidate.left, candidate.right), (candidate.right, candidate.left)]
     return any(
-        next(instances._matches(law.right, other, names), None) is not None
+        next(instances._matches(law.right, right, names), None) is not None
         for law in known
-        for one, other in pairs
-        for names in instances._matches(law.left, one, {})
+        for left, right in pairs
+        for names in instances._matches(law.left, left, {})
     )
 
 
@@ -82,12 +82,12 @@ rule ReorderAdd
     ],
 )
 def test_an_instance_fits_where_its_operands_have_the_declared_shapes(given, fit):
-    one, other = BATCHES
+    first, second = BATCHES
     operands = {
         "matrices": {X: X, Y: Y},
         "two sizes": {X: X, Y: OTHER},
         "a row": {X: X, Y: ROW},
-        "batches": {X: one, Y: other},
+        "batches": {X: first, Y: second},
     }
     assert {name for name, some in operands.items() if fits_all(rule(given), LAW, some)} == fit
 

@@ -37,12 +37,15 @@ def holds_in_onnx_runtime(candidate):
     """The rule of the first spelling with declared sizes, after it was seen to hold."""
     rng = np.random.default_rng(3)
     name = rule_name(candidate, ())
-    spelling = [one for one in spellings(candidate) if all(one.shapes.values())][-1]
+    spelling = [spelling for spelling in spellings(candidate) if all(spelling.shapes.values())][-1]
     (rule,) = parse_rules(rule_text(candidate, name, spelling, source="generated"))
     drawn = draw_sides(rule, 4, 1, "float32")
     assert drawn
     for both in drawn:
-        feeds = {one.name: rng.normal(size=one.shape).astype(one.dtype) for one in both.operands}
+        feeds = {
+            operand.name: rng.normal(size=operand.shape).astype(operand.dtype)
+            for operand in both.operands
+        }
         for before, after in zip(*both.run(feeds), strict=True):
             np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
     return rule
@@ -61,9 +64,9 @@ def test_results_that_share_an_operand_are_parts_of_a_larger_one():
     whole = of("MatMul", X, of("Concat", W, V, axis=1))
     law = Candidate(joined, whole, False)
     pairs = [split_of_concat(0, 1), split_of_concat(1, 1)]
-    merged = [one for one, said in with_two_outputs([*pairs, law]) if not said]
-    (one,) = merged
-    rule = holds_in_onnx_runtime(one)
+    merged = [pair for pair, said in with_two_outputs([*pairs, law]) if not said]
+    (pair,) = merged
+    rule = holds_in_onnx_runtime(pair)
     assert rule.name == "MergeMatMulsSharingFirst"
     assert [node.operator for node in rule.match] == ["MatMul", "MatMul"]
     assert sorted(n.operator for n in rule.rewrite) == ["Concat", "MatMul", "Split"]
@@ -79,9 +82,9 @@ def test_results_made_of_one_larger_term_are_one_rule():
     whole = of("MatMul", X, of("Concat", W, V, axis=1))
     first = slice_of(whole, 0, size(2), of("MatMul", X, W))
     second = slice_of(whole, size(2), 2**31, of("MatMul", X, V))
-    ((one, said),) = with_two_outputs([first], [second])
+    ((pair, said),) = with_two_outputs([first], [second])
     assert said == []
-    rule = holds_in_onnx_runtime(one)
+    rule = holds_in_onnx_runtime(pair)
     assert rule.name == "MergeMatMulsSharingFirst"
     assert [node.operator for node in rule.match] == ["MatMul", "MatMul"]
     assert sorted(n.operator for n in rule.rewrite) == ["Concat", "MatMul", "Slice", "Slice"]
@@ -92,17 +95,17 @@ def test_results_made_of_one_larger_term_share_an_operand():
     whole = of("Relu", of("Concat", X, Y, axis=1))
     parts = [split_of_concat(at, 1) for at in (0, 1)]
     made = [
-        Candidate(part(at, whole, size(1), size(1), 1), of("Relu", one), False)
-        for at, one in ((0, X), (1, Y))
+        Candidate(part(at, whole, size(1), size(1), 1), of("Relu", variable), False)
+        for at, variable in ((0, X), (1, Y))
     ]
-    assert all(one in parts for _, some in with_two_outputs(parts, made) for one in some)
+    assert all(part in parts for _, some in with_two_outputs(parts, made) for part in some)
 
 
 def test_results_that_share_nothing_are_left_alone():
     joined = of("Concat", of("Relu", X), of("Relu", Y), axis=1)
     law = Candidate(joined, of("Relu", of("Concat", X, Y, axis=1)), False)
     pairs = [split_of_concat(0, 1), split_of_concat(1, 1)]
-    assert [one for one, said in with_two_outputs([*pairs, law]) if not said] == []
+    assert [pair for pair, said in with_two_outputs([*pairs, law]) if not said] == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_results_that_share_nothing_are_left_alone():
     ],
 )
 def test_constants_leave_an_operand_as_it_is(operator, constant, name):
-    (neutral,) = [one for one in constants_of([X, W]) if str(one) == constant]
+    (neutral,) = [term for term in constants_of([X, W]) if str(term) == constant]
     candidate = Candidate(of(operator, X, neutral), X, False)
     assert candidate.left.nodes == 1
     assert holds_in_onnx_runtime(candidate).name == name

@@ -38,8 +38,8 @@ def rows(catalog, result):
 
 def told(result):
     return [
-        (one.candidate.text, one.status, list(one.derived_by), len(one.rules))
-        for one in result.findings
+        (finding.candidate.text, finding.status, list(finding.derived_by), len(finding.rules))
+        for finding in result.findings
     ]
 
 

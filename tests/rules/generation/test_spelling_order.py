@@ -13,8 +13,8 @@ def relu(term):
     return Apply(Operation("Relu", (0,)), (term,))
 
 
-def concat(one, other):
-    return Apply(Operation("Concat", (0, 1), (("axis", 0),)), (one, other))
+def concat(left, right):
+    return Apply(Operation("Concat", (0, 1), (("axis", 0),)), (left, right))
 
 
 LAW = Candidate(relu(concat(X, Y)), concat(relu(X), relu(Y)), True)

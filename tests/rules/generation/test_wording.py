@@ -53,8 +53,10 @@ def test_every_spelling_is_a_rule_of_the_language(operators):
     enumeration = Enumeration(operators, pool)
     said = 0
     for size in (1, 2):
-        for one in enumeration.grow(size, last=size == 2).equalities:
-            made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+        for equality in enumeration.grow(size, last=size == 2).equalities:
+            made = candidate_of(
+                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+            )
             if made is None:
                 continue
             for spelling in spellings(made):
@@ -99,7 +101,7 @@ def test_what_is_never_worse_is_always_applied():
     shapes = {"X": ""}
     for right, tag in ((of("Ceil", X), "always"), (of("Round", of("Abs", X)), "explore")):
         candidate = Candidate(of("Floor", of("Ceil", X)), right, False)
-        spelling = next(one for one in spellings(candidate) if one.shapes == shapes)
+        spelling = next(spelling for spelling in spellings(candidate) if spelling.shapes == shapes)
         assert f"  tags    {tag}\n" in rule_text(candidate, "A", spelling, source="generated")
 
 
@@ -130,7 +132,7 @@ def test_what_one_node_states_a_multiple_of_may_stay_open():
 def test_what_no_node_states_a_multiple_of_has_no_such_spelling():
     left = of("Concat", *(of("Conv", image, KERNELS[0]) for image in IMAGES), axis=0)
     right = of("Conv", of("Concat", *IMAGES, axis=0), KERNELS[0])
-    assert all(one.open != "scaled" for one in spellings(Candidate(left, right, True)))
+    assert all(spelling.open != "scaled" for spelling in spellings(Candidate(left, right, True)))
 
 
 def test_variables_of_one_sort_are_declared_alike_where_more_general_sizes_fit():

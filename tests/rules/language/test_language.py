@@ -37,7 +37,7 @@ rule Merge
 """
 
 
-def one(text: str) -> Rule:
+def single_rule(text: str) -> Rule:
     (rule,) = parse_rules(text)
     return rule
 
@@ -51,7 +51,7 @@ def with_given(items: str, match: str = "Y = Add(X, c)", rewrite: str = "Y = Add
 
 
 def test_a_rule_is_read_whole():
-    rule = one(MERGE)
+    rule = single_rule(MERGE)
     assert (rule.name, rule.tag, rule.equal, rule.family) == (
         "Merge",
         "explore",
@@ -70,7 +70,7 @@ def test_a_rule_is_read_whole():
 
 def test_partial_equality_has_a_region():
     text = with_given("X float, c").replace("equal exact", "equal partial except rank(X) > 3")
-    rule = one(text + " finite_math\n target onnxruntime-cpu\n opset 7..12\n")
+    rule = single_rule(text + " finite_math\n target onnxruntime-cpu\n opset 7..12\n")
     assert rule.equal == "partial"
     assert expression_text(rule.region) == "rank(X) > 3"
     assert rule.finite_math
@@ -78,7 +78,7 @@ def test_partial_equality_has_a_region():
 
 
 def test_nested_operations_become_nodes():
-    rule = one(with_given("X", "Y = Mul(X, Tanh(Softplus(X)))", "Y = X"))
+    rule = single_rule(with_given("X", "Y = Mul(X, Tanh(Softplus(X)))", "Y = X"))
     assert [node.op_type for node in rule.match] == ["Softplus", "Tanh", "Mul"]
     inner = rule.match[0].outputs[0].value
     assert rule.match[1].inputs[0].value == inner
@@ -86,17 +86,17 @@ def test_nested_operations_become_nodes():
 
 def test_contributed_operators_keep_their_domain():
     text = with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)")
-    rule = one(text + " target onnxruntime-cpu\n")
+    rule = single_rule(text + " target onnxruntime-cpu\n")
     assert (rule.rewrite[0].domain, rule.rewrite[0].op_type) == ("com.microsoft", "FastGelu")
     assert rule.rewrite[0].operator == "com.microsoft:FastGelu"
 
 
 def test_contributed_operators_belong_to_a_target():
     with pytest.raises(RuleError, match="say which runtime"):
-        one(with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)"))
+        single_rule(with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)"))
     with pytest.raises(RuleError, match=r"no operator com\.microsoft:FastGelo"):
         text = with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelo(X)")
-        one(text + " target onnxruntime-cpu\n")
+        single_rule(text + " target onnxruntime-cpu\n")
 
 
 def test_files_may_hold_no_rule():
@@ -107,9 +107,11 @@ def test_files_may_hold_no_rule():
 def test_the_hash_is_of_the_meaning():
     spaced = MERGE.replace("  given   ", "  given\n").replace(",  ", ",\n ")
     commented = spaced.replace("# Merge runs two products as one.\n", "")
-    assert one(spaced).hash == one(MERGE).hash == one(commented).hash
-    assert one(MERGE.replace("axis=1>", "axis=0>")).hash != one(MERGE).hash
-    assert one(MERGE.replace("W2 [k, n2] const", "W2 [k, n2]")).hash != one(MERGE).hash
+    assert single_rule(spaced).hash == single_rule(MERGE).hash == single_rule(commented).hash
+    assert single_rule(MERGE.replace("axis=1>", "axis=0>")).hash != single_rule(MERGE).hash
+    assert (
+        single_rule(MERGE.replace("W2 [k, n2] const", "W2 [k, n2]")).hash != single_rule(MERGE).hash
+    )
 
 
 # --------------------------------------------------------------------------------- printing
@@ -161,7 +163,7 @@ logic = st.recursive(
 @settings(max_examples=examples(200), deadline=None)
 def test_expressions_print_and_read_back(expression):
     text = with_given(f"X [m, k, n1], c [*perm], {expression_text(expression)}")
-    assert one(text).given == (expression,)
+    assert single_rule(text).given == (expression,)
 
 
 # --------------------------------------------------------------------------------- refusals
@@ -307,7 +309,9 @@ class Shapes(KnownNumbers):
 
 
 def value(text: str):
-    rule = one(with_given(f"X [m], c [n, k, *l], d, {text} = 0", "Y = Add(Add(X, c), d)", "Y = X"))
+    rule = single_rule(
+        with_given(f"X [m], c [n, k, *l], d, {text} = 0", "Y = Add(Add(X, c), d)", "Y = X")
+    )
     names = {"m": 2, "n": Symbol("N"), "k": 3, "l": (1, 2, 3), "p": (2, 0, 1)}
     return Shapes(names).evaluate(rule.given[0].left)
 
@@ -370,7 +374,9 @@ def test_what_is_not_known_is_unknown(text):
     ],
 )
 def test_unknown_sizes_are_neither_equal_nor_different(text, expected):
-    rule = one(with_given(f"X [m], c [n, k, *l], d, {text}", "Y = Add(Add(X, c), d)", "Y = X"))
+    rule = single_rule(
+        with_given(f"X [m], c [n, k, *l], d, {text}", "Y = Add(Add(X, c), d)", "Y = X")
+    )
     names = {"m": 2, "n": Symbol("N"), "k": 3, "l": (1, 2, 3)}
     if expected is None:
         with pytest.raises(UnknownError):
@@ -383,7 +389,7 @@ def test_unknown_sizes_are_neither_equal_nor_different(text, expected):
 
 
 def test_mirror_images_come_out_once():
-    even, lopsided = one(MERGE.replace("n2] const", "n2]")), one(MERGE)
+    even, lopsided = single_rule(MERGE.replace("n2] const", "n2]")), single_rule(MERGE)
     assert mirrored_nodes(even) == {("Y1", "Y2")}
     assert "n_Y1 < n_Y2" in compile_program([even])
     assert mirrored_nodes(lopsided) == set()
@@ -391,10 +397,14 @@ def test_mirror_images_come_out_once():
 
 
 def test_literals_are_compared_as_their_type_rounds_them():
-    text = compile_program([one(with_given("X float, c", "Y = Add(Mul(X, 0.1), c)", "Y = X"))])
+    text = compile_program(
+        [single_rule(with_given("X float, c", "Y = Add(Mul(X, 0.1), c)", "Y = X"))]
+    )
     assert 'dtype(v_Y_1_1, "float64"), scalar(v_Y_1_1, 0.1)' in text
     assert 'dtype(v_Y_1_1, "float32"), scalar(v_Y_1_1, 0.10000000149011612)' in text
-    plain = compile_program([one(with_given("X float, c", "Y = Add(Mul(X, 0.5), c)", "Y = X"))])
+    plain = compile_program(
+        [single_rule(with_given("X float, c", "Y = Add(Mul(X, 0.5), c)", "Y = X"))]
+    )
     assert "scalar(v_Y_1_1, 0.5)" in plain
 
 
@@ -437,4 +447,4 @@ def test_the_rule_of_the_page_is_read():
 
     page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text(encoding="utf-8")
     text = page.split("```")[1]
-    assert one(text).name == "MergeMatMulsSharingLeft"
+    assert single_rule(text).name == "MergeMatMulsSharingLeft"

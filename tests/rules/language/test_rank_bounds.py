@@ -107,7 +107,7 @@ def test_separate_conditions_admit_what_was_proved_and_no_more(rows, beyond):
             for third in (None, 0, 1, 3, 4):
                 row = (first, second, third)
                 admitted = all(
-                    one.holds([row[NAMES.index(name)] for name in one.names]) for one in found
+                    bound.holds([row[NAMES.index(name)] for name in bound.names]) for bound in found
                 )
                 cut = tuple(
                     min(n, most[at]) if n is not None and NAMES[at] in beyond else n
@@ -116,7 +116,7 @@ def test_separate_conditions_admit_what_was_proved_and_no_more(rows, beyond):
                 free = [
                     at
                     for at, name in enumerate(NAMES)
-                    if name in beyond and not any(name in one.names for one in found)
+                    if name in beyond and not any(name in bound.names for bound in found)
                 ]
                 there = any(
                     all(at in free or cut[at] == known[at] for at in range(3)) for known in rows

@@ -14,7 +14,7 @@ from .build import Build
 SLOW, FAST = Machine(functions=2e9), Machine()
 
 
-def one(op, *more, dtype="float64", shape=(1000, 1000)):
+def single_operator(op, *more, dtype="float64", shape=(1000, 1000)):
     """A program of one operator over matrices."""
     inputs = tuple(Node(at, "Input", (), {}, shape, dtype) for at in range(1 + len(more)))
     node = Node(len(inputs), op, tuple(range(len(inputs))), {}, shape, dtype)
@@ -23,14 +23,14 @@ def one(op, *more, dtype="float64", shape=(1000, 1000)):
 
 @pytest.mark.parametrize("op", ["Exp", "Log", "Tanh", "Erf"])
 def test_a_function_is_a_kernels_where_numpy_has_no_vectors_for_it(op):
-    assert plan(one(op), SLOW).fused
-    assert not plan(one(op), FAST).fused
+    assert plan(single_operator(op), SLOW).fused
+    assert not plan(single_operator(op), FAST).fused
 
 
 @pytest.mark.parametrize("op", ["Add", "Max", "Div", "Greater"])
 @pytest.mark.parametrize("machine", [SLOW, FAST])
 def test_what_a_kernel_does_no_sooner_is_numpys(op, machine):
-    assert not plan(one(op, 1), machine).fused
+    assert not plan(single_operator(op, 1), machine).fused
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
@@ -73,7 +73,7 @@ def test_numpy_is_never_faster_than_a_kernels_loops():
     for machine in (SLOW, FAST):
         for op in ("Exp", "Pow", "Log2", "Sinh", "Add"):
             for dtype in ("float64", "float32"):
-                program = one(op, *([1] if op in ("Pow", "Add") else []), dtype=dtype)
+                program = single_operator(op, *([1] if op in ("Pow", "Add") else []), dtype=dtype)
                 prices = TemplateCosts(PlanningGraph(program, Conditions()), machine)
                 assert prices._rate(program.outputs[0]) <= machine.flops
 
@@ -82,11 +82,11 @@ def test_numbers_of_32_bits_are_computed_twice_as_fast():
     machine = Machine(read=1e15, write=1e15, dispatch_s=1e-15)
     shape = (1024, 1024)  # rows that fill vectors of either
     double, single = (
-        unfused_s(one("Add", 1, dtype=dtype, shape=shape), machine)
+        unfused_s(single_operator("Add", 1, dtype=dtype, shape=shape), machine)
         for dtype in ("float64", "float32")
     )
     assert double == pytest.approx(2 * single, rel=1e-4)
     # NumPy has vectors for few functions, and uses tables
     slow = Machine(read=1e15, write=1e15, dispatch_s=1e-15, functions=1e8)
-    exp = unfused_s(one("Exp", dtype="float32", shape=shape), slow)
-    assert exp == pytest.approx(unfused_s(one("Exp", shape=shape), machine), rel=1e-4)
+    exp = unfused_s(single_operator("Exp", dtype="float32", shape=shape), slow)
+    assert exp == pytest.approx(unfused_s(single_operator("Exp", shape=shape), machine), rel=1e-4)

@@ -73,8 +73,8 @@ def samples():
 def test_models_learn_what_bounds_do_not_know():
     pytest.importorskip("sklearn", reason="learning needs scikit-learn")
     scores = {
-        (one.model, one.architecture): one
-        for one in score_baselines([*samples()], MACHINE, 1, training=BRIEFLY)
+        (baseline.model, baseline.architecture): baseline
+        for baseline in score_baselines([*samples()], MACHINE, 1, training=BRIEFLY)
     }
     for architecture in "ab":
         bound = scores["roofline", architecture]
@@ -93,8 +93,10 @@ def test_no_kernel_of_the_architecture_is_trained_on():
     rows = [Sample("a", shared, 1, 10.0, 0.1, 9), Sample("b", shared, 1, 10.0, 0.1, 9)]
     rows += [Sample("b", kernel, 1, 20.0, 0.1, 9) for kernel in only]
     scores = score_baselines(rows, MACHINE, 1, training=BRIEFLY)
-    assert {one.trained_on for one in scores if one.architecture == "a"} == {len(only)}
-    assert not [one for one in scores if one.architecture == "b"]  # nothing is left to learn from
+    assert {score.trained_on for score in scores if score.architecture == "a"} == {len(only)}
+    assert not [
+        score for score in scores if score.architecture == "b"
+    ]  # nothing is left to learn from
 
 
 def test_one_architecture_is_too_few():

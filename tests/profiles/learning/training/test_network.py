@@ -68,9 +68,9 @@ def segmented_loss(parameters, selection, shape, kept, table=None, seed=0):
     return loss_of(parameters, [selection], sums, 1.0)
 
 
-def assert_same(one, other):
-    for name, value in one.items():
-        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
+def assert_same(first, second):
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], rtol=0, atol=0, msg=name)
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
@@ -143,10 +143,10 @@ def test_sums_are_right_on_average(kept, fresh):
             mask = np.array(mask, bool)
             likely = np.prod(np.where(mask, kept, 1.0 - kept)) / len(choices)
             if likely:
-                one = Selection(example, segments, np.array(choice), chosen)
+                selection = Selection(example, segments, np.array(choice), chosen)
                 keeps = Given(np.r_[mask, True])
                 with torch.no_grad():
-                    sums = graph_sums(parameters, [one], table, shape.codes, kept, keeps)
+                    sums = graph_sums(parameters, [selection], table, shape.codes, kept, keeps)
                 mean += likely * sums[0]
     torch.testing.assert_close(mean, true.sum(dim=0), rtol=1e-9, atol=1e-9)
     assert fresh_weight(1.0, count, fresh) == 1.0
@@ -158,10 +158,10 @@ def test_stale_segments_have_no_gradients():
     example, shape, parameters = setup(layout_graph(nodes=12))
     chosen = np.arange(3)
     segments = segments_of(example, 4)
-    one = Selection(example, segments, np.array([1]), chosen)
+    selection = Selection(example, segments, np.array([1]), chosen)
     table = Table(shape.width)
     random = np.random.default_rng(0)
-    sums = graph_sums(parameters, [one], table, shape.codes, 1.0, random)
+    sums = graph_sums(parameters, [selection], table, shape.codes, 1.0, random)
     made = gradients(parameters, sums.sum())
     alone = network.encode(parameters, batch_of([(example, segments[1], chosen)], shape.codes))
     for name, value in gradients(parameters, alone.sum()).items():
@@ -212,9 +212,9 @@ def test_pairs_are_ranked_by_hand():
 def test_a_seed_trains_the_same_twice():
     example, shape, _ = setup(tile_graph())
     training = Training(steps=8, segment_nodes=2)
-    one, two = (fit([example], shape, training, seed=3) for _ in range(2))
-    for name, value in one.items():
-        assert torch.equal(value, two[name]), name
+    first, second = (fit([example], shape, training, seed=3) for _ in range(2))
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
 
 
 def test_an_ensemble_learns_graphs_it_has_not_seen():
