@@ -241,7 +241,7 @@ def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
         assert len(made) >= 2 and all(kind.sorts == {0, 2} for kind in made)
         faster, slower = made[:2]
         raced = kinds_with_laps([default, faster, slower], [1.0, 0.8, 1.2])
-        first.note(raced, meanings.graph.types)
+        first.note(raced)
         assert faster.beside_default.is_faster and not slower.beside_default.is_faster
         assert not slower.is_promising and "no faster" in slower.refusal([faster])
         again = ConfiguredKinds(catalog, threads=1)
