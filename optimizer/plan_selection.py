@@ -20,7 +20,7 @@ from .phases import FORETOLD
 from .race.contest import ORIGINAL, Contest, Plan
 from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
 from .race.qualifying import qualify
-from .race.session_options import alternatives, promising
+from .race.session_options import alternatives, on_one_thread, promising
 from .race.shortlist import LEAST_ROUNDS, NO_TIME
 from .race.verify import EndlessError, NoTimeError, NotOpenedError
 from .setting import Setting
@@ -167,12 +167,18 @@ def fuse(state: State, seconds: float) -> Iterator[Plan]:
 
 
 def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
-    """Race the finalists with other session options: without some of the runtime's own fusions."""
+    """Race the finalists with other session options: without some of the runtime's own fusions.
+
+    What may win at the end is a plan on one thread too, of a tiny model.
+    """
     contest = state.contest
     state.run_prices.remaining_s = MEASURING_WAYS * seconds
     plans = [contest.original, *(plan for plan in state.finalists if plan.base is None)]
     sound = promising(state.prediction, plans, _alike(state), ASKING_WAYS * seconds)
     for plan in alternatives(contest, sound, seconds * (1 - ASKING_WAYS - MEASURING_WAYS)):
+        yield plan
+        state.finalists.append(plan)
+    for plan in on_one_thread(contest, [contest.original, *state.finalists]):
         yield plan
         state.finalists.append(plan)
 

@@ -21,10 +21,10 @@ def open_session(
 
     `path` is what `tensolog optimize -o` or `Optimization.save` was given: a file, or a folder with
     all that belongs to the result. `options` are onnxruntime.SessionOptions of your own, threads
-    for instance; what the model asks for is set on them. Threads rest between two runs, and wait
-    for each other busily for 10 us at most, so that several sessions of a process share its
-    processors: entries session.force_spinning_stop and session.intra_op.spin_duration_us of
-    `options` stay as they are. Raises
+    for instance; what the model asks for is set on them. Threads rest between two runs. Where
+    other sessions of the process want its processors, too, they wait for each other busily for
+    10 us at most. Entries session.force_spinning_stop and session.intra_op.spin_duration_us of
+    `options` stay as they are, and so does a number of threads. Raises
     ModelError where a part of the result is missing or belongs to another one, ExecutionError for
     metadata that can't be used, OSError for a file that can't be read, and what ONNX Runtime
     raises. A model may name libraries of operators: code that runs in this process, so they

@@ -173,6 +173,7 @@ class KernelPlans:
         rebuilt = fusing.rebuilt(plan)
         if rebuilt is None:
             raise CompilerError("the compiler refuses its kernels for other processors")
+        rebuilt.execution = replace(rebuilt.execution, threads=plan.execution.threads)
         return rebuilt
 
 

@@ -227,6 +227,7 @@ class Contest:
                 budget_s=budget_s,
                 reference=reference,
                 executions={plan.name: plan.execution for plan in plans},
+                spins=reference == ORIGINAL,
                 progress=lambda share, label: self.phases.tell(
                     phase, round(100 * share), 100, label
                 ),

@@ -2,7 +2,8 @@
 
 At its full level it replaces operators by fused ones, and lays out convolutions anew. Most of that
 gains; where something does not, on this machine and release, the same plan is faster at a lower
-level, or at the full one without that fusion. Such a way to open it is a plan of its own.
+level, or at the full one without that fusion. Such a way to open it is a plan of its own. So is one
+thread for a tiny model: it is done by the time that others have been woken.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ...profiles.races.race import verdict
 from ...profiles.sessions.session import DEFAULTS, Execution
@@ -34,6 +36,8 @@ FUSIONS = {
     "SkipSimplifiedLayerNormalization": ("SkipLayerNormFusion", "BiasSkipLayerNormFusion"),
 }
 LEAST_ENTRY_S = 1e-3
+# A model is tiny whose run and another one take less than this together.
+TINY_ROUND_S = 1e-3
 # The level at which only operators of ONNX's own remain, apart from what stands in the model.
 PLAIN_LEVEL = "basic"
 
@@ -57,6 +61,30 @@ def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> li
     for plan in best:
         contest.verify(plan)
     return best
+
+
+def on_one_thread(contest: Contest, plans: Sequence[Plan]) -> list[Plan]:
+    """Give plans of a tiny model for the calling thread alone, verified; none of a larger one.
+
+    Nor of one with free sizes: more rows would want more threads.
+    """
+    if contest.setting.threads == 1 or contest.sizes or contest.round_s > TINY_ROUND_S:
+        return []
+    single = [
+        replace(
+            plan,
+            name=f"{plan.name} on 1 thread",
+            execution=replace(plan.execution, threads=1),
+            naive=plan.naive or plan,
+            lap=None,
+            is_verified=False,
+        )
+        for plan in plans
+        if not plan.refusal
+    ]
+    for plan in single:
+        contest.verify(plan)
+    return single
 
 
 def promising(

@@ -139,6 +139,7 @@ class Execution(TypedDict):
     level: str  # ONNX Runtime's graph optimization level: all | extended | basic | disabled
     options: dict[str, str]  # session config entries
     libraries: list[str]  # paths of custom-operator libraries
+    threads: NotRequired[int]  # that compute an operator; 0, or none: as many as one likes
 
 
 class Device(TypedDict, total=False):

@@ -131,6 +131,9 @@ class Deliverable:
             level = LEVELS[self.execution.level].name
             python.append(f"options.graph_optimization_level = GraphOptimizationLevel.{level}")
             c.append(f"SetSessionGraphOptimizationLevel(options, {level})")
+        if self.execution.threads:
+            python.append(f"options.intra_op_num_threads = {self.execution.threads}")
+            c.append(f"SetIntraOpNumThreads(options, {self.execution.threads})")
         for key, value in self.execution.options:
             python.append(f'options.add_session_config_entry("{key}", "{value}")')
             c.append(f'AddSessionConfigEntry(options, "{key}", "{value}")')

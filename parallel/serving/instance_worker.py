@@ -23,7 +23,7 @@ import onnxruntime
 
 from ...catalog.errors import TensologError
 from ...profiles.sessions.core_sharing import ask_for_short_slices
-from ...profiles.sessions.deployed import open_deployed
+from ...profiles.sessions.deployed import open_deployed, spin_briefly
 from ...profiles.sessions.session import BoundRun, Outputs, reason_of, resident_bytes
 from .shared_memory import SharedMemory
 
@@ -85,6 +85,7 @@ def open_model(path: str, arguments: dict[str, Any]) -> onnxruntime.InferenceSes
         ask_for_short_slices()  # with this thread, those of the session
     spins = str(int(arguments["spins"]))
     options.add_session_config_entry("session.intra_op.allow_spinning", spins)
+    spin_briefly(options)  # sessions of other processes may want the same processors
     return open_deployed(Path(path), options)
 
 

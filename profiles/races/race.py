@@ -17,7 +17,7 @@ import onnx
 from ...catalog.errors import TensologError
 from ..machine import available_memory_bytes
 from ..sessions.denormals import flushed_denormals
-from ..sessions.session import DEFAULTS, BoundRun, Execution, open_session
+from ..sessions.session import DEFAULTS, OWN_TIME, BoundRun, Execution, open_session
 from .heats import Field, Loader, Progress, Runner, Terms
 from .statistics import Ratio, bootstrap_ratio, median_and_spread
 
@@ -25,6 +25,10 @@ Array = np.ndarray[Any, Any]
 Verdict = Literal["faster", "slower", "noise"]
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
+# Threads of a session that spins go on for 2.3 ms after a run (AMD EPYC).
+_SPINNING_S = 4e-3
+# In a run of so many nanoseconds it doesn't show that threads were woken, which takes 60 us.
+_WAKING_SHOWS_NS = 2e7
 # What an interval of 95 % leaves out on each side.
 _TAIL = 0.025
 
@@ -85,6 +89,7 @@ def race(
     budget_s: float,
     reference: str,
     executions: Mapping[str, Execution] | None = None,
+    spins: bool = False,
     progress: Progress | None = None,
     memory_budget: int | None = None,
     seats: int | None = None,
@@ -98,6 +103,8 @@ def race(
 
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
     round. `executions` says how models are opened; those not named, as the runtime does by itself.
+    With `spins`, the reference is as it leaves ONNX Runtime, whose threads go on waiting busily
+    between runs, and the others as tensolog.open_session opens them alone, whose threads rest then.
     Up to `seats` sessions are alive at once: by default all, or where they don't fit in
     `memory_budget` bytes (a quarter of the available memory if not given) a single one. Where there
     are fewer seats than models, the others race the reference in groups; where opening takes little
@@ -120,7 +127,10 @@ def race(
         reference,
         [name for name in models if name != reference],
         Terms(budget_s, seats, finalists, least_rounds, seed),
-        load=loader or _SessionLoader(models, feeds, threads, executions or {}),
+        load=loader
+        or _SessionLoader(
+            models, feeds, threads, executions or {}, spinning=reference if spins else None
+        ),
         clock=clock,
         progress=progress,
     )
@@ -159,7 +169,11 @@ def model_size(source: Path | str | bytes) -> int:
 
 
 class _SessionLoader:
-    """Loads a model into ONNX Runtime, runs it once, and says which one failed."""
+    """Loads a model into ONNX Runtime, runs it once, and says which one failed.
+
+    The one named `spinning` is opened with ONNX Runtime's default, and others run when its threads
+    have come to rest.
+    """
 
     def __init__(
         self,
@@ -167,16 +181,26 @@ class _SessionLoader:
         feeds: Mapping[str, Array],
         threads: int,
         executions: Mapping[str, Execution],
+        *,
+        spinning: str | None,
     ) -> None:
         self._models = models
         self._feeds = feeds
-        self._threads = threads
         self._executions = executions
+        self._threads = {name: executions.get(name, DEFAULTS).threads or threads for name in models}
+        # The clock of a thread leaves out what others take: all are timed by it, or none.
+        self._own_time = OWN_TIME and set(self._threads.values()) == {1}
+        self._spinning = None if spinning is None or self._threads[spinning] == 1 else spinning
+        self._spinner = _Spinner()
 
     def __call__(self, name: str) -> Runner:
         try:
-            execution = self._executions.get(name, DEFAULTS)
-            session = open_session(self._models[name], threads=self._threads, execution=execution)
+            session = open_session(
+                self._models[name],
+                threads=self._threads[name],
+                execution=self._executions.get(name, DEFAULTS),
+                spins=name == self._spinning,
+            )
         except Exception as error:  # whatever the runtime raises is its reason to refuse
             raise RaceError(
                 f"ONNX Runtime can't load the {name} model: {_reason(error)}", name
@@ -185,11 +209,55 @@ class _SessionLoader:
         if missing:
             raise RaceError(f"no data for input {missing[0]!r} of the {name} model", name)
         try:
-            return BoundRun(session, self._feeds)
+            run = BoundRun(session, self._feeds, own_time=self._own_time)
         except Exception as error:
             raise RaceError(
                 f"ONNX Runtime can't run the {name} model: {_reason(error)}", name
             ) from error
+        if self._spinning is None:
+            return run
+        return (
+            _Spinning(run, self._spinner)
+            if name == self._spinning
+            else _Waiting(run, self._spinner)
+        )
+
+
+class _Spinner:
+    """When threads of the session that spins will have come to rest."""
+
+    def __init__(self) -> None:
+        self.rests_at = 0.0
+
+    def has_rested(self) -> bool:
+        return time.monotonic() >= self.rests_at
+
+
+class _Spinning:
+    """The session that spins: in a row of runs no thread has to be woken."""
+
+    def __init__(self, run: Runner, spinner: _Spinner) -> None:
+        self._run, self._spinner = run, spinner
+        self._is_short = False
+
+    def time(self, runs: int = 1) -> float:
+        if self._is_short and self._spinner.has_rested():
+            self._run.time()
+        time_ns = self._run.time(runs)
+        self._is_short = time_ns < _WAKING_SHOWS_NS
+        self._spinner.rests_at = time.monotonic() + _SPINNING_S
+        return time_ns
+
+
+class _Waiting:
+    """Another session: nobody spins while it is timed."""
+
+    def __init__(self, run: Runner, spinner: _Spinner) -> None:
+        self._run, self._spinner = run, spinner
+
+    def time(self, runs: int = 1) -> float:
+        time.sleep(max(0.0, self._spinner.rests_at - time.monotonic()))
+        return self._run.time(runs)
 
 
 def _reason(error: Exception) -> str:

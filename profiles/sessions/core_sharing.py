@@ -72,6 +72,12 @@ def are_cores_shared() -> bool:
     return _is_shared
 
 
+def will_cores_be_shared(threads: int) -> bool:
+    """Tell whether it would be so with one more session of so many threads."""
+    with _lock:
+        return sum(_threads.values()) + threads > cores()
+
+
 def _leave(key: int) -> None:
     with _lock:
         del _threads[key]

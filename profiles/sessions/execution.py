@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,7 @@ LEVELS = {
 # wherever session options go; the `disabled_optimizers` argument exists in Python alone.
 LEFT_OUT = "optimization.disable_specified_optimizers"
 # In a model's metadata: the whole execution, and what ONNX Runtime itself reads of it where
-# the environment has ORT_LOAD_CONFIG_FROM_MODEL=1 (it takes the level, but no config entries).
+# the environment has ORT_LOAD_CONFIG_FROM_MODEL=1 (it takes level and threads, no config entries).
 METADATA_KEY, RUNTIME_KEY = "tensolog.execution", "ort_config"
 
 
@@ -36,17 +36,21 @@ class ExecutionError(TensologError, ValueError):
 
 @dataclass(frozen=True)
 class Execution:
-    """How a session is opened: optimization level, config entries, libraries of operators.
+    """How a session is opened: optimization level, config entries, libraries of operators, threads.
 
     `level` is a key of LEVELS. `options` are session config entries, (key, value). `libraries` are
-    paths of custom-operator libraries; relative ones are looked for beside the model.
+    paths of custom-operator libraries; relative ones are looked for beside the model. `threads` is
+    how many compute an operator; 0 leaves that to whoever opens it, and so does ONNX Runtime.
     """
 
     level: str = "all"
     options: tuple[tuple[str, str], ...] = ()
     libraries: tuple[Path, ...] = ()
+    threads: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.threads, int) or self.threads < 0:
+            raise ExecutionError(f"{self.threads!r} is no number of threads")
         if self.level not in LEVELS:
             raise ExecutionError(f"unknown level {self.level!r}; known: {', '.join(LEVELS)}")
         object.__setattr__(self, "options", tuple((str(k), str(v)) for k, v in self.options))
@@ -67,11 +71,16 @@ class Execution:
         """Leave out graph transformers too, by the names that ONNX Runtime knows them by."""
         named = ";".join(dict.fromkeys((*self.left_out, *transformers)))
         rest = tuple(entry for entry in self.options if entry[0] != LEFT_OUT)
-        return Execution(self.level, (*rest, (LEFT_OUT, named)), self.libraries)
+        return replace(self, options=(*rest, (LEFT_OUT, named)))
 
     def apply(self, options: Any, folder: Path | None = None) -> None:
-        """Set everything on ONNX Runtime's session options; `folder` is where the model lies."""
+        """Set everything on ONNX Runtime's session options; `folder` is where the model lies.
+
+        Threads that the options number already stay as many.
+        """
         options.graph_optimization_level = LEVELS[self.level]
+        if self.threads and not options.intra_op_num_threads:
+            options.intra_op_num_threads = self.threads
         for key, value in self.options:
             options.add_session_config_entry(key, value)
         for path in self.libraries:
@@ -86,6 +95,8 @@ class Execution:
             parts.append(f"without {', '.join(self.left_out)}")
         parts += [f"{key}={value}" for key, value in self.options if key != LEFT_OUT]
         parts += [f"with {path.name}" for path in self.libraries]
+        if self.threads:
+            parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
         return ", ".join(parts) or "defaults"
 
     def to_json(self) -> dict[str, Any]:
@@ -94,6 +105,7 @@ class Execution:
             "level": self.level,
             "options": dict(self.options),
             "libraries": [path.as_posix() for path in self.libraries],
+            "threads": self.threads,
         }
 
     @staticmethod
@@ -104,6 +116,7 @@ class Execution:
                 values["level"],
                 tuple(values["options"].items()),
                 tuple(map(Path, values["libraries"])),
+                values.get("threads", 0),  # what was written before there were such
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ExecutionError(f"no way to open a model: {values!r}") from error
@@ -140,8 +153,13 @@ def _metadata(execution: Execution) -> list[tuple[str, str]]:
     if execution.is_default:
         return []
     level = {"disabled": 0, "basic": 1, "extended": 2, "all": 99}[execution.level]
-    runtime = {"session_options": {"graph_optimization_level": level}}
-    return [(METADATA_KEY, json.dumps(execution.to_json())), (RUNTIME_KEY, json.dumps(runtime))]
+    runtime = {"graph_optimization_level": level}
+    if execution.threads:
+        runtime["intra_op_num_threads"] = execution.threads
+    return [
+        (METADATA_KEY, json.dumps(execution.to_json())),
+        (RUNTIME_KEY, json.dumps({"session_options": runtime})),
+    ]
 
 
 def embedded(source: onnx.ModelProto | Path | str | bytes) -> Execution:

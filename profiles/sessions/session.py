@@ -64,26 +64,28 @@ def open_session(
     threads: int,
     execution: Execution = DEFAULTS,
     flush_denormals: bool = True,
+    spins: bool = False,
     optimized_path: Path | None = None,
     profile_prefix: Path | None = None,
     constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
 
-    `execution` is how: what a model's metadata says of it counts for nothing here.
-    Threads keep spinning inside a run, as users get it, but stop when the run ends: with several
-    sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
+    `execution` is how, and if it says so of how many threads: what a model's metadata says of it
+    counts for nothing here. Threads keep spinning inside a run, but stop when the run ends, unless
+    it `spins` on as ONNX Runtime has it by default: with several sessions in one process, the idle
+    threads of one took up to 3/4 of the speed of the others.
     `flush_denormals` concerns its worker threads; the calling thread is flushed by
     denormals.flushed_denormals. With `optimized_path` the runtime writes the model as it runs it
     there, with `profile_prefix` its profile. `constants` gives the data of external initializers.
     """
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = execution.threads or threads
     options.inter_op_num_threads = 1
     execution.apply(options, source.parent if isinstance(source, Path) else None)
     options.log_severity_level = 4
     options.add_session_config_entry("session.set_denormal_as_zero", str(int(flush_denormals)))
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    options.add_session_config_entry("session.force_spinning_stop", str(int(not spins)))
     if optimized_path is not None:
         options.optimized_model_filepath = str(optimized_path)
     if profile_prefix is not None:

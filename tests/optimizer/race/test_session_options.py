@@ -8,7 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.race.contest import ORIGINAL, Contest, Plan
-from tensolog.optimizer.race.session_options import FUSIONS, alternatives
+from tensolog.optimizer.race.session_options import (
+    FUSIONS,
+    alternatives,
+    on_one_thread,
+    with_execution,
+)
+from tensolog.optimizer.setting import Setting
 from tensolog.profiles.races.race import Lap
 from tensolog.profiles.sessions.execution import DEFAULTS, Execution, embedded
 from tensolog.profiles.sessions.operators_run import operators_run
@@ -83,6 +89,38 @@ def test_of_large_models_few_ways_are_tried(entry_s, tried):
     plan = Plan(ORIGINAL, Graph(onnx.ModelProto(), []))
     alternatives(contest, [plan], budget_s=1.0)
     assert len(contest.raced) == tried
+
+
+class Tiny(Simulated):
+    """A contest of a model of which a round takes so many seconds, for so many threads."""
+
+    def __init__(self, round_s, threads=2, sizes=None):
+        super().__init__({})
+        self.round_s, self.setting, self.sizes = round_s, Setting(threads=threads), sizes or {}
+
+
+def test_a_tiny_model_may_have_one_thread():
+    plain = Plan(ORIGINAL, None, is_verified=True, lap=lap(1.0))
+    way = with_execution(plain, Execution("basic"))
+    kernels = Plan("kernels", None, execution=Execution(libraries=("own.so",)), gain_ns=7.0)
+    refused = Plan("refused", None, refusal="it differs")
+    contest = Tiny(1e-4)
+    single = on_one_thread(contest, [plain, way, kernels, refused])
+    assert [plan.execution for plan in single] == [
+        Execution(threads=1),
+        Execution("basic", threads=1),
+        Execution(libraries=("own.so",), threads=1),
+    ]
+    assert [plan.naive for plan in single] == [plain, plain, kernels]
+    assert contest.verified == [plan.name for plan in single]
+    assert len({plan.name for plan in (plain, way, kernels, *single)}) == 6
+    assert single[2].gain_ns == 7.0
+    assert all(plan.lap is None and not plan.is_verified for plan in single)
+
+
+@pytest.mark.parametrize("contest", [Tiny(1e-2), Tiny(1e-4, threads=1), Tiny(1e-4, sizes={"n": 1})])
+def test_models_that_are_or_may_become_larger_keep_their_threads(contest):
+    assert on_one_thread(contest, [Plan(ORIGINAL, None)]) == []
 
 
 def scalar(value):

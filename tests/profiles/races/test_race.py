@@ -6,8 +6,16 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.profiles.races.race import Lap, RaceError, model_size, race, verdict
-from tensolog.profiles.sessions.session import AS_WRITTEN
+from tensolog.profiles.races import race as race_module
+from tensolog.profiles.races.race import (
+    Lap,
+    RaceError,
+    _SessionLoader,
+    model_size,
+    race,
+    verdict,
+)
+from tensolog.profiles.sessions.session import AS_WRITTEN, OWN_TIME, Execution
 
 from tests.profiles.track import Track
 
@@ -234,3 +242,101 @@ def test_size_of_a_model_counts_its_external_data(tmp_path):
     assert model_size(path) == path.stat().st_size + (tmp_path / "weights").stat().st_size
     assert model_size(b"1234") == 4
     assert model_size(tmp_path / "none") == 0
+
+
+class Timed:
+    """Opened sessions, and what is timed when; the clock stands still but for sleeping."""
+
+    def __init__(self, monkeypatch):
+        self.log, self.now, self.rests, self.threads = [], 0.0, {}, {}
+        self.spinning_until, self.ns = 0.0, 1e5
+        monkeypatch.setattr(race_module, "open_session", self.open)
+        monkeypatch.setattr(race_module, "BoundRun", self.bound)
+        monkeypatch.setattr(race_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(race_module.time, "sleep", self.sleep)
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def open(self, source, *, threads, execution, spins):
+        self.rests[source], self.threads[source] = not spins, threads
+        return Session(source)
+
+    def bound(self, session, feeds, *, own_time):
+        return Bound(self, session.name, own_time)
+
+
+class Session:
+    def __init__(self, name):
+        self.name = name
+
+    def get_inputs(self):
+        return []
+
+
+class Bound:
+    def __init__(self, timed, name, own_time):
+        self.timed, self.name, self.own_time = timed, name, own_time
+
+    def time(self, runs=1):
+        self.timed.log.append((self.name, runs, self.timed.now))
+        return self.timed.ns
+
+
+def loader(threads, executions=None, spinning="original"):
+    models = {"original": "original", "plan": "plan"}
+    return _SessionLoader(models, {}, threads, executions or {}, spinning=spinning)
+
+
+def test_the_reference_spins_as_by_default_and_others_are_timed_when_it_has_come_to_rest(
+    monkeypatch,
+):
+    timed = Timed(monkeypatch)
+    load = loader(2)
+    original, plan = load("original"), load("plan")
+    assert timed.rests == {"original": False, "plan": True}
+    original.time(3)
+    plan.time(3)
+    plan.time(3)
+    original.time(3)
+    assert [(name, runs) for name, runs, _ in timed.log] == [
+        ("original", 3), ("plan", 3), ("plan", 3), ("original", 1), ("original", 3)
+    ]  # fmt: skip
+    times = [now for _, _, now in timed.log]
+    assert times[0] == 0 and times[1] >= 4e-3 and len(set(times[1:])) == 1
+
+
+def test_threads_of_a_long_model_are_woken_while_it_is_timed(monkeypatch):
+    timed = Timed(monkeypatch)
+    timed.ns = 1e8
+    load = loader(2)
+    original, plan = load("original"), load("plan")
+    for model in (original, plan, original):
+        model.time()
+    assert [name for name, _, _ in timed.log] == ["original", "plan", "original"]
+
+
+@pytest.mark.parametrize(("threads", "spinning"), [(1, "original"), (2, None)])
+def test_nobody_waits_where_nothing_spins(threads, spinning, monkeypatch):
+    timed = Timed(monkeypatch)
+    load = loader(threads, spinning=spinning)
+    original, plan = load("original"), load("plan")
+    assert timed.rests == {"original": True, "plan": True}
+    for model in (original, plan):
+        model.time()
+    assert timed.now == 0
+
+
+@pytest.mark.parametrize(("threads", "own_time"), [(1, True), (2, False)])
+def test_all_are_timed_by_one_clock(threads, own_time, monkeypatch):
+    """That of a thread stands still while others have the processor."""
+    timed = Timed(monkeypatch)
+    load = loader(threads, {"plan": Execution(threads=1)}, spinning=None)
+    assert load("original").own_time == load("plan").own_time == (own_time and OWN_TIME)
+    assert timed.threads == {"original": threads, "plan": 1}
+
+
+def test_a_race_with_a_reference_that_spins():
+    source = products(1).SerializeToString()
+    models, options = {"original": source, "same": source}, {"reference": "original", "spins": True}
+    assert race(models, FEEDS, threads=2, budget_s=0.3, **options)["same"].samples >= 1

@@ -1,5 +1,6 @@
 """How a model is opened travels in its metadata, and ONNX Runtime does what it says."""
 
+import gc
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.profiles.machine import cores
 from tensolog.profiles.sessions.execution import (
     DEFAULTS,
     LEFT_OUT,
@@ -146,16 +148,60 @@ def test_options_of_ones_own_hold_where_a_model_asks_for_nothing(tmp_path):
         ("session.intra_op.spin_duration_us", "500", "500"),
     ],
 )
-def test_threads_rest_soon_unless_options_say_otherwise(key, asked, set_to, tmp_path):
-    import onnxruntime
-
+def test_threads_beside_other_sessions_rest_soon_unless_options_say_otherwise(
+    key, asked, set_to, tmp_path
+):
     path = tmp_path / "model.onnx"
     onnx.save(residual(), path)
-    options = onnxruntime.SessionOptions()
+    beside = tensolog.open_session(path, options=threaded(cores()))
+    options = threaded(cores())
     if asked is not None:
         options.add_session_config_entry(key, asked)
     session = tensolog.open_session(path, options=options)
     assert session.get_session_options().get_session_config_entry(key) == set_to
+    del beside
+
+
+def threaded(count):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = count
+    return options
+
+
+def test_threads_of_a_session_alone_spin_in_a_run(tmp_path):
+    """To wake them several times in a run makes a tiny one half as fast."""
+    path = tmp_path / "model.onnx"
+    onnx.save(residual(), path)
+    gc.collect()
+    session = tensolog.open_session(path, options=threaded(cores()))
+    with pytest.raises(RuntimeError):
+        session.get_session_options().get_session_config_entry("session.intra_op.spin_duration_us")
+
+
+def test_a_model_says_how_many_threads_it_is_to_have_unless_options_do(tmp_path):
+    model, path = residual(), tmp_path / "model.onnx"
+    embed(model, Execution(threads=1))
+    onnx.save(model, path)
+    assert embedded(path) == Execution(threads=1)
+    session = tensolog.open_session(path)
+    assert session.get_session_options().intra_op_num_threads == 1
+    session = tensolog.open_session(path, options=threaded(2))
+    assert session.get_session_options().intra_op_num_threads == 2
+
+
+@pytest.mark.parametrize("threads", [-1, 1.5, "2"])
+def test_what_is_no_number_of_threads_is_refused(threads):
+    values = {**Execution().to_json(), "threads": threads}
+    with pytest.raises(ExecutionError, match="threads"):
+        Execution.of_json(values)
+
+
+def test_what_was_written_before_threads_could_be_told_is_read():
+    values = Execution("basic").to_json()
+    del values["threads"]
+    assert Execution.of_json(values) == Execution("basic")
 
 
 def test_libraries_outside_of_the_folder_are_refused(tmp_path):
