@@ -17,9 +17,9 @@ from onnx import helper, numpy_helper
 
 from ...catalog.operators import schema_for
 from ...catalog.operators.contributed import DOMAINS
+from ...catalog.ordering import CycleError, topological
 from ...profiles.kernel import dtype_name, numpy_dtype
 from ...rules import ABSENT
-from .ordering import CycleError, topological
 
 Shape = tuple[int | str, ...]
 Loader = Callable[[onnx.TensorProto], np.ndarray]

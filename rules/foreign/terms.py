@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...catalog.errors import TensologError
+from ...catalog.ordering import topological
 
 
 class ForeignError(TensologError):
@@ -92,21 +92,11 @@ def lines_of(text: str) -> list[str]:
     return [line.removeprefix("\ufeff") for line in re.split(r"\r\n|\r|\n", text)]
 
 
-def parts(terms: tuple[Term, ...]) -> Iterator[Term]:
-    """Yield the parts of terms once each, operands before what uses them."""
-    seen: set[Term] = set()
-
-    def visit(term: Term) -> Iterator[Term]:
-        if term in seen:
-            return
-        seen.add(term)
-        if isinstance(term, Apply):
-            for operand in term.operands:
-                yield from visit(operand)
-        yield term
-
-    for term in terms:
-        yield from visit(term)
+def parts(terms: tuple[Term, ...]) -> list[Term]:
+    """The parts of terms once each, operands before what uses them."""
+    return topological(
+        terms, lambda term: reversed(term.operands) if isinstance(term, Apply) else ()
+    )
 
 
 def inputs(terms: tuple[Term, ...]) -> tuple[str, ...]:

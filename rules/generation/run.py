@@ -17,11 +17,10 @@ from ..language.syntax import Rule
 from ..load import load_rules
 from .candidates import Candidate, Generalising, candidate_of, in_order, structure
 from .choices import named_operators
-from .constants import constants_of
 from .enumeration import Enumeration, Workload
 from .findings import Finding, Generation, with_status
-from .inputs import choose_inputs
 from .instances import Instances, fits_all, have_sorts
+from .leaves import choose_inputs, constants_of
 from .pairing import with_two_outputs
 from .proving import (
     PATIENT_S,

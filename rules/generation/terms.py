@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from ...catalog.ordering import topological
 
 if TYPE_CHECKING:
     import onnx
@@ -190,21 +192,11 @@ def _literal(value: object) -> str:
     return str(value)
 
 
-def parts(terms: Sequence[Term]) -> Iterator[Term]:
-    """Yield each distinct part of some terms once, operands before what reads them."""
-    seen: set[Term] = set()
-
-    def visit(term: Term) -> Iterator[Term]:
-        if term in seen:
-            return
-        seen.add(term)
-        if isinstance(term, Apply):
-            for operand in term.operands:
-                yield from visit(operand)
-        yield term
-
-    for term in terms:
-        yield from visit(term)
+def parts(terms: Sequence[Term]) -> list[Term]:
+    """Each distinct part of some terms once, operands before what reads them."""
+    return topological(
+        terms, lambda term: reversed(term.operands) if isinstance(term, Apply) else ()
+    )
 
 
 def variables(term: Term) -> tuple[Variable, ...]:

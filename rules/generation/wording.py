@@ -19,7 +19,7 @@ from ...catalog.terms import index_notation as index
 from ...catalog.terms.syntax_tree import Literal
 from .candidates import Candidate
 from .choices import axes_of, orders_of
-from .constants import constant_name
+from .leaves import constant_name
 from .terms import (
     OPSET,
     Apply,

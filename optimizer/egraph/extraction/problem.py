@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...graph.ordering import CycleError as CycleError
-from ...graph.ordering import topological
+from ....catalog.ordering import CycleError as CycleError
+from ....catalog.ordering import topological
 
 
 @dataclass(frozen=True)

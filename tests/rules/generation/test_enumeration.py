@@ -14,7 +14,7 @@ from tensolog.rules.generation.choices import (
     slots_of,
 )
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.inputs import choose_inputs, sort_of
+from tensolog.rules.generation.leaves import choose_inputs, sort_of
 from tensolog.rules.generation.terms import Apply, Sort, Variable, model_of, variables
 
 from .oracle import compute, random_values

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tensolog.rules.generation.candidates import candidate_of
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.inputs import choose_inputs
+from tensolog.rules.generation.leaves import choose_inputs
 from tensolog.rules.generation.number_fields import ExponentialRing, OrderedField
 
 RING = ExponentialRing()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tensolog.rules.generation.candidates import Candidate, Generalising, candidate_of
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.inputs import choose_inputs
 from tensolog.rules.generation.instances import Instances
+from tensolog.rules.generation.leaves import choose_inputs
 from tensolog.rules.generation.terms import Apply, Operation, renamed, variables
 
 from .oracle import compute, random_values

@@ -5,8 +5,8 @@ from tensolog.rules import parse_rules
 from tensolog.rules.generation import instances
 from tensolog.rules.generation.candidates import Candidate, candidate_of, in_order
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.inputs import choose_inputs, sort_of
 from tensolog.rules.generation.instances import Instances, fits_all, have_sorts
+from tensolog.rules.generation.leaves import choose_inputs, sort_of
 from tensolog.rules.generation.terms import Apply, Operation, Variable
 
 

@@ -6,8 +6,7 @@ from tensolog.rules import parse_rules
 from tensolog.rules.gate.onnx_models import draw_sides
 from tensolog.rules.generation.candidates import Candidate
 from tensolog.rules.generation.choices import size
-from tensolog.rules.generation.constants import constants_of
-from tensolog.rules.generation.inputs import sort_of
+from tensolog.rules.generation.leaves import constants_of, sort_of
 from tensolog.rules.generation.pairing import with_two_outputs
 from tensolog.rules.generation.terms import Apply, Operation, Variable
 from tensolog.rules.generation.wording import rule_name, rule_text, spellings

@@ -2,7 +2,7 @@
 
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.generation.candidates import Candidate
-from tensolog.rules.generation.inputs import sort_of
+from tensolog.rules.generation.leaves import sort_of
 from tensolog.rules.generation.proving import Attempt
 from tensolog.rules.generation.terms import Apply, Operation, Variable
 

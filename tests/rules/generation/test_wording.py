@@ -4,7 +4,7 @@ import pytest
 from tensolog.rules import parse_rules
 from tensolog.rules.generation.candidates import Candidate, candidate_of
 from tensolog.rules.generation.enumeration import Enumeration
-from tensolog.rules.generation.inputs import choose_inputs, sort_of
+from tensolog.rules.generation.leaves import choose_inputs, sort_of
 from tensolog.rules.generation.terms import Apply, Operation, Variable
 from tensolog.rules.generation.wording import (
     earliest_opset,

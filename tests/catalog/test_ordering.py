@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.optimizer.graph.ordering import CycleError, topological
+from tensolog.catalog.ordering import CycleError, topological
 
 edges = st.dictionaries(st.integers(0, 7), st.lists(st.integers(0, 7), max_size=4), max_size=8)
 
