@@ -206,7 +206,7 @@ def measure(
     if assignments is None:
         return None
     unmeasured = assignments.measure()
-    chosen = assignments.drawn(MOST, seed=0)
+    chosen = assignments.sample(MOST, seed=0)
     timed = time_assignments(assignments, chosen, threads=1, budget_s=budget_s)
     machine = load_machine(catalog)
     store_cost_graph(

@@ -85,8 +85,8 @@ def foretell(state: State, seconds: float) -> Iterator[Plan]:
     """
     plans = [plan for plan in _derived(state) if plan.lap is None and not plan.refusal]
     if plans and state.contest.incumbent is None:
-        foretold = [(state.foretold_ns(plan), place) for place, plan in enumerate(plans)]
-        own_ns, (plan_ns, place) = state.foretold_ns(state.original), min(foretold)
+        foretold = [(state.predicted_ns(plan), place) for place, plan in enumerate(plans)]
+        own_ns, (plan_ns, place) = state.predicted_ns(state.original), min(foretold)
         if plan_ns > 0 and own_ns / plan_ns >= TELLING_GAIN:
             gain = f"{own_ns / plan_ns:.2f}x, plan {plans[place].name!r}"
             state.phases.tell(FORETOLD, 0, 0, gain)

@@ -206,7 +206,7 @@ class State:
         cost = self.prices.total(list(self.kernels(plan).values()))
         return cost.source != "measured", cost.ns
 
-    def foretold_ns(self, plan: Plan) -> float:
+    def predicted_ns(self, plan: Plan) -> float:
         """Return the sum of a plan's kernels: measured costs, else predicted ones, else bounds."""
         total_ns = 0.0
         for kernel in self.kernels(plan).values():

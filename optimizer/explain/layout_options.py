@@ -98,5 +98,5 @@ def _layout_option(
         rest: Selection = cheapest_choices(problem, space.blocking)
         more = asker.needing(class_, computing, rest) if class_ in rest else None
         note = "" if more is not None else "no plan: it would need its own result"
-    ways = asker.ways(class_, name) if reorders == ENTERING else []
+    ways = asker.alternatives(class_, name) if reorders == ENTERING else []
     return LayoutOption(name, layout, ways, is_chosen, more, note)

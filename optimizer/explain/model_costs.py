@@ -124,7 +124,7 @@ def layouts_of_model(
             return None
         tell("measuring", 0, 2, f"kernels in both layouts of {name}")
         assignments.measure()
-        chosen = assignments.drawn(MOST, seed=0)
+        chosen = assignments.sample(MOST, seed=0)
         tell("measuring", 1, 2, f"{len(chosen)} assignments of layouts of {name}")
         timed = time_assignments(assignments, chosen, threads=used, budget_s=budget / 2)
         machine = load_machine(catalog)

@@ -15,7 +15,7 @@ from ...rules import (
 )
 from ...rules.compiler.compile import remainder
 from ..graph.graph import Graph
-from ..match.clauses import near_clauses, readings
+from ..match.clauses import near_clauses, rule_clauses
 from ..match.joins import Tables
 from ..match.matcher import tables_of, with_present_operators
 from .reasons import CONDITION, Reason
@@ -35,8 +35,8 @@ def near_misses(rules: Sequence[Rule], graph: Graph) -> list[Reason]:
             why_missed(miss, graph),
             condition=str(miss.condition),
         )
-        for rule, reading in readings(possible, uses=True).items()
-        if reading.may_match(tables)
+        for rule, clauses in rule_clauses(possible, uses=True).items()
+        if clauses.may_match(tables)
         for miss in misses_among(rule, _candidates(rule, tables), graph)
     ]
 

@@ -75,7 +75,7 @@ class Asker:
     def answer(self, number: int) -> NodeOptions:
         """Look at the classes that the node gives, and at the matches it takes part in."""
         node, names = self.named(number)
-        ways = [way for class_, name in names.items() for way in self.ways(class_, name)]
+        ways = [way for class_, name in names.items() for way in self.alternatives(class_, name)]
         return NodeOptions(
             ways,
             self._matches(node),
@@ -143,7 +143,7 @@ class Asker:
 
     # -------------------------------------------------------------------------------- ways
 
-    def ways(self, class_: int, name: str) -> list[NodeOption]:
+    def alternatives(self, class_: int, name: str) -> list[NodeOption]:
         """What can compute a class, cheapest first."""
         offered = {c.node: c for c in self.problem.choices.get(class_, ())}
         living = self.egraph.columns.living()

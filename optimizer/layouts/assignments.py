@@ -118,7 +118,7 @@ class Assignments:
         del self.problem  # its costs are those of before
         return len(costs.unmeasured(nodes))
 
-    def drawn(self, most: int, seed: int) -> list[Assignment]:
+    def sample(self, most: int, seed: int) -> list[Assignment]:
         """Return all assignments where there are at most `most`, else so many, drawn.
 
         Among the drawn ones are the one without blocks and the one with all that can lie there;

@@ -16,7 +16,7 @@ from ...rules import Rule
 from ..egraph.egraph import EGraph
 from .blocking import Blocking, Operation
 from .legal_steps import LegalSteps
-from .operators.concatenations import push, wanted
+from .operators.concatenations import push, split_layouts
 from .operators.convolutions import Convolving
 from .values import UnfitError
 
@@ -34,7 +34,7 @@ def grow(blocking: Blocking, rules: Sequence[Rule] = ()) -> None:
     if not steps.is_worth:
         return
     blocking.values.may_enter = steps.may_enter
-    convolving = Convolving(blocking, dict(wanted(blocking, steps.splits)))
+    convolving = Convolving(blocking, dict(split_layouts(blocking, steps.splits)))
     convolutions = steps.convolutions()
     for _ in range(PASSES):
         before = blocking.count

@@ -27,7 +27,7 @@ USES = "private"  # what graph.dl derives of use counts
 
 
 @dataclass(frozen=True)
-class Reading:
+class RuleClauses:
     """A rule's clauses: those of the structure, none where it is short, and those of the match."""
 
     structure: tuple[Conjunction, ...]
@@ -70,17 +70,19 @@ def _solved(
     return rows_of_clauses
 
 
-_READ: dict[tuple[Rule, bool, bool], Reading] = {}
+_CLAUSES: dict[tuple[Rule, bool, bool], RuleClauses] = {}
 
 
-def readings(rules: Collection[Rule], *, uses: bool, distinct: bool = True) -> dict[Rule, Reading]:
+def rule_clauses(
+    rules: Collection[Rule], *, uses: bool, distinct: bool = True
+) -> dict[Rule, RuleClauses]:
     """The clauses of rules; with `uses`, interior values must have no other users.
 
     In an e-graph they may: a rewrite takes nothing away there, and whether it pays is for the costs
     to say. Unless `distinct`, two nodes of a pattern may be one, as its operands may be equal.
     """
     for rule in rules:
-        if (rule, uses, distinct) not in _READ:
+        if (rule, uses, distinct) not in _CLAUSES:
             clause = clause_of(rule)
             needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
             if not distinct:
@@ -88,8 +90,8 @@ def readings(rules: Collection[Rule], *, uses: bool, distinct: bool = True) -> d
             conjunctions = _conjunctions(replace(clause, parts=needed).definitions())
             structure = conjunctions.get(f"pattern_{rule.name}", ())
             match = conjunctions[f"match_{rule.name}"]
-            _READ[rule, uses, distinct] = Reading(structure, match)
-    return {rule: _READ[rule, uses, distinct] for rule in rules}
+            _CLAUSES[rule, uses, distinct] = RuleClauses(structure, match)
+    return {rule: _CLAUSES[rule, uses, distinct] for rule in rules}
 
 
 def _for_any_nodes(atoms: Sequence[Part]) -> list[Part]:
@@ -115,13 +117,13 @@ def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
 
 
 @cache
-def derived() -> Mapping[str, tuple[Conjunction, ...]]:
+def graph_clauses() -> Mapping[str, tuple[Conjunction, ...]]:
     """What rules/graph.dl derives, but for use counts: those need an aggregate, and are given."""
     conjunctions = _read(graph_relations(), "rules/graph.dl")
     return {name: conjunctions for name, conjunctions in conjunctions.items() if name != USES}
 
 
-def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
+def rule_facts(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
     """The facts that rules come with: defaults of attributes, choices of operators.
 
     `symbol` numbers the texts.

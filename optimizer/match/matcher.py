@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ...rules import Match, Rule, check_conditions, match_of
-from ...rules.compiler.match_rows import gathered, match_of_all
+from ...rules.compiler.match_rows import match_groups, match_of_all
 from ...rules.language.repetition import gathers
 from ..graph.graph import Graph
-from .clauses import derived, readings, stated
+from .clauses import graph_clauses, rule_clauses, rule_facts
 from .joins import Tables
 from .relations import fact_columns
 
@@ -28,7 +28,7 @@ class Matcher:
         matches: list[Match] = []
         for rule, rows in self._rows(graph):
             if gathers(rule):
-                rows = [match_of_all(rule, group) for group in gathered(rule, rows, graph)]
+                rows = [match_of_all(rule, group) for group in match_groups(rule, rows, graph)]
             matches += [match for match in rows if check_conditions(match, graph) is None]
         return matches
 
@@ -41,7 +41,7 @@ class Matcher:
             (rule, group)
             for rule, rows in self._rows(graph)
             if gathers(rule)
-            for group in gathered(rule, rows, graph)
+            for group in match_groups(rule, rows, graph)
         ]
 
     def _rows(self, graph: Graph) -> Iterator[tuple[Rule, list[Match]]]:
@@ -49,8 +49,8 @@ class Matcher:
         rules = with_present_operators(self.rules, graph)
         if rules:
             tables = tables_of(graph, rules, {})
-            for rule, reading in readings(rules, uses=True).items():
-                yield rule, [match_of(rule, row) for row in reading.rows(tables, None)]
+            for rule, clauses in rule_clauses(rules, uses=True).items():
+                yield rule, [match_of(rule, row) for row in clauses.rows(tables, None)]
 
 
 def count_matches(rules: Sequence[Rule], graph: Graph) -> Counter[str]:
@@ -61,8 +61,8 @@ def count_matches(rules: Sequence[Rule], graph: Graph) -> Counter[str]:
 def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:
     """What holds for a graph, and what rules state; `symbols` takes up the texts, numbered."""
     given = fact_columns(graph, symbols)
-    given |= stated(rules, lambda text: symbols.setdefault(text, len(symbols)))
-    return Tables(given, derived(), symbols)
+    given |= rule_facts(rules, lambda text: symbols.setdefault(text, len(symbols)))
+    return Tables(given, graph_clauses(), symbols)
 
 
 def with_present_operators(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:

@@ -27,12 +27,12 @@ from ..target import TargetChoice
 from .optimization import Optimization
 from .outcome import (
     candidate_of,
+    kernel_times_text,
     more_time,
+    predicted_text,
     processors,
     time_over,
-    told_kernels,
-    told_predicted,
-    told_unlocked,
+    unlocked_text,
     verdict_of,
 )
 from .plan_tables import keep_plans, record_plan
@@ -85,11 +85,13 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
                 *(["Interrupted."] if state.is_interrupted else ()),
                 verdict_of(winner, state.plans, state.losing, state.problem),
                 *more_time(winner, state.plans, state.round_s, state.schedule.seconds),
-                *told_kernels(winner, (kind for fusing in state.fused for kind in fusing.kinds)),
+                *kernel_times_text(
+                    winner, (kind for fusing in state.fused for kind in fusing.kinds)
+                ),
                 *time_over(state.cut, state.phases, state.setting),
                 *processors(state.only_processors),
-                *told_unlocked(unlocked_sums(original.graph), state.setting.threads),
-                *told_predicted([kernel["kernel"] for kernel in predicted]),
+                *unlocked_text(unlocked_sums(original.graph), state.setting.threads),
+                *predicted_text([kernel["kernel"] for kernel in predicted]),
             ]
         ),
         "nodes_before": original.nodes,

@@ -127,7 +127,7 @@ def _left_out(losing: Sequence[Step]) -> str:
     )
 
 
-def told_kernels(winner: Plan, kinds: Iterable[Kind]) -> Iterator[str]:
+def kernel_times_text(winner: Plan, kinds: Iterable[Kind]) -> Iterator[str]:
     """Say in a sentence what kernels took that were raced alone, where no plan has any of them."""
     if winner.kernels:
         return
@@ -155,7 +155,7 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
         yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
 
 
-def told_predicted(kernels: Sequence[str]) -> Iterator[str]:
+def predicted_text(kernels: Sequence[str]) -> Iterator[str]:
     """Say in a sentence which kernels were predicted and not measured, by their labels."""
     if kernels:
         named = ", ".join(kernels[:TOLD_KERNELS])
@@ -170,7 +170,7 @@ def processors(only: str) -> Iterator[str]:
         yield f"Its kernels run on processors with {only} alone, as this one; others refuse them."
 
 
-def told_unlocked(names: Sequence[str], threads: int) -> Iterator[str]:
+def unlocked_text(names: Sequence[str], threads: int) -> Iterator[str]:
     """Say in a sentence that the original itself may be wrong on so many threads, and where."""
     if names and threads > 1:
         named = ", ".join(names[:TOLD_KERNELS]) + (" and others" if names[TOLD_KERNELS:] else "")

@@ -148,7 +148,7 @@ class Field:
             if finalists is None:
                 continue
             factor = 1.0 if self._clock() >= steady else _FAR_BEHIND
-            behind = self._scores.behind(self._racing, factor)
+            behind = self._scores.surely_slower(self._racing, factor)
             self._drop(self._scores.ranked(behind))
             if behind and (len(self._racing) <= finalists or not set(group) & set(self._racing)):
                 break

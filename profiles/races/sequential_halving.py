@@ -70,7 +70,7 @@ class Scores:
         """Order challengers, the fastest first."""
         return sorted(names, key=self.ratio)
 
-    def behind(self, names: Iterable[str], factor: float = 1.0) -> set[str]:
+    def surely_slower(self, names: Iterable[str], factor: float = 1.0) -> set[str]:
         """Name those surely slower than the best of them, or the reference, and by a factor.
 
         By the logarithms of their ratios, whose spread is taken to be the same for all.

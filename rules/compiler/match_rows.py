@@ -32,7 +32,7 @@ def match_of(rule: Rule, row: tuple[int, ...]) -> Match:
     return Match(pattern(rule), nodes, values, dims, positions)
 
 
-def gathered(rule: Rule, matches: Iterable[Match], view: GraphView) -> list[list[Match]]:
+def match_groups(rule: Rule, matches: Iterable[Match], view: GraphView) -> list[list[Match]]:
     """Matches at single nodes of a rule that gathers nodes, those together that it may gather.
 
     They fulfil the conditions by themselves, and agree in everything but the items of lists:

@@ -488,7 +488,7 @@ class Builder(KnownNumbers):
             result[name] = self.evaluate(expression)
         if node.rest is not None:
             if node.rest not in self.rests:
-                self.rests[node.rest] = self.sampler.rest(node.op_type, shapes, result)
+                self.rests[node.rest] = self.sampler.other_attributes(node.op_type, shapes, result)
             rest = self.rests[node.rest]
             result |= {k: v for k, v in rest.items() if k not in node.mentioned}
         return {k: v for k, v in result.items() if v is not None and v != ()}

@@ -423,7 +423,7 @@ class Sampler:
         chosen = self.rng.sample(range(rank), self.rng.randint(1, rank))
         return tuple(sorted(a - rank if self.rng.random() < 0.3 else a for a in chosen))
 
-    def rest(
+    def other_attributes(
         self, operator: str, shapes: Sequence[Shape], said: dict[str, Value]
     ) -> dict[str, Value]:
         """Attributes for `*a`."""

@@ -24,7 +24,7 @@ from tensolog.rules import (
 )
 from tensolog.rules.compiler.compile import clause_of
 from tensolog.rules.compiler.failed_conditions import IDENTIFYING, failed_conditions, is_reported
-from tensolog.rules.compiler.match_rows import gathered, match_of_all
+from tensolog.rules.compiler.match_rows import match_groups, match_of_all
 from tensolog.rules.compiler.model_view import ModelView
 from tensolog.rules.language.conditions import (
     HasAttribute,
@@ -86,7 +86,7 @@ def put_together(found, view):
     kept = [match for match in found if not gathers(of(match.rule.name))]
     for rule in filter(gathers, DRAWN):
         alone = [match for match in found if match.rule.name == rule.name]
-        kept += [match_of_all(rule, group) for group in gathered(rule, alone, view)]
+        kept += [match_of_all(rule, group) for group in match_groups(rule, alone, view)]
     return kept
 
 

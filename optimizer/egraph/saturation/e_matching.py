@@ -14,7 +14,7 @@ from ....rules.compiler.compile import columns
 from ....rules.language.conditions import HasAttribute, IsLiteral, conditions
 from ...deadline import checkpoint
 from ...match.arrays import Ints
-from ...match.clauses import Row, derived, readings, stated
+from ...match.clauses import Row, graph_clauses, rule_clauses, rule_facts
 from ...match.joins import Tables
 from ..egraph import EGraph
 from .egraph_view import View
@@ -36,12 +36,12 @@ class Patterns:
     def __init__(self, egraph: EGraph, rules: Sequence[Rule], *, distinct: bool = True) -> None:
         self.egraph, self.rules, self.distinct = egraph, tuple(rules), distinct
         self.facts = Facts(egraph, as_written=any(map(_counts_from_the_end, self.rules)))
-        self._stated = stated(self.rules, self.facts.symbol)
+        self._rule_facts = rule_facts(self.rules, self.facts.symbol)
 
     def tables(self, nodes: Ints) -> Tables:
         """What holds for some e-nodes."""
-        given = {**self.facts.of(nodes), **self._stated}
-        return Tables(given, derived(), self.facts.symbols)
+        given = {**self.facts.of(nodes), **self._rule_facts}
+        return Tables(given, graph_clauses(), self.facts.symbols)
 
     def rows(
         self, tables: Tables, asked: Mapping[Rule, int], most: int | None = None
@@ -54,7 +54,7 @@ class Patterns:
         stamps = np.zeros(columns.size, np.int64)
         living = columns.living()
         stamps[living] = columns.stamps_of(living)
-        read = readings(asked, uses=False, distinct=self.distinct)
+        read = rule_clauses(asked, uses=False, distinct=self.distinct)
         for rule, since in asked.items():
             tables.was_cut = False
             yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since, most)

@@ -347,7 +347,7 @@ def _text(
             stores.append(f"y{node.id}[j] = v{node.id};")
             place += VIEW
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
-    lanes = lanes_beside(elementwise, folds, stores)
+    lanes = fold_lanes(elementwise, folds, stores)
     lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
     loop = laned_loop(body, folds, lanes) if lanes else simd_loop("j", "0", "n", body, folds, "  ")
     wholes = [OverTiles(fold, "t") for fold in folds]
@@ -366,7 +366,7 @@ def _text(
     return [*lines, *over_chunks("end", inside), "}"]
 
 
-def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
+def fold_lanes(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
     """Return how many results a fold has side by side; 0 where the compiler's one vector does."""
     light = all(node.op in _LIGHT for node in elementwise)
     accumulators = sum(_ACCUMULATORS.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)

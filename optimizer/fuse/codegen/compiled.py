@@ -29,7 +29,7 @@ from .tuning import Tunable, Tuning
 
 
 @dataclass(frozen=True)
-class ApartKernel:
+class UnsharedKernel:
     """A kernel of a program in which arrays stand as often as they are read.
 
     `nodes` are the numbers there of what is given and computed, with those in the whole program.
@@ -70,12 +70,12 @@ class ApartKernel:
         return {self.nodes[node_id]: value for node_id, value in results.items()}
 
 
-def lower_apart(
+def lower_unshared(
     lower: Callable[[Program, FusedOperator, str], EntryKernel | RowKernel],
     program: Program,
     operator: FusedOperator,
     name: str,
-) -> ApartKernel:
+) -> UnsharedKernel:
     """Return the kernel that `lower` makes of a region whose readings are apart; LoweringError."""
     nodes: list[Node] = []
     old: dict[int, int] = {}
@@ -108,7 +108,7 @@ def lower_apart(
         outputs=outputs,
         driver=None if operator.driver is None else place.get(operator.driver),
     )
-    return ApartKernel(lower(Program(tuple(nodes), given, outputs), region, name), old)
+    return UnsharedKernel(lower(Program(tuple(nodes), given, outputs), region, name), old)
 
 
 class Kernel(Tunable, Protocol):
@@ -141,8 +141,8 @@ def _generators(
     program: Program,
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
-    apart_rows = partial(lower_apart, lower_rows)
-    apart_entries = partial(lower_apart, lower_entries)
+    apart_rows = partial(lower_unshared, lower_rows)
+    apart_entries = partial(lower_unshared, lower_entries)
     if not operator.sparse:
         return [_cells, lower_rows, apart_rows]
     turned = {operator.driver}

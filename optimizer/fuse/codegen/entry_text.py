@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...codegen.expressions import SUFFIXES, LoweringError
 from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
 from ..program.dag import Node
-from .cell_kernel import lanes_beside
+from .cell_kernel import fold_lanes
 from .launch import HEADER, VIEW
 from .region_kernel import KernelText
 from .statements import MOVES, load, reduction, statement
@@ -100,7 +100,7 @@ class EntryText(KernelText):
         asked = any("rr" in line for line in (*self.gathers, *self.tails))
         lanes = 0
         if not (self.gathers or self.tails):
-            lanes = lanes_beside(cells, self.folds, self.stores)
+            lanes = fold_lanes(cells, self.folds, self.stores)
         tile = "4 * TILE" if lanes else "TILE"
         body = [*self.loads, *self.body, *self.stores]
         lines = [f"static void {name}(i64 *a) {{"]

@@ -66,7 +66,7 @@ def parts_of(blocking: Blocking, operation: Operation) -> list[int]:
     return [int(image[1][1]) for image in images if image is not None]
 
 
-def wanted(blocking: Blocking, splits: Iterable[Operation]) -> Mapping[int, list[Layout]]:
+def split_layouts(blocking: Blocking, splits: Iterable[Operation]) -> Mapping[int, list[Layout]]:
     """Class -> layouts in which it can be split as it is, where its channels alone would not do."""
     layouts_of: dict[int, list[Layout]] = {}
     block = blocking.values.block

@@ -67,7 +67,7 @@ def fuzz(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
     if promise(rule) == "partial":
         return None
     until = time.thread_time() + seconds
-    for instance in drawn(rule, seed, until):
+    for instance in instance_batches(rule, seed, until):
         try:
             sides = sides_of(instance)
             onnx.checker.check_model(sides.source, full_check=True)
@@ -81,7 +81,7 @@ def fuzz(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
     return None
 
 
-def drawn(rule: Rule, seed: int, until: float) -> Iterator[Instance]:
+def instance_batches(rule: Rule, seed: int, until: float) -> Iterator[Instance]:
     """Instances in small batches: both element types, with and without empty dimensions."""
     batch = 0
     while time.thread_time() < until and batch < 64:

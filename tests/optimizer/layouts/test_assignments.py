@@ -45,7 +45,7 @@ def test_every_assignment_computes_what_the_model_does(seed):
     feeds = {"x": np.random.default_rng(seed).normal(size=drawn.shape).astype(np.float32)}
     expected = outputs(model, feeds)
     assignments = assignments_of(model)
-    chosen = assignments.drawn(16, seed=0)
+    chosen = assignments.sample(16, seed=0)
     assert len({assignment.blocked for assignment in chosen}) == len(chosen) > 1
     for assignment in chosen:
         given = outputs(to_model(assignments.graph(assignment)), feeds)
@@ -56,7 +56,7 @@ def test_every_assignment_computes_what_the_model_does(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_just_what_is_assigned_lies_in_blocks(seed):
     assignments = assignments_of(network(seed).model())
-    every = assignments.drawn(2 ** len(assignments.operators), seed=0)
+    every = assignments.sample(2 ** len(assignments.operators), seed=0)
     by_blocked = {assignment.blocked: assignment for assignment in every}
     plain = assignments.graph(by_blocked[frozenset()])
     assert all(node.domain != NCHWC for node in plain.nodes.values())
@@ -71,14 +71,14 @@ def test_just_what_is_assigned_lies_in_blocks(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_cheapest_is_the_cheapest_of_all(seed):
     assignments = assignments_of(network(seed).model(), seed)
-    every = assignments.drawn(2 ** len(assignments.operators), seed=0)
+    every = assignments.sample(2 ** len(assignments.operators), seed=0)
     least = min(assignment.cost_ns for assignment in every)
     assert assignments.cheapest().cost_ns == pytest.approx(least)
 
 
 def test_times_become_rows_of_the_catalog():
     assignments = assignments_of(network(1).model())
-    chosen = assignments.drawn(8, seed=0)
+    chosen = assignments.sample(8, seed=0)
     timed = time_assignments(assignments, chosen, threads=1, budget_s=0.0)
     assert (timed.times_ns > 0).all()
     with Catalog(":memory:") as catalog:

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.race import verify
 from tensolog.optimizer.race.unlocked_sums import unlocked_sums
-from tensolog.optimizer.result.outcome import told_unlocked
+from tensolog.optimizer.result.outcome import unlocked_text
 
 from tests.optimizer.builders import model, value
 
@@ -28,10 +28,10 @@ def test_only_sums_are_in_doubt(attributes, count):
 
 
 def test_it_is_said_where_several_threads_compute():
-    (told,) = told_unlocked(["a", "b"], 2)
+    (told,) = unlocked_text(["a", "b"], 2)
     assert "a, b (ScatterND)" in told
-    assert not list(told_unlocked(["a"], 1))
-    assert not list(told_unlocked([], 2))
+    assert not list(unlocked_text(["a"], 1))
+    assert not list(unlocked_text([], 2))
 
 
 def test_the_reference_runs_on_threads_of_its_own(monkeypatch):

@@ -94,13 +94,13 @@ def test_of_equals_hardly_anybody_is_surely_behind(seed, rounds, count):
     for _ in range(rounds):
         block = {name: [float(np.exp(0.05 * rng.standard_normal()))] for name in names}
         scores.add(block | {"reference": [1.0]}, "reference")
-    assert len(scores.behind(names)) <= 1
+    assert len(scores.surely_slower(names)) <= 1
 
 
 def test_who_has_few_rounds_is_not_behind_yet():
     scores = Scores(["a", "b"])
     for _ in range(2):
         scores.add({"reference": [1.0], "a": [1.0], "b": [9.0]}, "reference")
-    assert scores.behind(["a", "b"]) == set()
+    assert scores.surely_slower(["a", "b"]) == set()
     scores.add({"reference": [1.01], "a": [1.0], "b": [9.0]}, "reference")
-    assert scores.behind(["a", "b"]) == {"b"}
+    assert scores.surely_slower(["a", "b"]) == {"b"}
