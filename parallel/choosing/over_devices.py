@@ -28,6 +28,7 @@ from ..runnable_plan import Partition, RemoteWorkers
 from ..search.goals import PlanError
 from ..serving.instance import Instance, Start
 from ..serving.pinning import here_each
+from ..serving.process import InstanceError
 from ..serving.runner_sources import Runner
 from ..serving.worker_group import Group
 from ..simulation.placement import whole_on
@@ -303,23 +304,18 @@ class _DeviceRace:
     def enter(self, setting: Setting, opens: Callable[[], Opened]) -> bool:
         """Open what a setting has and run it; what can't be opened is left out, with the reason."""
         self.asked.tell("opening", str(setting))
+
+        def again(error: InstanceError) -> None:
+            self.asked.tell("opening again", str(setting))
+            self.reasons.append(f"{setting} was opened again: {error}")
+
+        lanes = 1 if self.asked.goal == "latency" else None
         try:
-            runners, memory_bytes = opens()
-            with _closed_on_error(runners):
-                warm(runners, self.feeds, _LIMIT_S)
+            served = _Served(opens, self.feeds, lanes, again)
         except TensologError as error:
             self.reasons.append(f"{setting} can't be served: {error}")
             return False
-        busy = runners[:1] if self.asked.goal == "latency" else runners
-
-        def time(seconds: float, least_runs: int) -> RunTimes:
-            return timed(busy, self.feeds, seconds, least_runs, _LIMIT_S)
-
-        def close() -> None:
-            for runner in runners:
-                runner.close()
-
-        self.contenders.append(Contender(setting, time, memory_bytes, close))
+        self.contenders.append(Contender(setting, served.time, served.memory_bytes, served.close))
         return True
 
     # ---- what is chosen
@@ -361,6 +357,52 @@ class _DeviceRace:
             self.reasons.append("no process has the memory for the whole model")
         single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)
         return first, next(single, first)
+
+
+class _Served:
+    """What runs the requests of a setting: opened again where it is lost, once for each round.
+
+    Of its runners the first `lanes` are timed, all if that is None.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], Opened],
+        feeds: Feeds,
+        lanes: int | None,
+        again: Callable[[InstanceError], None],
+    ) -> None:
+        """Open it and run it; `again` is told why it has to be opened once more."""
+        self._opens, self._feeds, self._lanes, self._again = opens, feeds, lanes, again
+        self._runners: list[Runner] = []
+        self.memory_bytes = 0
+        try:
+            self._open()
+        except InstanceError as error:
+            self._again(error)
+            self._open()
+
+    def _open(self) -> None:
+        self.close()
+        runners, self.memory_bytes = self._opens()
+        with _closed_on_error(runners):
+            warm(runners, self._feeds, _LIMIT_S)
+        self._runners = runners
+
+    def time(self, seconds: float, least_runs: int) -> RunTimes:
+        """Return the nanoseconds of each run; InstanceError where it is lost a second time."""
+        try:
+            return timed(self._runners[: self._lanes], self._feeds, seconds, least_runs, _LIMIT_S)
+        except InstanceError as error:
+            self._again(error)
+            self._open()
+            return timed(self._runners[: self._lanes], self._feeds, seconds, least_runs, _LIMIT_S)
+
+    def close(self) -> None:
+        """End it."""
+        for runner in self._runners:
+            runner.close()
+        self._runners = []
 
 
 class _Closable(Protocol):

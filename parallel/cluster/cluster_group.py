@@ -24,6 +24,7 @@ from ..deployment.deployment import files_beside
 from ..runnable_plan import CALLER, Partition, RemoteWorkers
 from ..serving.instance import START_S
 from ..serving.part_messages import done_message
+from ..serving.process import InstanceError
 from ..serving.runner_sources import GroupSource
 from ..serving.shared_memory import SharedMemory
 from ..serving.worker_group import Group
@@ -41,16 +42,14 @@ from .connections import (
     shut,
 )
 from .dask_engine import Engine, EngineError
-from .places import Place, Places
+from .places import LOOK_S, WAIT_S, Place, Places
 from .relays import Layout, Relay
 from .worker_site import prepare
 
 _JOIN_S = 2.0
-# So long a lost worker is waited for where no other one can hold its stages.
-_WAIT_S, _LOOK_S = 30.0, 0.5
 
 
-class UnreachableError(EngineError):
+class UnreachableError(EngineError, InstanceError):
     """A worker can't be made part of a group; another one may be."""
 
     def __init__(self, address: str, reason: str) -> None:
@@ -292,7 +291,7 @@ class ClusterSources:
 
     def _group(self, instance: int) -> ClusterGroup:
         """Open a group; where a worker is missing another stands in, or it is waited for."""
-        end = time.monotonic() + (_WAIT_S if instance in self._opened else 0.0)
+        end = time.monotonic() + (WAIT_S if instance in self._opened else 0.0)
         silent: dict[str, str] = {}
         while True:
             alive = [worker for worker in self._engine.workers() if worker.address not in silent]
@@ -301,7 +300,7 @@ class ClusterSources:
             except EngineError as error:
                 if time.monotonic() >= end:
                     raise EngineError("; ".join([str(error), *silent.values()])) from error
-                time.sleep(_LOOK_S)
+                time.sleep(LOOK_S)
                 continue
             try:
                 group = ClusterGroup(self._engine, self._files, places, self._slots)

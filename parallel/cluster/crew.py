@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ from ..runnable_plan import Partition, PlannedWorker, RemoteWorkers
 from ..serving.instance import Array
 from ..simulation.tasks import Problem
 from ..simulation.times import Calibration
-from .cluster_group import ClusterGroup, StageFiles
+from .cluster_group import ClusterGroup, StageFiles, UnreachableError
 from .dask_engine import Engine, EngineError, Worker
 from .piece_times import light_models, piece_times
-from .places import Place, worker_of
+from .places import LOOK_S, WAIT_S, Place, worker_of
 
 _TIMING_S = 300.0
 
@@ -54,13 +55,23 @@ class ClusterCrew:
         return [partial(self._group, partition, folder) for partition in partitions]
 
     def _group(self, partition: Partition, folder: Path) -> ClusterGroup:
-        places = [
-            Place(self._workers[name], threads, memory)
-            for name, threads, memory in zip(
-                partition.devices, partition.threads, partition.memory_bytes, strict=True
-            )
-        ]
-        return ClusterGroup(self._engine, StageFiles(partition, folder), places, partition.slots)
+        """Start a group; a worker that was lost is waited for, and has another address then."""
+        end = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self._workers = self._described()
+                places = [
+                    Place(self._workers[name], threads, memory)
+                    for name, threads, memory in zip(
+                        partition.devices, partition.threads, partition.memory_bytes, strict=True
+                    )
+                ]
+                files = StageFiles(partition, folder)
+                return ClusterGroup(self._engine, files, places, partition.slots)
+            except (ClusterError, UnreachableError):
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(LOOK_S)
 
     def calibration(
         self, problem: Problem, model: Path, feeds: dict[str, Array], folder: Path

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from ..runnable_plan import Partition, PlannedWorker
 from .dask_engine import EngineError, Worker
 
+# So long a lost worker is waited for where no other one can take its place.
+WAIT_S, LOOK_S = 30.0, 0.5
+
 
 @dataclass(frozen=True)
 class Place:

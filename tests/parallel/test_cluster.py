@@ -22,6 +22,7 @@ from tensolog.catalog import Catalog
 from tensolog.parallel import planning
 from tensolog.parallel.calibration import pieces_of
 from tensolog.parallel.choosing import division_plans
+from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import runtime_bytes
 from tensolog.parallel.cluster import crew, measured_cluster
 from tensolog.parallel.cluster import dask_engine as engine_module
@@ -34,13 +35,22 @@ from tensolog.parallel.cuts.cut_rules import Admitted
 from tensolog.parallel.deployment.deployment import DeploymentError, read_deployment
 from tensolog.parallel.deployment.settings import Setting
 from tensolog.parallel.device_rows import load_cluster
-from tensolog.parallel.devices import ClusterError, parse_cluster, read_cluster, to_toml
+from tensolog.parallel.devices import (
+    Cluster,
+    ClusterError,
+    Device,
+    links_of_each_pair,
+    parse_cluster,
+    read_cluster,
+    to_toml,
+)
 from tensolog.parallel.partitioner import part
 from tensolog.parallel.runnable_plan import CALLER, PlannedWorker, RemoteWorkers
 from tensolog.parallel.simulation.placement import whole_on
 
 from tensolog import open_parallel
 from tensolog.cli import run
+from tests import campaigns
 
 from .models import perceptron, problem
 from .plans import deployed
@@ -160,12 +170,18 @@ def one_piece(problem, feeds, folder):
     return replace(pieces, parted=parted, given=pieces.given[:1])
 
 
-def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkeypatch):
-    # Links are measured as those of processes are; proofs of cuts and rewrites take long.
-    monkeypatch.setattr(measured_cluster, "measure_link", lambda start: (1e-4, 1e9))
+@pytest.fixture
+def quick_plans(monkeypatch):
+    """Without proofs of cuts, rewrites, and times of most pieces, which take long."""
     monkeypatch.setattr(planning, "admit", lambda wanted, catalog: Admitted({}))
     monkeypatch.setattr(division_plans, "why_as_it_is", lambda workload: "that takes long")
     monkeypatch.setattr(crew, "pieces_of", one_piece)
+
+
+@pytest.mark.usefixtures("quick_plans")
+def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkeypatch):
+    # Links are measured as those of processes are.
+    monkeypatch.setattr(measured_cluster, "measure_link", lambda start: (1e-4, 1e9))
     address, described = cluster.scheduler_address, tmp_path / "cluster.toml"
     rows = ["--catalog", str(tmp_path / "c.duckdb")]
     asked = ["devices", "measure", "--cluster", address, "-o", str(described), *rows]
@@ -197,6 +213,60 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
     described.write_text(to_toml(replace(found, devices=other, links=())))
     assert run([*asked, "-o", str(tmp_path / "other")]) == 2
     assert "is not there: start it again" in capsys.readouterr().err
+
+
+def described(engine, memory_bytes):
+    """The workers of a cluster as devices, without having measured them."""
+    devices = tuple(
+        Device(
+            worker.name,
+            memory_bytes=memory_bytes,
+            flops_per_s=5e10,
+            memory_bytes_per_s=1e10,
+            stage_s=2e-5,
+            address=worker.address,
+        )
+        for worker in sorted(engine.workers(), key=lambda worker: worker.name)
+    )
+    return Cluster("c", devices, links_of_each_pair(devices, 1e-4, 1e9), engine.address)
+
+
+@pytest.mark.parametrize("count", [3, 4] if campaigns.ALL else [3])
+@pytest.mark.usefixtures("quick_plans")
+def test_a_model_larger_than_a_worker_runs_over_several_one_of_which_is_lost(count, tmp_path):
+    """It is lost while plans race, and again while requests wait."""
+    model, file = perceptron(4, 512, 3 * count), tmp_path / "model.onnx"
+    onnx.save(model, file)
+    few = distributed.LocalCluster(
+        n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with few, Engine(few.scheduler_address) as engine:
+        devices = described(engine, runtime_bytes() + (4 << 20))
+        lost = []
+
+        def pids():
+            addresses = [worker.address for worker in engine.workers()]
+            return list(engine.run(os.getpid, [], addresses).values())
+
+        def tell(phase, done, total, detail):
+            if phase == "measuring" and detail.startswith("1 instance") and not lost:
+                lost.append(pids()[0])
+                os.kill(lost[0], signal.SIGKILL)
+
+        plan = deploy(file, tmp_path / "plan", devices=devices, budget=0, progress=tell)
+        assert lost and any("was opened again: the worker at" in why for why in plan.reasons)
+        assert len(plan.partition.devices) == count
+        requests = [inputs_of(model, seed) for seed in range(3)]
+        answers = [run_whole(model, feeds)[0] for feeds in requests]
+        with open_parallel(plan) as session:
+            assert len(session.pids) == count
+            one = pids()[-1]
+            futures = [session.submit(requests[n % 3]) for n in range(60)]
+            os.kill(one, signal.SIGKILL)
+            for number, future in enumerate(futures):
+                (output,) = future.result(120).values()
+                np.testing.assert_allclose(output, answers[number % 3], rtol=2e-4, atol=2e-5)
+            assert session.restarts == 1
 
 
 def test_two_groups_of_one_worker_may_receive_the_same_model_at_once(tmp_path):

@@ -1,6 +1,7 @@
 """Models deployed over several devices: what runs, what is chosen, and what is refused."""
 
 import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.parallel import planning
+from tensolog.parallel.choosing import over_devices
 from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.device_crews import check_devices, runtime_bytes
 from tensolog.parallel.choosing.rewritten import difference
@@ -71,6 +73,24 @@ def test_a_model_larger_than_a_worker_s_memory_runs_over_two(tmp_path, capsys):
             feeds = inputs_of(model, seed)
             (expected,) = run_whole(model, feeds)
             np.testing.assert_allclose(session.run(feeds)[0], expected, rtol=2e-4, atol=2e-5)
+
+
+@two_cores
+def test_what_is_lost_while_plans_race_is_opened_again(tmp_path, monkeypatch):
+    file, killed, timed = tmp_path / "model.onnx", [], over_devices.timed
+    onnx.save(perceptron(4, 1024, 8), file)
+
+    def disturbed(runners, *arguments):
+        if not killed:
+            killed.append(runners[0].pids[0])
+            os.kill(killed[0], signal.SIGKILL)
+        return timed(runners, *arguments)
+
+    monkeypatch.setattr(over_devices, "timed", disturbed)
+    devices = parse_cluster(description(runtime_bytes() + (26 << 20)))
+    plan = deploy(file, tmp_path / "plan", devices=devices, budget=0)
+    assert plan.partition is not None
+    assert any("was opened again: " in why for why in plan.reasons)
 
 
 def looked_up():
