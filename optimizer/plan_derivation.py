@@ -100,18 +100,18 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
         if not state.setting.fuses:
             return
     state.prices.remaining_s = seconds / 2
-    told = state.screening.without(planner.always)
+    screened = state.screening.without(planner.always)
     start = state.start or state.first
-    if told.harmful() != state.screening.harmful():
-        start = select(planner, state.contest, told)
-    laid, *state.laid_out = planner.choose_layouts("laid out", start, sizes)
+    if screened.harmful() != state.screening.harmful():
+        start = select(planner, state.contest, screened)
+    laid_out, *state.laid_out = planner.choose_layouts("laid out", start, sizes)
     state.prices.remaining_s += seconds / 2
     joint, further = planner.choose_rules_and_layouts(
-        "laid out with rules", told.harmful(), state.search_file
+        "laid out with rules", screened.harmful(), state.search_file
     )
     if further is not None:
         state.laid_out.append(further)
-    for plan in (laid, joint):
+    for plan in (laid_out, joint):
         if plan is None:
             continue
         if any(node.domain == NCHWC for node in plan.graph.nodes.values()):

@@ -175,7 +175,7 @@ class Planner:
         from .native.convolution.blocked import TILES
 
         with self.phases("searching", name):
-            laid, further = lay_out(
+            laid_out, further = lay_out(
                 start.graph,
                 self.prices,
                 self.of_passes,
@@ -184,8 +184,8 @@ class Planner:
                 fold_limit=self.setting.fold_limit,
             )
         plans = [Plan(name, start.graph.copy(), steps=list(start.steps))]
-        if laid is not None:
-            plans = [Plan(name, laid.graph, steps=[*start.steps, *laid.steps])]
+        if laid_out is not None:
+            plans = [Plan(name, laid_out.graph, steps=[*start.steps, *laid_out.steps])]
         if further is not None:
             steps = [*start.steps, *further.steps]
             plans.append(Plan(f"{name} for kernels", further.graph, steps=steps))
@@ -210,14 +210,14 @@ class Planner:
         (start, result), self.last_search = self.last_search, None
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
-            laid, further = lay_out_jointly(
+            laid_out, further = lay_out_jointly(
                 result, (*self.always, *self.explorative, *self.of_passes), forbidden, filters
             )
-            if laid is not None and search_file is not None:
-                write_search(result, search_file, laid.account())
+            if laid_out is not None and search_file is not None:
+                write_search(result, search_file, laid_out.account())
         first, second = (
             None if plan is None else Plan(each, plan.graph, steps=[*start.steps, *plan.steps])
-            for each, plan in ((name, laid), (f"{name} for kernels", further))
+            for each, plan in ((name, laid_out), (f"{name} for kernels", further))
         )
         return first, second
 

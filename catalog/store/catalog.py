@@ -45,8 +45,8 @@ _BROKEN = (
 
 def default_path() -> Path:
     """Return where the catalog lies: $TENSOLOG_CATALOG, or the user's data folder."""
-    if given := os.environ.get("TENSOLOG_CATALOG"):
-        return Path(given)
+    if environment_path := os.environ.get("TENSOLOG_CATALOG"):
+        return Path(environment_path)
     return platformdirs.user_data_path("tensolog", appauthor=False) / "catalog.duckdb"
 
 

@@ -186,24 +186,24 @@ def constant_rows(
 
     Raises CatalogError for a hash that is not in the catalog.
     """
-    wanted = sorted(set(hashes))
+    ordered_hashes = sorted(set(hashes))
     limit = "data"
     if data_below is not None:
         limit = f"CASE WHEN size_bytes < {int(data_below)} THEN data END"
     with sound_rows(catalog, "a constant"):
-        return _constant_rows(catalog, wanted, limit)
+        return _constant_rows(catalog, ordered_hashes, limit)
 
 
-def _constant_rows(catalog: Catalog, wanted: list[str], limit: str) -> dict[str, Constant]:
+def _constant_rows(catalog: Catalog, hashes: list[str], limit: str) -> dict[str, Constant]:
     constants = {
         row[0]: Constant(row[0], row[1], tuple(row[2]), *row[3:])
         for row in catalog.connection.execute(
             f"SELECT constant_hash, dtype, shape, size_bytes, {limit}, location, location_offset "
             "FROM constant WHERE constant_hash IN (SELECT unnest(?::VARCHAR[]))",
-            [wanted],
+            [hashes],
         ).fetchall()
     }
-    for missing in (item for item in wanted if item not in constants):
+    for missing in (item for item in hashes if item not in constants):
         raise CatalogError(f"the catalog {catalog.path} has no constant {missing}")
     return constants
 

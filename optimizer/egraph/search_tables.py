@@ -79,20 +79,24 @@ class LayoutSearch:
     without: tuple[str, ...]
 
 
-def write_search(search_result: SearchResult, path: Path, laid: LayoutSearch | None = None) -> None:
+def write_search(
+    search_result: SearchResult, path: Path, layouts: LayoutSearch | None = None
+) -> None:
     """Write a search to a DuckDB file, in the place of what an earlier one left there.
 
-    `laid` is what came of it when layouts were chosen. Raises TensologError where the file can't be
-    written.
+    `layouts` is what came of it when layouts were chosen. Raises TensologError where the file
+    can't be written.
     """
-    write_tables(path, SCHEMA, _tables(search_result, laid))
+    write_tables(path, SCHEMA, _tables(search_result, layouts))
 
 
 def _tables(
-    search_result: SearchResult, laid: LayoutSearch | None
+    search_result: SearchResult, layout_search: LayoutSearch | None
 ) -> dict[str, list[dict[str, object]]]:
     egraph, columns = search_result.egraph, search_result.egraph.columns
-    price: Callable[[int], float] = search_result.costs if laid is None else laid.price
+    price: Callable[[int], float] = (
+        search_result.costs if layout_search is None else layout_search.price
+    )
     nodes: list[dict[str, object]] = []
     classes: dict[int, dict[str, object]] = {}
     for node in columns.living().tolist():
@@ -111,8 +115,8 @@ def _tables(
                 "layout": "",
                 "plain_id": None,
             }
-            if laid is not None and class_ in laid.layouts:
-                plain, layout = laid.layouts[class_]
+            if layout_search is not None and class_ in layout_search.layouts:
+                plain, layout = layout_search.layouts[class_]
                 classes[class_] |= {"layout": layout, "plain_id": plain}
             nodes.append(
                 {
@@ -127,7 +131,10 @@ def _tables(
                     "cost_ns": 0.0 if operator.is_virtual else float(price(node)),
                 }
             )
-    applications = [*search_result.growth.applications, *(laid.applications if laid else ())]
+    applications = [
+        *search_result.growth.applications,
+        *(layout_search.applications if layout_search else ()),
+    ]
     matches: list[dict[str, object]] = [
         {
             "match_id": number,
@@ -140,30 +147,34 @@ def _tables(
     ]
     refusals: list[dict[str, object]] = [
         {"node_id": node, "reason": reason}
-        for node, reason in (laid.refusals.items() if laid else ())
+        for node, reason in (layout_search.refusals.items() if layout_search else ())
     ]
     return {
         "e_node": nodes,
         "e_class": list(classes.values()),
         "e_match": matches,
         "e_refusal": refusals,
-        **_plans(search_result, laid),
+        **_plans(search_result, layout_search),
     }
 
 
 def _plans(
-    search_result: SearchResult, laid: LayoutSearch | None
+    search_result: SearchResult, layout_search: LayoutSearch | None
 ) -> dict[str, list[dict[str, object]]]:
     """Every plan that was taken out, and what it computes each class by."""
     plans: list[dict[str, object]] = []
     chosen: list[dict[str, object]] = []
 
     def add(
-        selection: Selection, cost: float, bound: float | None, without: tuple[str, ...], laid: bool
+        selection: Selection,
+        cost: float,
+        bound: float | None,
+        without: tuple[str, ...],
+        is_laid_out: bool,
     ) -> None:
         rank = len(plans) + 1
         row = {"rank": rank, "cost_ns": cost, "bound_ns": bound, "without": list(without)}
-        plans.append({**row, "laid_out": laid})
+        plans.append({**row, "laid_out": is_laid_out})
         for place, (class_, choice) in enumerate(selection.items()):
             root_columns = {
                 "rank": rank,
@@ -175,8 +186,14 @@ def _plans(
     for plan in (*search_result.plans, *([search_result.named] if search_result.named else ())):
         current = canonical(search_result.egraph, search_result.costs, plan.selection)
         add(current, plan.cost_ns, None if plans else search_result.bound_ns, plan.without, False)
-    if laid is not None:
-        add(laid.selection, laid.cost_ns, laid.bound_ns, laid.without, True)
+    if layout_search is not None:
+        add(
+            layout_search.selection,
+            layout_search.cost_ns,
+            layout_search.bound_ns,
+            layout_search.without,
+            True,
+        )
     return {"e_plan": plans, "e_choice": chosen}
 
 

@@ -176,20 +176,20 @@ def explain_node(
     )
     with read_graph(model, input_shapes) as read:
         sizes = next(guesses(read.graph, read.sizes))
-        asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
-        graph, _ = basis_of(read.graph, setting, asked.rules)
-        story = answer(graph, name, asked, _stored_prices(catalog, setting))
-    return story if rule is None else about(story, _named((*asked.rules, *load_rules()), rule))
+        question = Question(setting, applicable() if rules is None else tuple(rules), sizes)
+        graph, _ = basis_of(read.graph, setting, question.rules)
+        story = answer(graph, name, question, _stored_prices(catalog, setting))
+    return story if rule is None else about(story, _named((*question.rules, *load_rules()), rule))
 
 
 def explain_node_of(
-    catalog: Catalog, model_id: int, name: str, asked: Question, steps: Sequence[Step]
+    catalog: Catalog, model_id: int, name: str, question: Question, steps: Sequence[Step]
 ) -> NodeStory:
     """Say the same of a model that a catalog holds, with the steps of its plan."""
     with stored_graph(catalog, model_id) as read:
-        graph, _ = basis_of(read.graph, asked.setting, asked.rules)
-        prices = _stored_prices(catalog, asked.setting)
-        return answer(graph, name, asked, prices, steps)
+        graph, _ = basis_of(read.graph, question.setting, question.rules)
+        prices = _stored_prices(catalog, question.setting)
+        return answer(graph, name, question, prices, steps)
 
 
 def _stored_prices(catalog: Catalog, setting: Setting) -> Prices:

@@ -70,7 +70,7 @@ class Asker:
         self.first = self.original if first is None else first(self.problem)
         self.best = extract(self.problem, self.first)
         self.taken = {choice.node for choice in self.best.selection.values()}
-        self.asked: dict[tuple[int, int], float | None] = {}
+        self.differences_ns: dict[tuple[int, int], float | None] = {}
 
     def answer(self, number: int) -> NodeOptions:
         """Look at the classes that the node gives, and at the matches it takes part in."""
@@ -185,12 +185,12 @@ class Asker:
             return None, "the plan does without this value"
         if choice is None:
             return None, self._unusable(node)
-        if len(self.asked) >= MOST_PROGRAMS:
+        if len(self.differences_ns) >= MOST_PROGRAMS:
             return None, "not looked into: there are too many alternatives"
         key = (class_, node)
-        if key not in self.asked:
-            self.asked[key] = self._forced(class_, choice)
-        more = self.asked[key]
+        if key not in self.differences_ns:
+            self.differences_ns[key] = self._forced(class_, choice)
+        more = self.differences_ns[key]
         return more, "" if more is not None else "no plan: it would need its own result"
 
     def _unusable(self, node: int) -> str:

@@ -104,7 +104,7 @@ class Question:
 def answer(
     graph: Graph,
     name: str,
-    asked: Question,
+    question: Question,
     prices: Prices,
     steps: Sequence[Step] = (),
 ) -> NodeStory:
@@ -114,10 +114,12 @@ def answer(
     measured: kernels cost what is stored, or their bounds. Raises OptionError where no node, and
     no value that one gives, has the name.
     """
-    setting, sizes = asked.setting, asked.sizes
-    every = (*asked.rules, *load_rules())
+    setting, sizes = question.setting, question.sizes
+    all_rules = (*question.rules, *load_rules())
     number = number_of(graph, name)
-    chosen = [r for tag in ("always", "explore") for r in setting.select(asked.rules, graph, tag)]
+    chosen = [
+        r for tag in ("always", "explore") for r in setting.select(question.rules, graph, tag)
+    ]
     kernel = kernel_of(graph, number, bound_types(graph, sizes))
     cost = None if kernel is None else prices.model.cost(kernel)
     story = NodeStory(
@@ -129,18 +131,18 @@ def answer(
         plan_ns=None,
         own_ns=None,
         steps=_done_to(graph, number, steps),
-        refusals=_refusals(graph, number, setting, chosen, every),
+        refusals=_refusals(graph, number, setting, chosen, all_rules),
     )
     small = graph.copy()
-    gone = _cleaned(small, number, setting.fold_limit)
-    if gone:
-        story.fate = gone
+    cleaned_by = _cleaned(small, number, setting.fold_limit)
+    if cleaned_by:
+        story.fate = cleaned_by
         return story
     egraph = EGraph(small, sizes, setting.fold_limit)
     grown = [rule for rule in chosen if not pairs_neighbours(rule)]
     rounding = "rounding" in setting.allow
     growth = saturate(egraph, grown, rounding=rounding)
-    passes = setting.select(asked.rules, graph, "pass")
+    passes = setting.select(question.rules, graph, "pass")
     if rounding:
         growth.applications += derive(egraph, passes, contributed=setting.contributes)
     costs = Costs(egraph, prices)

@@ -211,8 +211,8 @@ class RegionQuestions:
         """
         if sort == CELLS:
             return self._cells(first, second)
-        asked_sort, *asked = self._question(first, second)
-        return self._reasons.why(*asked) if asked_sort == sort else None
+        asked_sort, *row_asked = self._question(first, second)
+        return self._reasons.why(*row_asked) if asked_sort == sort else None
 
     def decisive(self, why: Why) -> tuple[str, str]:
         """Return the literal that keeps two nodes apart in the end, and its clause."""

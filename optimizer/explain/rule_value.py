@@ -72,7 +72,7 @@ class ModelValue:
 
 
 def value_of(
-    asked: Sequence[Rule],
+    judged_rules: Sequence[Rule],
     others: Sequence[Rule],
     model: Source,
     *,
@@ -88,21 +88,21 @@ def value_of(
     `save` the winner is written there. What was found is stored in `catalog` with the plan.
     `options` are those of `optimize`, and so is what is raised.
     """
-    names = {rule.name for rule in asked}
-    rules = (*asked, *(rule for rule in others if rule.name not in names))
+    names = {rule.name for rule in judged_rules}
+    rules = (*judged_rules, *(rule for rule in others if rule.name not in names))
     reached: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="tensolog-value-") as folder:
-        kept = Path(folder) / "search.duckdb"
-        result = optimize(model, rules=rules, catalog=catalog, keep=kept, **options)
-        if kept.exists():
-            reached = _reached(kept)
+        search_file = Path(folder) / "search.duckdb"
+        result = optimize(model, rules=rules, catalog=catalog, keep=search_file, **options)
+        if search_file.exists():
+            reached = _reached(search_file)
     if save is not None:
         result.save(save)
     setting = Setting(
         target=for_rules(options.get("target", AUTO)), allow=options.get("allow", CLASSES)
     )
-    places, values_of_rules = _places(asked, model, setting), []
-    for rule in asked:
+    places, values_of_rules = _places(judged_rules, model, setting), []
+    for rule in judged_rules:
         value = _value(rule.name, result, places.get(rule.name, 0), reached.get(rule.name, 0))
         if apart and value.applied:
             without = [other for other in rules if other.name != rule.name]

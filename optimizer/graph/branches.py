@@ -29,7 +29,7 @@ _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 def inline_branches(graph: Graph) -> int:
     """Put the branch that is taken in the place of each If with a known condition; count them."""
-    done = 0
+    count = 0
     for number in graph.order():
         node = graph.nodes[number]
         condition = _known(graph, node.inputs[0]) if node.operator == "If" else None
@@ -42,13 +42,13 @@ def inline_branches(graph: Graph) -> int:
         values = _paste(graph, body, _captured(graph, node), load)
         for output, value in zip(node.outputs, values, strict=True):
             _pass_on(graph, value, output)
-        done += 1
-    return done
+        count += 1
+    return count
 
 
 def unroll_loops(graph: Graph) -> int:
     """Write out each Loop or Scan of few trips, of known number, that nothing ends early; count."""
-    done = 0
+    count = 0
     for number in graph.order():
         node = graph.nodes[number]
         trips = _trips(graph, node)
@@ -58,8 +58,8 @@ def unroll_loops(graph: Graph) -> int:
         if trips * len(body.node) > MOST_NODES or (load := _loader(graph, [body])) is None:
             continue
         _write_out(graph, number, trips, load)
-        done += 1
-    return done
+        count += 1
+    return count
 
 
 def write_out(graph: Graph, number: int, trips: int) -> None:
@@ -82,7 +82,7 @@ def trips_of(graph: Graph, number: int) -> int | None:
 
 def hoist_invariants(graph: Graph) -> int:
     """Compute what is the same in each trip before a Loop or Scan that runs at all; count nodes."""
-    done = 0
+    count = 0
     for number in graph.order():
         node = graph.nodes[number]
         trips = _trips(graph, node)
@@ -94,8 +94,8 @@ def hoist_invariants(graph: Graph) -> int:
             continue
         graph.remove_node(number)
         _hoist(graph, number, node, moved, load)
-        done += len(moved)
-    return done
+        count += len(moved)
+    return count
 
 
 # ------------------------------------------------------------------ what is known
@@ -127,9 +127,9 @@ def _scanned(graph: Graph, node: Node) -> int | None:
     """How many elements a Scan goes through; before operator set 9 it meant something else."""
     if graph.opset() < _FIRST_SCAN:
         return None
-    taken = int(node.attributes["num_scan_inputs"].i)
-    axes = _each(node, "scan_input_axes", taken)
-    for value, axis in zip(node.inputs[len(node.inputs) - taken :], axes, strict=True):
+    scan_inputs = int(node.attributes["num_scan_inputs"].i)
+    axes = _each(node, "scan_input_axes", scan_inputs)
+    for value, axis in zip(node.inputs[len(node.inputs) - scan_inputs :], axes, strict=True):
         shape = graph.shape(value)
         size = None if shape is None else shape[axis]
         if isinstance(size, int):
@@ -157,8 +157,10 @@ def _goes_on(body: GraphProto) -> bool:
     maker = makers.get(name)
     if maker is None or maker.op_type != "Constant":
         return False
-    (said,) = maker.attribute
-    return said.type == AttributeProto.TENSOR and bool(numpy_helper.to_array(said.t).reshape(-1)[0])
+    (attribute,) = maker.attribute
+    return attribute.type == AttributeProto.TENSOR and bool(
+        numpy_helper.to_array(attribute.t).reshape(-1)[0]
+    )
 
 
 def _loader(graph: Graph, bodies: Sequence[GraphProto]) -> Loader | None:
@@ -266,14 +268,14 @@ def _unroll(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader
 
 
 def _unroll_scan(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader) -> None:
-    taken = int(node.attributes["num_scan_inputs"].i)
-    first = len(node.inputs) - taken
+    scan_inputs = int(node.attributes["num_scan_inputs"].i)
+    first = len(node.inputs) - scan_inputs
     carried, sources = list(node.inputs[:first]), node.inputs[first:]
     results = node.outputs[first:]
     rows: list[list[int]] = [[] for _ in results]
     outer = _captured(graph, node)
-    axes = _each(node, "scan_input_axes", taken)
-    backwards = _each(node, "scan_input_directions", taken)
+    axes = _each(node, "scan_input_axes", scan_inputs)
+    backwards = _each(node, "scan_input_directions", scan_inputs)
     for trip in range(trips):
         elements = [
             _element(graph, source, axis, trips - 1 - trip if back else trip)

@@ -23,7 +23,7 @@ _SCORES = 4  # the rank of what a mask is added to
 
 def drop_default_inputs(graph: Graph) -> int:
     """Take out inputs that say what their absence says, and such activations; count the nodes."""
-    done = 0
+    count = 0
     for number in graph.order():
         node = graph.nodes[number]
         means = _ABSENT_MEANS.get(node.operator)
@@ -43,8 +43,8 @@ def drop_default_inputs(graph: Graph) -> int:
         graph.remove_node(number)
         changed = replace(node, inputs=tuple(inputs), attributes=attributes, proto=None)
         graph.put_node(number, changed)
-        done += 1
-    return done
+        count += 1
+    return count
 
 
 # ---------------------------------------------------------------------- what is known
@@ -58,8 +58,8 @@ def _is_zero(graph: Graph, node: Node, value: int) -> bool:
             return False
         source = graph.nodes[producer]
         if source.operator == "ConstantOfShape":
-            said = graph.attributes(producer).get("value")
-            return said is None or not np.any(np.asarray(said))
+            value_attribute = graph.attributes(producer).get("value")
+            return value_attribute is None or not np.any(np.asarray(value_attribute))
         if source.operator not in _MOVING:
             return False
         value = source.inputs[0]
@@ -108,11 +108,11 @@ def _array(graph: Graph, value: int) -> np.ndarray | None:
 def _are_usual(graph: Graph, number: int) -> bool:
     """Whether the activations of a recurrence are those that it has by default."""
     usual = _ACTIVATIONS.get(graph.nodes[number].operator, ())
-    said = graph.attributes(number).get("activations")
-    if not usual or not isinstance(said, Sequence):
+    activations = graph.attributes(number).get("activations")
+    if not usual or not isinstance(activations, Sequence):
         return False
     ways = 2 if graph.attribute(number, "direction") == "bidirectional" else 1
-    return tuple(said) == usual * ways
+    return tuple(activations) == usual * ways
 
 
 _Check = Callable[[Graph, Node, int], bool]

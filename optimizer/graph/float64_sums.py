@@ -24,9 +24,9 @@ def spelled(node: onnx.NodeProto, shapes: Shapes, opset: int) -> Nodes | None:
     make = _SPELLINGS.get(node.op_type)
     if make is None or opset < _LEAST_OPSET:
         return None
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     text = _Text(node.output[0], opset)
-    return text.nodes if make(text, node, given, shapes) else None
+    return text.nodes if make(text, node, attributes, shapes) else None
 
 
 Nodes = list[onnx.NodeProto]
@@ -57,16 +57,16 @@ class _Text:
         return self("ReduceMean", value, self.integers([axis]))
 
 
-def _conv(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shapes) -> bool:
+def _conv(text: _Text, node: onnx.NodeProto, attributes: dict[str, Any], shapes: Shapes) -> bool:
     """Spell a convolution: for each tap a product of matrices, over all places at once."""
     weight = shapes.get(node.input[1])
     if weight is None or any(size is None for size in weight):
         return False
     filters, depth, *kernel = (size or 0 for size in weight)
-    count, groups = len(kernel), given.get("group", 1)
-    strides, dilations = (given.get(key, [1] * count) for key in ("strides", "dilations"))
+    count, groups = len(kernel), attributes.get("group", 1)
+    strides, dilations = (attributes.get(key, [1] * count) for key in ("strides", "dilations"))
     spans = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
-    pads = _pads(given, shapes.get(node.input[0]), spans, strides)
+    pads = _pads(attributes, shapes.get(node.input[0]), spans, strides)
     if pads is None or not depth or filters % groups:
         return False
     image = node.input[0]
@@ -101,15 +101,15 @@ def _conv(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shap
 
 
 def _pads(
-    given: dict[str, Any],
+    attributes: dict[str, Any],
     image: tuple[int | None, ...] | None,
     spans: Sequence[int],
     strides: Sequence[int],
 ) -> list[int] | None:
     """Give the widths before and after each axis; None where they depend on unknown sizes."""
-    how = given.get("auto_pad", b"NOTSET")
+    how = attributes.get("auto_pad", b"NOTSET")
     if how == b"NOTSET":
-        return list(given.get("pads", [0] * 2 * len(spans)))
+        return list(attributes.get("pads", [0] * 2 * len(spans)))
     if how == b"VALID":
         return [0] * 2 * len(spans)
     if image is None:
@@ -125,7 +125,7 @@ def _pads(
     return [*before, *after]
 
 
-def _average(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shapes) -> bool:
+def _average(text: _Text, node: onnx.NodeProto, attributes: dict[str, Any], shapes: Shapes) -> bool:
     """Spell a global average as a mean over all places."""
     image = shapes.get(node.input[0])
     if image is None:
@@ -135,12 +135,14 @@ def _average(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: S
     return True
 
 
-def _instance(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shapes) -> bool:
+def _instance(
+    text: _Text, node: onnx.NodeProto, attributes: dict[str, Any], shapes: Shapes
+) -> bool:
     """Spell a normalization of each channel, the variance in two passes."""
     rows = text.reshaped(node.input[0], [0, 0, -1])
     centred = text("Sub", rows, text.mean(rows, 2))
     variance = text.mean(text("Mul", centred, centred), 2)
-    epsilon = np.array(given.get("epsilon", 1e-5), np.float64)
+    epsilon = np.array(attributes.get("epsilon", 1e-5), np.float64)
     raised = text("Add", variance, text("Constant", value=numpy_helper.from_array(epsilon)))
     scale, bias = (text.reshaped(name, [-1, 1]) for name in node.input[1:3])
     scaled = text("Mul", text("Div", centred, text("Sqrt", raised)), scale)
@@ -149,12 +151,19 @@ def _instance(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: 
     return True
 
 
-def _four_bits(text: _Text, node: onnx.NodeProto, given: dict[str, Any], shapes: Shapes) -> bool:
+def _four_bits(
+    text: _Text, node: onnx.NodeProto, attributes: dict[str, Any], shapes: Shapes
+) -> bool:
     """Spell a product with weights of few bits in blocks as one with the weights they stand for."""
     rows, packed, scales, zeros, order, bias = (*node.input, *[""] * 4)[:6]
-    if order or not {"K", "N", "block_size"} <= given.keys() or 8 % given.get("bits", 4):
+    if order or not {"K", "N", "block_size"} <= attributes.keys() or 8 % attributes.get("bits", 4):
         return False
-    bits, depth, width, size = given.get("bits", 4), given["K"], given["N"], given["block_size"]
+    bits, depth, width, size = (
+        attributes.get("bits", 4),
+        attributes["K"],
+        attributes["N"],
+        attributes["block_size"],
+    )
     blocks = -(-depth // size)
 
     per_byte = 8 // bits

@@ -36,15 +36,15 @@ def inferred_with_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
         for name in node.output
         if name and name not in typed and not _is_known(node, versions)
     ]
-    told = _told_by_runtime(model, untyped) if untyped else []
-    if not told:
+    typed_by_runtime = _typed_by_runtime(model, untyped) if untyped else []
+    if not typed_by_runtime:
         return inferred
     declared = onnx.ModelProto()
     declared.CopyFrom(model)
-    names = {entry.name for entry in told}
+    names = {entry.name for entry in typed_by_runtime}
     kept = [entry for entry in declared.graph.value_info if entry.name not in names]
     del declared.graph.value_info[:]
-    declared.graph.value_info.extend([*kept, *told])
+    declared.graph.value_info.extend([*kept, *typed_by_runtime])
     return infer_shapes(declared)
 
 
@@ -59,7 +59,7 @@ def _has_shape(entry: onnx.ValueInfoProto) -> bool:
     return bool(entry.type.HasField("tensor_type") and entry.type.tensor_type.HasField("shape"))
 
 
-def _told_by_runtime(model: onnx.ModelProto, names: list[str]) -> list[onnx.ValueInfoProto]:
+def _typed_by_runtime(model: onnx.ModelProto, names: list[str]) -> list[onnx.ValueInfoProto]:
     """Ask the runtime for the types of some values; none where it can't open the model so."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)

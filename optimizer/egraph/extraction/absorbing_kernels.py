@@ -9,6 +9,7 @@ what they stand for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -103,7 +104,7 @@ def _applied(
     )
     pays = [_pays(application, costs) for application in applications]
     others = [matches[1:] for matches, does in zip(alike.values(), pays, strict=True) if does]
-    return applications + apply_matches(egraph, [match for rest in others for match in rest])
+    return applications + apply_matches(egraph, list(itertools.chain(*others)))
 
 
 def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool:

@@ -230,7 +230,7 @@ class _Tally:
 
     def _need(self, class_: int) -> bool:
         """Count a need of a class, and all needs of what isn't computed yet."""
-        whole, stack = True, [class_]
+        is_complete, stack = True, [class_]
         while stack:
             current = stack.pop()
             self.needed[current] = self.needed.get(current, 0) + 1
@@ -238,12 +238,12 @@ class _Tally:
                 continue
             choice = self._choice(current)
             if choice is None:
-                whole = False
+                is_complete = False
                 continue
             if current in self.region.choices:
                 self._use(choice)
             stack += self.region.near(choice)
-        return whole
+        return is_complete
 
     def _release(self, class_: int) -> None:
         """Take back what `_need` has counted."""

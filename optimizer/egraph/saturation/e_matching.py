@@ -44,7 +44,7 @@ class Patterns:
         return Tables(given, graph_clauses(), self.facts.symbols)
 
     def rows(
-        self, tables: Tables, asked: Mapping[Rule, int], most: int | None = None
+        self, tables: Tables, rules_since: Mapping[Rule, int], most: int | None = None
     ) -> Iterator[tuple[Rule, list[Row]]]:
         """For each rule that is asked for, the matches of which a part changed since then.
 
@@ -54,10 +54,13 @@ class Patterns:
         stamps = np.zeros(columns.size, np.int64)
         living = columns.living()
         stamps[living] = columns.stamps_of(living)
-        read = rule_clauses(asked, uses=False, distinct=self.distinct)
-        for rule, since in asked.items():
+        clauses_of = rule_clauses(rules_since, uses=False, distinct=self.distinct)
+        for rule, since in rules_since.items():
             tables.was_cut = False
-            yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since, most)
+            yield (
+                rule,
+                clauses_of[rule].rows(tables, None if since == ANY else stamps >= since, most),
+            )
 
 
 @dataclass
