@@ -399,7 +399,12 @@ class _Planner:
         count = _smallest(planners)
         if count is None:
             return f"{text}; no number of such devices holds its largest operator: take larger ones"
-        return f"{text}; {count} devices like {devices[0].name} would do"
+        text = f"{text}; {count} devices like {devices[0].name} would do"
+        names = [device.name for device in devices]
+        for a, b in itertools.permutations(names, 2):
+            if not self.problem.cluster.linked(a, b):
+                return f"{text} if all were linked: no link leads from {a} to {b}"
+        return text
 
     def fits_on(self, count: int) -> bool:
         """Tell whether the search finds a plan for so many devices like the first that fits."""

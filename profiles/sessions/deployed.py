@@ -77,7 +77,8 @@ def open_deployed(
             spin_briefly(options)
         if list(providers) != ["CPUExecutionProvider"]:
             return onnxruntime.InferenceSession(str(file), options, providers=list(providers))
-        return SharingSession(str(file), options, providers=list(providers))
+        # What this provider refuses it would refuse again, after lines on standard output.
+        return SharingSession(str(file), options, providers=list(providers), enable_fallback=0)
     except Exception as error:
         problem = next(_problems(file, execution, folder), "")
         if not problem:

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,6 +188,14 @@ def test_what_does_not_fit_names_the_number_of_devices_that_would_do():
         plan(model, small, prove=False)
     assert "; 3 devices like d0 would do" in str(error.value)
     assert max(plan(model, cluster(3, gib=9 / 1024), prove=False).memory_bytes.values()) <= 9 << 20
+
+
+def test_devices_that_are_not_linked_are_told_so():
+    """As many as there are would do."""
+    model = perceptron(rows=1, width=1024, layers=6, data=False)
+    apart = replace(cluster(3, gib=9 / 1024), links=())
+    with pytest.raises(PlanError, match=r"3 devices like d0 .* no link leads from d0 to d1"):
+        plan(model, apart, prove=False)
 
 
 def test_an_operator_larger_than_any_device():

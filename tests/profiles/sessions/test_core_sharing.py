@@ -163,3 +163,16 @@ def test_all_ways_to_run_a_session(model):
     binding.bind_output("y")
     in_a_thread(lambda: sessions[1].run_with_iobinding(binding))
     assert np.array_equal(binding.copy_outputs_to_cpu()[0], X)
+
+
+def test_a_session_that_can_t_be_opened_is_tried_once(model, monkeypatch, capsys):
+    tries = []
+
+    def refuse(*arguments):
+        tries.append(arguments)
+        raise RuntimeError("no thread can be started")
+
+    monkeypatch.setattr(onnxruntime.InferenceSession, "_create_inference_session", refuse)
+    with pytest.raises(RuntimeError, match="no thread can be started"):
+        open_session(model)
+    assert len(tries) == 1 and not capsys.readouterr().out
