@@ -15,6 +15,7 @@ from ..attribute_text import attribute_type
 from ..errors import ModelError
 from ..operators import first_version, schema_for, specified
 from ..tensors import attribute_tensors
+from .long_lists import infer_with_data
 from .operator_sets import effective_imports
 
 _CHECK_ERROR = onnx.checker.ValidationError
@@ -286,16 +287,14 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """
     model = _sparse_as_dense(model)
     try:
-        return onnx.shape_inference.infer_shapes(
-            model, check_type=True, strict_mode=True, data_prop=True
-        )
+        return infer_with_data(model, check_type=True, strict_mode=True)
     except _INFERENCE_ERROR as error:
         if (reason := type_error(str(error))) is not None:
             raise ModelError(f"the model is not well typed: {reason}") from error
     except (ValueError, RuntimeError, EncodeError, DecodeError, _CHECK_ERROR):
         pass
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return infer_with_data(model)
     except (_INFERENCE_ERROR, ValueError, RuntimeError, EncodeError, DecodeError, _CHECK_ERROR):
         return None
 

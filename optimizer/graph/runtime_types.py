@@ -9,8 +9,9 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
+from ...catalog.onnx.long_lists import infer_with_data
 from ...catalog.operators import schema_for
-from ...catalog.operators.contributed import infer_shapes
+from ...catalog.operators.contributed import DOMAINS, register
 from ...profiles.sessions.session import AS_WRITTEN, open_session
 
 # Domains whose operators the runtime has without a library.
@@ -24,7 +25,9 @@ _ELEMENTS = {
 
 def inferred_with_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
     """Infer types and shapes as onnx does, behind operators that only the runtime knows as well."""
-    inferred = infer_shapes(model)
+    if any(imported.domain in DOMAINS for imported in model.opset_import):
+        register()
+    inferred = infer_with_data(model)
     versions = {entry.domain: entry.version for entry in model.opset_import}
     if all(_is_known(node, versions) for node in model.graph.node):
         return inferred
@@ -45,7 +48,7 @@ def inferred_with_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
     kept = [entry for entry in declared.graph.value_info if entry.name not in names]
     del declared.graph.value_info[:]
     declared.graph.value_info.extend([*kept, *typed_by_runtime])
-    return infer_shapes(declared)
+    return infer_with_data(declared)
 
 
 def _is_known(node: onnx.NodeProto, versions: dict[str, int]) -> bool:

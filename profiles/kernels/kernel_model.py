@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
+from ...catalog.onnx.long_lists import infer_with_data
 from ..kernel import (
     Kernel,
     KernelError,
@@ -119,7 +120,7 @@ def output_shapes(kernel: Kernel) -> tuple[tuple[str, tuple[int, ...]] | None, .
         graph = helper.make_graph(
             [_node(kernel, names, output_names)], "kernel", inputs, [], constants
         )
-        inferred = onnx.shape_inference.infer_shapes(_model(kernel, graph), data_prop=True)
+        inferred = infer_with_data(_model(kernel, graph))
     except Exception:
         return unknown
     types = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
