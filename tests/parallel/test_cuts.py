@@ -60,6 +60,11 @@ CONV = kernel("Conv", f32(2, 8, 16, 16), weight(12, 8, 3, 3), weight(12), pads=(
             kernel("ReduceMax", f32(2, 8, 16), axes=(2,)),
             [SAMPLE, BATCH, ("reduction", "max", ())],
         ),
+        # Its window would be another one, also where it has room for one step alone.
+        (
+            kernel("MaxPool", f32(2, 4, 3, 5), kernel_shape=(2, 2), strides=(2, 1)),
+            [SAMPLE, BATCH, ("attribute", "concat", (3,))],
+        ),
         # A mean of means is no mean, where parts differ in size.
         (kernel("ReduceMean", f32(2, 8, 16), axes=(2,)), [SAMPLE, BATCH]),
         (kernel("CumSum", f32(2, 8), ints(1)), [SAMPLE]),
