@@ -7,12 +7,14 @@ for each, and no end of them where a Range gives 2^36 numbers. No shape is that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
 import onnx.shape_inference
 from onnx import defs, helper
+
+from .node_order import inner_graphs
 
 # So many elements may be sizes, or a list that sizes are picked from.
 LONGEST = 4096
@@ -107,7 +109,7 @@ class _Readers:
         return [bool(names) and self._reads(node, names) for node in self._nodes]
 
     def _reads(self, node: onnx.NodeProto, names: set[str]) -> bool:
-        for graph in _inner_graphs(node):
+        for graph in inner_graphs(node):
             if any(self._reads(inner, names) for inner in graph.node):
                 return True
         if names.isdisjoint(node.input):
@@ -126,7 +128,7 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     """Give the types in a graph and those within it; of one name, that of the outer one."""
     types: dict[str, onnx.TypeProto] = {}
     for node in graph.node:
-        for inner in _inner_graphs(node):
+        for inner in inner_graphs(node):
             types |= _types(inner)
     for item in graph.initializer:
         types[item.name] = helper.make_tensor_type_proto(item.data_type, item.dims)
@@ -149,8 +151,3 @@ def _may_be_list(type_: onnx.TypeProto | None) -> bool:
         return True
     dims = type_.tensor_type.shape.dim
     return len(dims) == 1 and not dims[0].HasField("dim_value")
-
-
-def _inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs

@@ -16,6 +16,7 @@ from ..store.constants import Constant, store_constants
 from ..store.model_rows import Rows
 from ..tensors import CONSTANT_KEY, entry
 from .attributes import columns_of
+from .node_order import initializer_names, sort_nodes
 from .operator_sets import with_effective_imports
 from .payloads import find_payloads, with_small_data
 from .source import Source, open_source
@@ -25,7 +26,6 @@ from .validation import (
     check_structure,
     check_versions,
     infer_types,
-    initializer_names,
 )
 
 ModelSource = str | Path | bytes | onnx.ModelProto
@@ -105,6 +105,7 @@ def _add(
     model = source.model
     try:
         check_versions(model)
+        sort_nodes(model.graph)
         check_structure(model)
         payloads = find_payloads(catalog, source, references=origin == "optimized")
         readable = with_effective_imports(with_small_data(catalog, model, payloads))

@@ -16,6 +16,7 @@ from ..errors import ModelError
 from ..operators import first_version, schema_for, specified
 from ..tensors import attribute_tensors
 from .long_lists import infer_with_data
+from .node_order import initializer_names, inner_graphs, reads
 from .operator_sets import effective_imports
 
 _CHECK_ERROR = onnx.checker.ValidationError
@@ -96,12 +97,6 @@ def check_graph(graph: onnx.GraphProto, outer: Sequence[set[str]]) -> None:
             raise ModelError(f"output {value.name!r} of {where} is not computed by any node")
 
 
-def initializer_names(graph: onnx.GraphProto) -> list[str]:
-    """Return the names that initializers define, dense and sparse."""
-    names = [tensor.name for tensor in graph.initializer]
-    return names + [sparse.values.name for sparse in graph.sparse_initializer]
-
-
 def _define(name: str, defined: set[str], where: str) -> None:
     if not name:
         raise ModelError(f"an input or initializer of {where} has no name")
@@ -125,11 +120,8 @@ def _check_nodes(
         for name in node.input:
             if name and name not in defined and not any(name in names for names in outer):
                 raise _undefined(name, index, nodes, where)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                check_graph(attribute.g, scopes)
-            for graph in attribute.graphs:
-                check_graph(graph, scopes)
+        for graph in inner_graphs(node):
+            check_graph(graph, scopes)
         for name in node.output:
             if name and name in defined:
                 raise ModelError(
@@ -183,17 +175,6 @@ def _cycle(start: int, nodes: Sequence[onnx.NodeProto], makers: dict[str, int]) 
     return []
 
 
-def reads(node: onnx.NodeProto) -> Iterable[str]:
-    """Yield the names that a node reads, those that its subgraphs capture included."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            defined = {value.name for value in graph.input} | set(initializer_names(graph))
-            for inner in graph.node:
-                yield from (name for name in reads(inner) if name not in defined)
-                defined.update(inner.output)
-
-
 # ---------------------------------------------------------------------- operators and their types
 
 
@@ -227,9 +208,8 @@ def _check_nodes_alone(
 ) -> None:
     context.opset_imports = versions
     for index, node in enumerate(nodes):
-        for attribute in node.attribute:
-            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                _check_nodes_alone(graph.node, context, versions, local)
+        for graph in inner_graphs(node):
+            _check_nodes_alone(graph.node, context, versions, local)
         if (node.domain, node.op_type) in local:
             continue
         domain = "" if node.domain == "ai.onnx" else node.domain

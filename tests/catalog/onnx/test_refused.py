@@ -155,8 +155,8 @@ def test_a_cycle_through_a_subgraph(refuses):
     refuses(model, "reads 'y'|cycle")
 
 
-def test_nodes_out_of_order(refuses):
-    model = graph("g (float[2] x) => (float[2] y) { y = Relu(a) a = Neg(x) }")
+def test_a_cycle_among_nodes_out_of_order(refuses):
+    model = graph("g (float[2] x) => (float[2] y) { y = Relu(a) a = Neg(x) b = Abs(b) }")
     refuses(model, "not in order: Relu node 0 reads 'a' before Neg node 1 computes it")
 
 
