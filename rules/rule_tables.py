@@ -58,10 +58,12 @@ def rule_rows(rules: Sequence[Rule]) -> dict[str, Columns]:
             for position, node in enumerate(nodes):
                 rows["rule_node"].append((rule.hash, side, position, *_node(node)))
                 rows["rule_edge"] += [(rule.hash, side, position, *e) for e in _edges(node)]
-        stated = [operand_text(o) for o in rule.operands]
-        stated += [expression_text(e) for e in rule.given]
-        stated += [text for c in conditions(rule) if (text := str(c)) not in stated]
-        rows["rule_condition"] += [(rule.hash, i, text) for i, text in enumerate(stated)]
+        conditions_text = [operand_text(o) for o in rule.operands]
+        conditions_text += [expression_text(e) for e in rule.given]
+        conditions_text += [
+            text for c in conditions(rule) if (text := str(c)) not in conditions_text
+        ]
+        rows["rule_condition"] += [(rule.hash, i, text) for i, text in enumerate(conditions_text)]
         rows["rule_source"] += [(rule.hash, i, text) for i, text in enumerate(rule.sources)]
     return {
         table: {column: [row[i] for row in rows[table]] for i, column in enumerate(COLUMNS[table])}

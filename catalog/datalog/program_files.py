@@ -74,13 +74,15 @@ def run_files(
     parsed = read_program(program, define)
     for directive in (*chain.from_iterable(parsed.inputs.values()), *parsed.outputs):
         check_parameters(directive)
-    wanted = {d.relation for d in (*parsed.outputs, *parsed.printsizes)}
-    relevant = needed(parsed, wanted)
+    needed_relations = {d.relation for d in (*parsed.outputs, *parsed.printsizes)}
+    relevant = needed(parsed, needed_relations)
     report = RunReport(notes=list(parsed.notes))
     with duckdb.connect(":memory:") as connection:
         endable(connection, duckdb.DuckDBPyConnection.interrupt)
         inputs = _inputs(parsed, relevant, Path(facts), connection)
-        relations = evaluate(parsed, connection, inputs=inputs, only=wanted, limits=limits)
+        relations = evaluate(
+            parsed, connection, inputs=inputs, only=needed_relations, limits=limits
+        )
         pieces: list[str] = []
         for directive in (*parsed.outputs, *parsed.printsizes):
             _write(parsed, directive, relations, connection, Path(out), report, pieces)
@@ -89,12 +91,15 @@ def run_files(
 
 
 def _inputs(
-    program: Program, wanted: Collection[str], folder: Path, connection: duckdb.DuckDBPyConnection
+    program: Program,
+    needed_relations: Collection[str],
+    folder: Path,
+    connection: duckdb.DuckDBPyConnection,
 ) -> dict[str, str]:
     """Read the facts of some relations, and return queries of them."""
     inputs: dict[str, str] = {}
     for name, directives in program.inputs.items():
-        if name in wanted:
+        if name in needed_relations:
             tables = [quoted(f"file:{len(inputs)}:{i}") for i in range(len(directives))]
             for directive, table in zip(directives, tables, strict=True):
                 relation = program.relations[name]

@@ -61,10 +61,10 @@ class Bindings(KnownNumbers):
         for name, (operand, place) in names.shapes.items():
             self._bind_size(name, operand, place)
         for name, operand in names.stars.items():
-            said = self.rule.operand(operand)
-            behind = len(said.shape or ()) - 1
+            declared = self.rule.operand(operand)
+            behind = len(declared.shape or ()) - 1
             if (shape := self._shape(operand)) is not None and len(shape) >= behind:
-                before = said.star or 0
+                before = declared.star or 0
                 self.names[name] = shape[before : len(shape) - (behind - before)]
         for name, (node, attribute) in names.attributes.items():
             if name not in self.names:
@@ -78,11 +78,11 @@ class Bindings(KnownNumbers):
             self.rests[name] = self.remaining(node, self.patterns[node].mentioned)
 
     def _bind_size(self, name: str, operand: str, place: int) -> None:
-        said, shape = self.rule.operand(operand), self._shape(operand)
+        declared, shape = self.rule.operand(operand), self._shape(operand)
         if shape is None:
             return
-        star = said.star
-        where = place if star is None or place < star else place - len(said.shape or ())
+        star = declared.star
+        where = place if star is None or place < star else place - len(declared.shape or ())
         if -len(shape) <= where < len(shape):
             self.names[name] = shape[where]
 

@@ -92,11 +92,11 @@ def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
     return tuple(entries)
 
 
-def _oversized(said: str) -> str:
+def _oversized(text: str) -> str:
     """Say in what way a text is larger than any equation."""
-    if len(said) > LONGEST:
-        return f"{len(said)} characters; {LONGEST} are the most"
-    return "nested too deeply" if _depth(said) > DEEPEST else ""
+    if len(text) > LONGEST:
+        return f"{len(text)} characters; {LONGEST} are the most"
+    return "nested too deeply" if _depth(text) > DEEPEST else ""
 
 
 @lru_cache(maxsize=1)
@@ -119,9 +119,9 @@ class _Statement:
 
     def add(self, number: int, line: str) -> None:
         """Go on with a line."""
-        said = line.strip()
-        joined = f"{self.text} {said}" if self.text else said
-        self.lines.append((len(joined) - len(said), number, line.find(said)))
+        text = line.strip()
+        joined = f"{self.text} {text}" if self.text else text
+        self.lines.append((len(joined) - len(text), number, line.find(text)))
         self.text = joined
 
     def place(self, position: int) -> str:
@@ -150,31 +150,31 @@ def _statements(text: str) -> Iterator[_Statement]:
         yield waiting
 
 
-def _depth(said: str) -> int:
+def _depth(text: str) -> int:
     """How deep parentheses nest."""
-    return max(accumulate({"(": 1, ")": -1}.get(character, 0) for character in said), default=0)
+    return max(accumulate({"(": 1, ")": -1}.get(character, 0) for character in text), default=0)
 
 
-def _continues(said: str, more: str) -> bool:
+def _continues(text: str, more: str) -> bool:
     """Whether a line goes on with an equation; one with both sides only inside of parentheses."""
-    if said.count("(") > said.count(")") and said.endswith((",", "(")):
+    if text.count("(") > text.count(")") and text.endswith((",", "(")):
         return True
     if more.startswith("=="):
-        return "==" not in said
-    return said.endswith("==") and said != "==" and "==" not in more
+        return "==" not in text
+    return text.endswith("==") and text != "==" and "==" not in more
 
 
 def _complaint(statement: _Statement, error: UnexpectedInput) -> str:
-    said, position = statement.text, error.pos_in_stream
+    text, position = statement.text, error.pos_in_stream
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    if said.startswith("=="):
+    if text.startswith("=="):
         return f"the left side is missing; {_FORM}{statement.place(0)}"
     if position is None or at_end:
         missing = (
-            "the right side is missing" if said.endswith("==") else "the equation ends too early"
+            "the right side is missing" if text.endswith("==") else "the equation ends too early"
         )
-        return f"{missing}; {_FORM}{statement.place(len(said) - 1)}"
-    shown = "".join(c if c.isprintable() else "?" for c in said[position : position + 12])
+        return f"{missing}; {_FORM}{statement.place(len(text) - 1)}"
+    shown = "".join(c if c.isprintable() else "?" for c in text[position : position + 12])
     more = "" if isinstance(error, UnexpectedCharacters) else f"; {_FORM}"
     return f"unexpected '{shown}'{statement.place(position)}{more}"
 

@@ -81,14 +81,14 @@ def read_foreign(path: Path) -> tuple[str, tuple[ForeignRule | Problem, ...]]:
         raise ForeignError(str(path), 1, f"no UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise ForeignError(str(path), 1, f"can't read the rules: {error}") from error
-    for line, said in enumerate(lines_of(text), 1):
-        said = said.strip()
-        if not said or said.startswith(("#", "//")):
+    for line, content in enumerate(lines_of(text), 1):
+        content = content.strip()
+        if not content or content.startswith(("#", "//")):
             continue
-        if said in ("{", "[") or said.startswith("["):
+        if content in ("{", "[") or content.startswith("["):
             reason = "JSON over several lines, or a list: rules stand one JSON object to a line"
             raise ForeignError(str(path), line, reason)
-        if said.startswith("{"):
+        if content.startswith("{"):
             return "taso", read_lines(text)
         if "==" in text:
             return "tensat", read_equations(text)

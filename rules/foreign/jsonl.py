@@ -91,27 +91,27 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
     """Read rules from lines of JSON; a line that can't be read gives a Problem."""
     entries: list[ForeignRule | Problem] = []
     names: set[str] = set()
-    for line, said in enumerate(lines_of(text), 1):
-        said = said.strip()
-        if not said or said.startswith(("#", "//")):
+    for line, content in enumerate(lines_of(text), 1):
+        content = content.strip()
+        if not content or content.startswith(("#", "//")):
             continue
         name = f"TasoLine{line}"
         try:
-            entry = json.loads(said)
+            entry = json.loads(content)
             if not isinstance(entry, dict):
                 raise UnreadableError("a rule is a JSON object")
             name = _name(entry, line, names)
-            entries.append(ForeignRule(name, "taso", line, said, _outputs(entry)))
+            entries.append(ForeignRule(name, "taso", line, content, _outputs(entry)))
         except json.JSONDecodeError as error:
             reason = f"not JSON: {error.msg} (column {error.colno})"
-            entries.append(Problem(name, line, said, reason))
+            entries.append(Problem(name, line, content, reason))
         except ValueError as error:  # a number of thousands of digits
-            entries.append(Problem(name, line, said[:_SHOWN], f"not JSON: {error}"))
+            entries.append(Problem(name, line, content[:_SHOWN], f"not JSON: {error}"))
         except RecursionError:
-            entries.append(Problem(name, line, said, "nested too deeply"))
+            entries.append(Problem(name, line, content, "nested too deeply"))
         except UnreadableError as error:
             malformed = not isinstance(error, UnknownOperatorError)
-            entries.append(Problem(name, line, said, str(error), malformed))
+            entries.append(Problem(name, line, content, str(error), malformed))
         names.add(name)
     return tuple(entries)
 
@@ -185,40 +185,40 @@ class _Side:
         return self.known[node, output]
 
     def _term(self, node: int, output: int) -> Term:
-        said = self.nodes[node]
-        if not isinstance(said, dict):
+        entry = self.nodes[node]
+        if not isinstance(entry, dict):
             raise UnreadableError(f"node {node} of {self.title} is no JSON object")
-        operator = _operator(said)
+        operator = _operator(entry)
         operands: list[Term] = []
-        for item in _list(said, "inputs"):
+        for item in _list(entry, "inputs"):
             if not isinstance(item, list) or len(item) != 2 or not all(map(_is_integer, item)):
                 raise UnreadableError(f"an input is [node, output], not {item}")
             operands.append(self.value(item[0], item[1]))
-        values = {"rank": 0, "parts": 0} | _parameters(said, operator)
+        values = {"rank": 0, "parts": 0} | _parameters(entry, operator)
         if operator == "concat" and values.get("operands", len(operands)) != len(operands):
             reason = f"CONCAT has {len(operands)} inputs, not {values['operands']}"
             raise UnreadableError(reason)
         if output and operator != "split":
-            raise UnreadableError(f"{said.get('op')} has no output {output}")
+            raise UnreadableError(f"{entry.get('op')} has no output {output}")
         if operator == "enlarge" and len(operands) == 2:
             operator = "enlarge_like"
         return build(operator, values, tuple(operands), output)
 
 
-def _operator(said: dict[str, Any]) -> str:
-    name = str(said.get("op", "")).upper().removeprefix("OP_")
+def _operator(entry: dict[str, Any]) -> str:
+    name = str(entry.get("op", "")).upper().removeprefix("OP_")
     operator = NAMES.get(name)
     if operator is None and (not name or name.startswith("CONSTANT")):
-        operator = NUMBERS.get(said.get("op_id", -1))
+        operator = NUMBERS.get(entry.get("op_id", -1))
     if operator is None:
-        raise UnknownOperatorError(f"unknown operator {said.get('op') or said.get('op_id')}")
+        raise UnknownOperatorError(f"unknown operator {entry.get('op') or entry.get('op_id')}")
     return operator
 
 
-def _parameters(said: dict[str, Any], operator: str) -> dict[str, int]:
-    given = said.get("params", {})
+def _parameters(entry: dict[str, Any], operator: str) -> dict[str, int]:
+    given = entry.get("params", {})
     if not isinstance(given, dict) or not all(map(_is_integer, given.values())):
-        raise UnreadableError(f"the parameters of {said.get('op')} are no integers by name")
+        raise UnreadableError(f"the parameters of {entry.get('op')} are no integers by name")
     values = {PARAMETERS[key]: value for key, value in given.items() if key in PARAMETERS}
     if "PM_NUM_INPUTS" in given:
         values["operands"] = given["PM_NUM_INPUTS"]

@@ -127,21 +127,21 @@ class Side:
 
     def _window(self, term: Apply) -> str:
         """The attributes of a convolution or a pooling, those left out that are as by default."""
-        said: list[str] = []
+        attributes: list[str] = []
         if term.operator == "conv2d":
             kernel = self._sizes(term.operands[1])[2:]
             group = self.shapes.group(term)
-            said += [f"group={self.text(group)}"] if group.number != 1 else []
+            attributes += [f"group={self.text(group)}"] if group.number != 1 else []
         else:
             kernel = (size(term.parameter("kernel_h")), size(term.parameter("kernel_w")))
-            said += ["count_include_pad=1"] if term.operator == "poolavg" else []
-            said += [f"kernel_shape=[{', '.join(map(self.text, kernel))}]"]
+            attributes += ["count_include_pad=1"] if term.operator == "poolavg" else []
+            attributes += [f"kernel_shape=[{', '.join(map(self.text, kernel))}]"]
         if term.parameter("pad") == SAME:
             pads = [self._half(length - 1) for length in kernel]
-            said += [f"pads=[{', '.join(pads * 2)}]"] if set(pads) != {"0"} else []
+            attributes += [f"pads=[{', '.join(pads * 2)}]"] if set(pads) != {"0"} else []
         strides = [term.parameter("stride_h"), term.parameter("stride_w")]
-        said += [f"strides={strides}"] if strides != [1, 1] else []
-        return f"<{', '.join(said)}>" if said else ""
+        attributes += [f"strides={strides}"] if strides != [1, 1] else []
+        return f"<{', '.join(attributes)}>" if attributes else ""
 
     def _half(self, length: Size) -> str:
         """Half of a size, rounded down; see odd_kernels."""

@@ -58,8 +58,8 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
         texts.add(translation.text)
         extra = (reading.alike, reading.outputs, reading.depthwise, reading.pointwise)
         plain = not any(extra) and reading.groups == (rule.system == "taso")
-        said = {condition.text for condition in conditions}
-        fixed = {text for text in said if re.search(r" = \d+$|//.* = | = .*//", text)}
+        condition_texts = {condition.text for condition in conditions}
+        fixed = {text for text in condition_texts if re.search(r" = \d+$|//.* = | = .*//", text)}
         if not reading.outputs:
             numbers |= fixed
         degenerate = reading.outputs and bool(fixed - numbers)
@@ -130,7 +130,7 @@ def _of_one_shape(
     """The operands of the left side's operators that have one shape only by assumption."""
     wide = _widest(rule)
     conditions = []
-    said: set[frozenset[Term]] = set()
+    of_one_shape: set[frozenset[Term]] = set()
     for term in parts(rule.sources):
         if not isinstance(term, Apply) or term.operator not in operators:
             continue
@@ -139,9 +139,9 @@ def _of_one_shape(
             a, b = _before(wide, first), _before(wide, other)
             pair = (shaped_like(first), shaped_like(other))
             alike = a == b if a is not None else pair[0] == pair[1]
-            if alike or frozenset(pair) in said:
+            if alike or frozenset(pair) in of_one_shape:
                 continue
-            said.add(frozenset(pair))
+            of_one_shape.add(frozenset(pair))
             left, right = (_name(term, names) for term in pair)
             words = f"{equation_text(pair[0])} and {equation_text(pair[1])} have one shape"
             conditions.append(Condition(f"shape({left}) = shape({right})", f"{words}: they {why}"))

@@ -144,20 +144,22 @@ class _Writer:
             items.append(f"{name}{sizes} {dtype}")
         text = self._resolved_text
         odd = sorted(odd_kernels(self.shapes))
-        said = [f"{self._atom_text(atom)} % 2 = 1" for atom in odd]
-        said += [
+        given = [f"{self._atom_text(atom)} % 2 = 1" for atom in odd]
+        given += [
             f"{text(bound.least)} <= {text(bound.most)}"
             for bound, _ in self.shapes.bounds
             if self._can_fail(bound)
         ]
-        said += [
+        given += [
             f"{_enclosed(self._text(a))} % {_enclosed(self._text(b))} = 0"
             for a, b in self._quotients()
         ]
         late = self.shapes.equalities.open[self.shapes.open_before :]
-        said += [f"{text(a)} = {text(b)}" for a, b in late]
-        said += [f"shape({match.names[a]}) = shape({match.names[b]})" for a, b in self.shapes.agree]
-        return [*items, *dict.fromkeys(said)]
+        given += [f"{text(a)} = {text(b)}" for a, b in late]
+        given += [
+            f"shape({match.names[a]}) = shape({match.names[b]})" for a, b in self.shapes.agree
+        ]
+        return [*items, *dict.fromkeys(given)]
 
     def _quotients(self) -> list[tuple[Size, Size]]:
         """The divisions that must leave no rest: groups, and repetitions of an identity."""
@@ -187,16 +189,17 @@ class _Writer:
         early: list[Bound] = []
         bounds: list[Bound] = []
         for bound, late in self.shapes.bounds:
-            said = Bound(bound.least.substitute(known), bound.most.substitute(known))
+            known_bound = Bound(bound.least.substitute(known), bound.most.substitute(known))
             implied = any(
-                other.least == said.least and ((said.most - other.most).number or 0) >= 0
+                other.least == known_bound.least
+                and ((known_bound.most - other.most).number or 0) >= 0
                 for other in early
-                if (said.most - other.most).number is not None
+                if (known_bound.most - other.most).number is not None
             )
             if not late:
-                early.append(said)
+                early.append(known_bound)
             elif not implied and self._can_fail(bound):
-                bounds.append(said)
+                bounds.append(known_bound)
         return bounds
 
     def _can_fail(self, bound: Bound) -> bool:

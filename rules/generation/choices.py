@@ -235,13 +235,13 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
 def each_operation_on(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation, Sort]]:
     """The same, one after the other: what is not asked for is not tried."""
     known = _drawn(op_type, sorts)
-    for at in range(MOST_CHOICES):
-        if at == len(known.seen):
+    for i in range(MOST_CHOICES):
+        if i == len(known.seen):
             operation = next(known.others, None)
             if operation is None:
                 return
             known.seen.append(operation)
-        yield known.seen[at]
+        yield known.seen[i]
 
 
 @dataclass
@@ -262,12 +262,12 @@ def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation,
         if not _fit(op_type, slots, sorts):
             continue
         meanings: set[tuple[str, ...]] = set()
-        stated: Counter[object] = Counter()
+        stated_counts: Counter[object] = Counter()
         in_vain = 0
         for operation in _tried(op_type, slots, tuple(o.rank for o in sorts)):
             kind = _without_need(operation)
             most = 1 if operation.options else MOST_PLAIN
-            if stated[kind] == most:
+            if stated_counts[kind] == most:
                 continue
             expansions = expansions_of(operation, sorts)
             if expansions is None:
@@ -275,15 +275,17 @@ def _fitting(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation,
                 if in_vain > MOST_IN_VAIN and not meanings:
                     break
                 continue
-            at = operation.output
-            meaning = tuple(str(e.outputs[at]) + "".join(map(str, e.locals)) for e in expansions)
+            output = operation.output
+            meaning = tuple(
+                str(e.outputs[output]) + "".join(map(str, e.locals)) for e in expansions
+            )
             if meaning in meanings:
                 continue
             meanings.add(meaning)
-            made = _sort_of(operation, sorts, expansions)
-            if made is not None:
-                stated[kind] += 1
-                yield operation, made
+            result_sort = _sort_of(operation, sorts, expansions)
+            if result_sort is not None:
+                stated_counts[kind] += 1
+                yield operation, result_sort
 
 
 def _without_need(operation: Operation) -> object:
@@ -292,8 +294,8 @@ def _without_need(operation: Operation) -> object:
     Of lists also where they say something: pads of rows are another thing than pads of columns.
     """
     needed, axes = _needed(operation.op_type)
-    said = [*operation.attributes, *operation.known]
-    free = [(key, value) for key, value in said if key not in needed]
+    statements = [*operation.attributes, *operation.known]
+    free = [(key, value) for key, value in statements if key not in needed]
     return operation.output, frozenset(
         (key, value if key in axes else _places(value)) for key, value in free
     )
@@ -304,7 +306,7 @@ def _places(value: object) -> tuple[int, ...]:
     numbers = [item for item in _items(value) if isinstance(item, int)]
     if len(set(numbers)) < 2:
         return ()
-    return tuple(at for at, item in enumerate(numbers) if item == max(numbers))
+    return tuple(i for i, item in enumerate(numbers) if item == max(numbers))
 
 
 def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansion, ...] | None:
@@ -537,13 +539,15 @@ class _Stating:
             for chosen in sorted(product(*(self.ranges[key] for key in needed)), key=_said)
         ]
         plain = self._fitting(every, {})
-        bases = [said for said, _ in plain]
+        bases = [choices for choices, _ in plain]
         alone: dict[str | int, list[tuple[Said, Operation]]] = {}
         for key in others:
             alone[key] = self._fitting(bases, {key: self.ranges[key]})
             if not any(_fits_somewhere(operation, self.ranks) for _, operation in alone[key]):
                 alone[key] = self._fitting(every, {key: self.ranges[key]})
-        values = {key: list(dict.fromkeys(said[key] for said, _ in alone[key])) for key in others}
+        values = {
+            key: list(dict.fromkeys(choices[key] for choices, _ in alone[key])) for key in others
+        }
         pairs = (
             operation
             for first, second in combinations(others, 2)
@@ -600,7 +604,7 @@ def _needed(op_type: str) -> tuple[frozenset[str | int], frozenset[str | int]]:
     axes = axes_of(op_type) | orders_of(op_type)
     block = _described(op_type).blocks[0]
     keys: list[tuple[str | int, s.Attribute | s.Input]] = [(a.name, a) for a in block.attributes]
-    keys += [(at, input_) for at, input_ in enumerate(block.inputs) if input_.kind != "tensor"]
+    keys += [(i, input_) for i, input_ in enumerate(block.inputs) if input_.kind != "tensor"]
     needed = {
         key
         for key, declared_key in keys
@@ -625,9 +629,9 @@ def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Itera
     """The operations of `_tried` that say only what must be said."""
     most: tuple[int, int] | None = None
     for operation in _tried(op_type, slots, tuple(sort.rank for sort in sorts)):
-        said = len(operation.attributes), len(operation.known)
-        most = most or said
-        if said != most:
+        statement_counts = len(operation.attributes), len(operation.known)
+        most = most or statement_counts
+        if statement_counts != most:
             return
         yield operation
 
@@ -635,13 +639,13 @@ def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Itera
 def _operation(
     op_type: str,
     slots: tuple[int, ...],
-    said: Mapping[str | int, object],
+    choices: Mapping[str | int, object],
     options: int,
     output: int,
     outputs: int,
 ) -> Operation:
-    attributes = tuple((key, value) for key, value in said.items() if isinstance(key, str))
-    known = tuple((key, value) for key, value in said.items() if isinstance(key, int))
+    attributes = tuple((key, value) for key, value in choices.items() if isinstance(key, str))
+    known = tuple((key, value) for key, value in choices.items() if isinstance(key, int))
     commutes = is_commutative(op_type)
     return Operation(op_type, slots, attributes, known, commutes, output, outputs, options)  # type: ignore[arg-type]
 

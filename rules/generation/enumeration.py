@@ -287,23 +287,23 @@ class Enumeration:
             if self.stop():  # of large terms there are more sorts than time to look at them
                 return
             count = 0
-            for operation, made in each_operation_on(op_type, sorts):
+            for operation, result_sort in each_operation_on(op_type, sorts):
                 if operation.commutative and not _ordered(sorts, sizes, self._order):
                     continue
-                if max(map(math.prod, made.shapes)) > self._largest:
+                if max(map(math.prod, result_sort.shapes)) > self._largest:
                     continue
-                if self._was_seen_redundant(operation, sorts, made, nodes):
+                if self._was_seen_redundant(operation, sorts, result_sort, nodes):
                     continue
                 count += 1
                 if count > most:
                     break
-                yield _Applied(operation, sorts, made, count)
+                yield _Applied(operation, sorts, result_sort, count)
 
     def _most_choices(self, nodes: int) -> int:
         return MOST_CHOICES if self.workload is None else self.workload.most_choices(nodes)
 
     def _was_seen_redundant(
-        self, operation: Operation, sorts: tuple[Sort, ...], made: Sort, nodes: int
+        self, operation: Operation, sorts: tuple[Sort, ...], result_sort: Sort, nodes: int
     ) -> bool:
         """Whether smaller terms showed that an operation adds nothing on any such operands.
 
@@ -314,10 +314,12 @@ class Enumeration:
         first = self._first_size.setdefault(key, nodes) == nodes
         seen = self._redundant.setdefault(key, {})
         if sorts not in seen and len(seen) < _WITNESSES:
-            seen[sorts] = self._is_redundant(operation, sorts, made)
+            seen[sorts] = self._is_redundant(operation, sorts, result_sort)
         return not first and all(seen.values())
 
-    def _is_redundant(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> bool:
+    def _is_redundant(
+        self, operation: Operation, sorts: tuple[Sort, ...], result_sort: Sort
+    ) -> bool:
         anything = [Variable(f"any{slot}", sort) for slot, sort in enumerate(sorts)]
         given = self._drawn(anything, self._seed + 1)
         if sorts not in self._meanings:
@@ -327,16 +329,17 @@ class Enumeration:
                 for digest in digests(vectors, self.arithmetic)
             ]
         meanings = self._meanings[sorts]
-        programs = self._programs.of(operation, sorts, made)
+        programs = self._programs.of(operation, sorts, result_sort)
         results = [
-            program.run([vectors[at] for vectors in given]) for at, program in enumerate(programs)
+            program.run([vectors[assignment] for vectors in given])
+            for assignment, program in enumerate(programs)
         ]
         (digest,) = digests(tuple(values for values, _ in results), self.arithmetic)
         is_defined = all(defined.all() for _, defined in results)
         is_redundant = is_defined and any(
-            sort == made and alike(digest, other) for sort, other in meanings
+            sort == result_sort and alike(digest, other) for sort, other in meanings
         )
-        meanings.append((made, digest))
+        meanings.append((result_sort, digest))
         return is_redundant
 
     def _order(self, sort: Sort) -> int:
@@ -344,9 +347,9 @@ class Enumeration:
 
     def _apply(self, level: Level, applied: _Applied, sizes: tuple[int, ...], last: bool) -> bool:
         """Compute an operation on all classes of some sorts and sizes; False: asked to stop."""
-        operation, sorts, made = applied.operation, applied.sorts, applied.made
+        operation, sorts, result_sort = applied.operation, applied.sorts, applied.made
         most = self._most_choices(level.nodes)
-        programs = self._programs.of(operation, sorts, made)
+        programs = self._programs.of(operation, sorts, result_sort)
         number = self._numbers.setdefault(operation, len(self.operations))
         if number == len(self.operations):
             self.operations.append(operation)
@@ -364,8 +367,7 @@ class Enumeration:
             vectors, defined = [], np.ones(len(chosen), bool)
             for assignment, program in enumerate(programs):
                 operands = [
-                    self._known[sort].take(chosen[:, at], assignment)
-                    for at, sort in enumerate(sorts)
+                    self._known[sort].take(chosen[:, i], assignment) for i, sort in enumerate(sorts)
                 ]
                 values, whole = program.run(operands)
                 vectors.append(values)
@@ -385,29 +387,29 @@ class Enumeration:
         applied: _Applied,
         last: bool,
     ) -> None:
-        made = applied.made
+        result_sort = applied.made
         fresh: list[int] = []
         rows = chosen.tolist()
         for row, digest in enumerate(digests(vectors, self.arithmetic)):
             if not defined[row]:
                 continue
             entry: Made = (number, tuple(rows[row]))
-            known = self._class_with(made, digest)
+            known = self._class_with(result_sort, digest)
             if known is not None:
                 level.equalities.append(Equality(entry, known))
                 continue
-            self._register(made, digest)
+            self._register(result_sort, digest)
             fresh.append(row)
             self.terms.append(entry)
             self.sizes.append(level.nodes)
             self.digests.append(digest[0])
-            self.sorts.append(made)
+            self.sorts.append(result_sort)
             self._traits.add(entry[1], self.operations[number], applied.choice)
         level.classes += len(fresh)
         if fresh and not last:
             first = len(self.terms) - len(fresh)
             self._keep(
-                made,
+                result_sort,
                 range(first, len(self.terms)),
                 level.nodes,
                 tuple(values[fresh] for values in vectors),
@@ -415,13 +417,13 @@ class Enumeration:
 
     def _class_with(self, sort: Sort, digest: Digests) -> int | None:
         """The class that has one of a term's hashes."""
-        numbers = (self._class_of.get((sort, at, word)) for at, word in enumerate(digest))
+        numbers = (self._class_of.get((sort, i, word)) for i, word in enumerate(digest))
         return next((number for number in numbers if number is not None), None)
 
     def _register(self, sort: Sort, digest: Digests) -> None:
         """Let the next term found a class."""
-        for at, word in enumerate(digest):
-            self._class_of[sort, at, word] = len(self.terms)
+        for i, word in enumerate(digest):
+            self._class_of[sort, i, word] = len(self.terms)
 
     def _found(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
         """Take a leaf: a variable with its bit, or a constant, unless it equals an earlier one."""

@@ -91,9 +91,9 @@ class Program:
         }
         for definition in self.definitions:
             tensors[definition.name] = self._defined(definition, count, tensors)
-        made = tensors[self.output]
-        whole = np.asarray(made.defined.reshape(count, -1).all(axis=1))
-        return made.values, whole
+        result = tensors[self.output]
+        whole = np.asarray(result.defined.reshape(count, -1).all(axis=1))
+        return result.values, whole
 
     def _defined(self, definition: Definition, count: int, tensors: Mapping[str, Tensor]) -> Tensor:
         grid = Grid(tensors, {}, self.arithmetic)
@@ -118,14 +118,16 @@ class Programs:
         self.arithmetic = arithmetic
         self._known: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
 
-    def of(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> tuple[Program, ...]:
+    def of(
+        self, operation: Operation, sorts: tuple[Sort, ...], result_sort: Sort
+    ) -> tuple[Program, ...]:
         """An operation that fits, under each assignment; `made` is the sort of what it gives."""
         key = (operation, sorts)
         if key not in self._known:
             expansions = expansions_of(operation, sorts)
             assert expansions is not None, "it was seen to fit"
             self._known[key] = tuple(
-                _program(expansion, sorts, made.dtype, operation.output, self.arithmetic)
+                _program(expansion, sorts, result_sort.dtype, operation.output, self.arithmetic)
                 for expansion in expansions
             )
         return self._known[key]
@@ -139,8 +141,10 @@ def _program(
     kinds = {name: kind_of(sort.dtype) for name, sort in zip(names, sorts, strict=True)}
     output = expansion.outputs[number]
     kinds[output.name] = kind_of(dtype)
-    meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
-    definitions = tuple(_numbered(definition) for definition in (*expansion.locals, meant))
+    saturating = Definition(
+        output.name, output.shape, output.indices, saturated(output.value, dtype)
+    )
+    definitions = tuple(_numbered(definition) for definition in (*expansion.locals, saturating))
     volume = max(
         _product(definition.shape) * grid_elements(definition.value, _extent)
         for definition in definitions
@@ -254,9 +258,9 @@ def constant_vectors(term: Term, programs: Programs, samples: int) -> Vectors:
 def sort_of_term(term: Term) -> Sort:
     """The sort of a term."""
     if isinstance(term, Apply):
-        made = sort_made(term.operation, tuple(map(sort_of_term, term.operands)))
-        assert made is not None, f"{term} is a term"
-        return made
+        sort = sort_made(term.operation, tuple(map(sort_of_term, term.operands)))
+        assert sort is not None, f"{term} is a term"
+        return sort
     return term.sort
 
 

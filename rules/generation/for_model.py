@@ -75,9 +75,9 @@ def operator_sets(model: onnx.ModelProto) -> tuple[tuple[str, ...], ...]:
         sum(elements.get(name, 0) for name in (*node.input, *node.output)) for node in graph.node
     ]
     for piece in _pieces(graph):
-        names = frozenset(graph.node[at].op_type for at in piece)
+        names = frozenset(graph.node[number].op_type for number in piece)
         if len(names) <= MOST_OPERATORS:
-            counts[names] += sum(work[at] for at in piece) // len(piece)
+            counts[names] += sum(work[number] for number in piece) // len(piece)
     chosen: list[frozenset[str]] = []
     for names, _ in sorted(counts.items(), key=lambda entry: (-entry[1], sorted(entry[0]))):
         if not any(names <= other for other in chosen):
@@ -87,9 +87,12 @@ def operator_sets(model: onnx.ModelProto) -> tuple[tuple[str, ...], ...]:
 
 def _reads(graph: onnx.GraphProto) -> frozenset[tuple[str, str]]:
     """Pairs of operators of which the second reads what the first gives."""
-    made = {name: node.op_type for node in graph.node for name in node.output}
+    producer = {name: node.op_type for node in graph.node for name in node.output}
     return frozenset(
-        (made[name], node.op_type) for node in graph.node for name in node.input if name in made
+        (producer[name], node.op_type)
+        for node in graph.node
+        for name in node.input
+        if name in producer
     )
 
 
@@ -124,20 +127,24 @@ def _pieces(graph: onnx.GraphProto) -> Iterator[Piece]:
             if len(piece) > 1:
                 yield piece
             if len(piece) < MOST_NODES:
-                next_ = sorted({other for at in piece for other in beside[at]} - piece)
+                next_ = sorted({other for number in piece for other in beside[number]} - piece)
                 waiting += [piece | {other} for other in next_]
 
 
 def _neighbours(graph: onnx.GraphProto) -> Mapping[int, list[int]]:
     """For each node that takes part those that read it, or that it reads."""
-    made = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
-    beside: dict[int, list[int]] = {
-        at: [] for at, node in enumerate(graph.node) if not node.domain and takes_part(node.op_type)
+    producer = {
+        name: number for number, node in enumerate(graph.node) for name in node.output if name
     }
-    for at in beside:
-        for name in graph.node[at].input:
-            other = made.get(name)
+    beside: dict[int, list[int]] = {
+        number: []
+        for number, node in enumerate(graph.node)
+        if not node.domain and takes_part(node.op_type)
+    }
+    for number in beside:
+        for name in graph.node[number].input:
+            other = producer.get(name)
             if other in beside:
-                beside[at].append(other)
-                beside[other].append(at)
+                beside[number].append(other)
+                beside[other].append(number)
     return beside

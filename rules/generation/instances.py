@@ -34,8 +34,8 @@ class Instances:
 
     def general(self, candidate: Candidate) -> Candidate | None:
         """The first equality taken that a candidate is an instance of, sorts aside."""
-        found = self.instance(candidate)
-        return None if found is None else found[0]
+        instance_of = self.instance(candidate)
+        return None if instance_of is None else instance_of[0]
 
     def instance(self, candidate: Candidate) -> tuple[Candidate, Mapping[Term, Term]] | None:
         """The same, with the terms for its variables."""
@@ -80,10 +80,10 @@ def _frames(term: Term) -> Iterator[_Frame]:
         yield (term,)
         return
     operands = [tuple(dict.fromkeys((None, _outermost(operand)))) for operand in term.operands]
-    found = {(term.operation, *chosen): None for chosen in product(*operands)}
+    frames = {(term.operation, *chosen): None for chosen in product(*operands)}
     if term.operation.commutative:
-        found |= {(term.operation, *chosen): None for chosen in product(*operands[::-1])}
-    yield from found
+        frames |= {(term.operation, *chosen): None for chosen in product(*operands[::-1])}
+    yield from frames
 
 
 def _matches(
@@ -156,7 +156,7 @@ _Sizes = tuple[int, ...]
 def _has_shape(sort: Sort, shape: Sequence[Expression], known: dict[str, object]) -> bool:
     """Whether a sort has a declared shape; names and stars stand for one thing everywhere."""
     sizes: list[_Sizes] = list(zip(*sort.shapes, strict=True))
-    stars = [at for at, item in enumerate(shape) if isinstance(item, Star)]
+    stars = [i for i, item in enumerate(shape) if isinstance(item, Star)]
     if len(stars) > 1 or len(sizes) < len(shape) - len(stars):
         return False
     if not stars:

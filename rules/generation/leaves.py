@@ -113,8 +113,8 @@ def _provide(pool: _Pool, op_type: str, slots: tuple[int, ...], count: int) -> N
                 if shapes is None:
                     continue
                 is_provided = True
-                for at, (dtype, dims) in enumerate(zip(dtypes, shapes, strict=True)):
-                    pool.add(dtype, dims, count if at == place else max(1, count - 1))
+                for i, (dtype, dims) in enumerate(zip(dtypes, shapes, strict=True)):
+                    pool.add(dtype, dims, count if i == place else max(1, count - 1))
             if is_provided:
                 return
 
@@ -165,8 +165,8 @@ def _broadcasts(op_type: str) -> bool:
                 if len(set(shapes)) == 2 and operations_on(
                     op_type, tuple(map(sort_of, dtypes, shapes))
                 ):
-                    made = operations_on(op_type, tuple(map(sort_of, dtypes, shapes)))[0][1]
-                    if made.shapes == sort_of("float32", (0, 1)).shapes:
+                    result_sort = operations_on(op_type, tuple(map(sort_of, dtypes, shapes)))[0][1]
+                    if result_sort.shapes == sort_of("float32", (0, 1)).shapes:
                         return True
             break
     return False

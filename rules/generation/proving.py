@@ -75,11 +75,11 @@ class Attempt:
 
     def next_spelling(self) -> tuple[Spelling, Rule] | None:
         """The spelling to ask for next; None where no other one may be proved."""
-        for said in self.waiting:
-            if not self.is_avoided(said[0]):
-                return said
-            self.postponed.append(said)
-            self.wider.append(said)
+        for spelling in self.waiting:
+            if not self.is_avoided(spelling[0]):
+                return spelling
+            self.postponed.append(spelling)
+            self.wider.append(spelling)
         # What is false of one of its spellings is false of more general ones.
         if self.postponed and self.status != "refuted":
             return self.postponed.pop(0)
@@ -197,15 +197,15 @@ def _prove(
     attempts: Sequence[Attempt], provers: Provers, stop: Callable[[], bool], timeout: float
 ) -> None:
     while (waiting := [attempt for attempt in attempts if not attempt.ended]) and not stop():
-        asked: list[tuple[Attempt, Spelling, Rule]] = []
+        spelled_attempts: list[tuple[Attempt, Spelling, Rule]] = []
         for attempt in waiting:
-            said = attempt.next_spelling()
-            if said is None:
+            spelling = attempt.next_spelling()
+            if spelling is None:
                 attempt.end()
             else:
-                attempt.first = attempt.first or said
-                asked.append((attempt, *said))
-        _judge(asked, 0.0, provers, timeout)
+                attempt.first = attempt.first or spelling
+                spelled_attempts.append((attempt, *spelling))
+        _judge(spelled_attempts, 0.0, provers, timeout)
     # To look for conditions takes ten times as long as to prove: it is for what nothing else says.
     failed = [
         (attempt, *attempt.first)
@@ -253,12 +253,15 @@ def widen(
 
 
 def _judge(
-    asked: Sequence[tuple[Attempt, Spelling, Rule]], infer: float, provers: Provers, timeout: float
+    spelled_attempts: Sequence[tuple[Attempt, Spelling, Rule]],
+    infer: float,
+    provers: Provers,
+    timeout: float,
 ) -> None:
     """Ask the gate; what holds under conditions that it infers is asked again with them."""
     again: list[tuple[Attempt, Spelling, Rule]] = []
-    verdicts = _ask([rule for _, _, rule in asked], infer, provers, timeout)
-    for (attempt, spelling, rule), verdict in zip(asked, verdicts, strict=True):
+    verdicts = _ask([rule for _, _, rule in spelled_attempts], infer, provers, timeout)
+    for (attempt, spelling, rule), verdict in zip(spelled_attempts, verdicts, strict=True):
         if not _judged(attempt, spelling, rule, verdict) and verdict.conditions:
             changed = with_conditions(rule, verdict.conditions)
             if changed is not None:
@@ -333,8 +336,8 @@ def _judged(attempt: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) 
 
 def _is_narrow(rule: Rule) -> bool:
     """Whether conditions speak of ranks, which declared shapes say better."""
-    said = (part for condition in rule.given for part in walk(condition))
-    return any(isinstance(part, Call) and part.function == "rank" for part in said)
+    condition_parts = (part for condition in rule.given for part in walk(condition))
+    return any(isinstance(part, Call) and part.function == "rank" for part in condition_parts)
 
 
 def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> None:
@@ -343,7 +346,7 @@ def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> N
     It is spelled like the first; where that isn't proved, as generally as it is: two convolutions
     are one for any groups, and one is two for a single group only.
     """
-    asked: list[tuple[Attempt, Rule]] = []
+    reversed_attempts: list[tuple[Attempt, Rule]] = []
     for attempt in attempts:
         if not attempt.proved or attempt.spelling is None or not attempt.candidate.both:
             continue
@@ -353,16 +356,16 @@ def _reverse(attempts: Sequence[Attempt], provers: Provers, timeout: float) -> N
         if rule is not None and forward.given:
             rule = _changed(replace(rule, given=forward.given))
         if rule is not None:
-            asked.append((attempt, rule))
-    verdicts = _ask([rule for _, rule in asked], 0.0, provers, timeout)
-    for (attempt, rule), verdict in zip(asked, verdicts, strict=True):
+            reversed_attempts.append((attempt, rule))
+    verdicts = _ask([rule for _, rule in reversed_attempts], 0.0, provers, timeout)
+    for (attempt, rule), verdict in zip(reversed_attempts, verdicts, strict=True):
         if verdict.status in PROVED:
             attempt.proved = (*attempt.proved, (rule, verdict))
             continue
         turned = Attempt(attempt.candidate.turned, rule.name, attempt.avoided)
-        while not turned.ended and (said := turned.next_spelling()) is not None:
-            if said[1].hash != rule.hash:
-                _judge([(turned, *said)], 0.0, provers, timeout)
+        while not turned.ended and (spelling := turned.next_spelling()) is not None:
+            if spelling[1].hash != rule.hash:
+                _judge([(turned, *spelling)], 0.0, provers, timeout)
         attempt.proved = (*attempt.proved, *turned.proved)
 
 
@@ -414,11 +417,13 @@ def polish(rules: Sequence[Rule], pool: ProverPool) -> list[Measured]:
 def _polished(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
     rules = _if_proved(rules, _for_any_type, provers)
     known = _measured(rules, provers)
-    finite = {at: _finite(rules[at]) for at, measured in enumerate(known) if measured.rule is None}
-    asked = {at: rule for at, rule in finite.items() if rule is not None}
-    for at, measured_anew in zip(asked, _measured(list(asked.values()), provers), strict=True):
+    finite = {i: _finite(rules[i]) for i, measured in enumerate(known) if measured.rule is None}
+    finite_rules = {i: rule for i, rule in finite.items() if rule is not None}
+    for i, measured_anew in zip(
+        finite_rules, _measured(list(finite_rules.values()), provers), strict=True
+    ):
         if measured_anew.rule is not None:
-            known[at] = measured_anew
+            known[i] = measured_anew
     return [_with_class(measured) for measured in known]
 
 
@@ -426,10 +431,10 @@ def _if_proved(
     rules: Sequence[Rule], variant: Callable[[Rule], Rule | None], provers: Provers
 ) -> list[Rule]:
     """The variants of rules that are proved as well, and the others as they are."""
-    changed = {at: other for at, rule in enumerate(rules) if (other := variant(rule)) is not None}
+    changed = {i: other for i, rule in enumerate(rules) if (other := variant(rule)) is not None}
     verdicts = _ask(list(changed.values()), 0.0, provers)
-    proved = {at for at, verdict in zip(changed, verdicts, strict=True) if verdict.status in PROVED}
-    return [changed[at] if at in proved else rule for at, rule in enumerate(rules)]
+    proved = {i for i, verdict in zip(changed, verdicts, strict=True) if verdict.status in PROVED}
+    return [changed[i] if i in proved else rule for i, rule in enumerate(rules)]
 
 
 def _measured(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
@@ -465,8 +470,8 @@ def _has_one_type(rule: Rule) -> bool:
     for node in (*rule.match, *rule.rewrite):
         schema = schemas.versions(node.operator, rule.opset_from, rule.opset_to)[-1]
         ties = {
-            schema.inputs[min(at, len(schema.inputs) - 1)].type_str
-            for at, item in enumerate(node.inputs)
+            schema.inputs[min(i, len(schema.inputs) - 1)].type_str
+            for i, item in enumerate(node.inputs)
             if item.literal is None and item.value not in known
         }
         if len(ties) > 1:

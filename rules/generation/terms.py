@@ -172,11 +172,11 @@ Term = Variable | Number | Apply
 
 def written(operation: Operation, operands: Sequence[str]) -> str:
     """An operation on named operands, as the rule language writes it."""
-    said = [
+    parameters = [
         name if name.startswith("*") else f"{name}={_literal(value)}"
         for name, value in operation.attributes
     ]
-    head = f"{operation.op_type}<{', '.join(said)}>" if said else operation.op_type
+    head = f"{operation.op_type}<{', '.join(parameters)}>" if parameters else operation.op_type
     inputs = dict(zip(operation.slots, operands, strict=True))
     inputs |= {position: _literal(value) for position, value in operation.known}
     listed = [inputs.get(position, "") for position in range(max(inputs, default=-1) + 1)]
@@ -257,10 +257,10 @@ def model_of(terms: Sequence[Term], assignment: int = 0) -> onnx.ModelProto:
                 name = f"known_{str(value).strip('[]').replace(', ', '_')}_{np.ndim(value)}"
                 initializers[name] = numpy_helper.from_array(np.array(value, np.int64), name)
                 read[position] = name
-            outputs_of[key] = [f"value_{number}_{at}" for at in range(operation.outputs)]
+            outputs_of[key] = [f"value_{number}_{i}" for i in range(operation.outputs)]
             listed = [read.get(position, "") for position in range(max(read) + 1)]
-            said: dict[str, Any] = dict(operation.attributes)
-            node = helper.make_node(operation.op_type, listed, outputs_of[key], **said)
+            attributes: dict[str, Any] = dict(operation.attributes)
+            node = helper.make_node(operation.op_type, listed, outputs_of[key], **attributes)
             nodes.append(node)
         names[part] = outputs_of[key][operation.output]
     outputs = []

@@ -167,18 +167,18 @@ def _declared(
     alike = [shape for shape, count in each.items() if count > 1]
     if alike:
         words = {shape: f"[*{letter}]" for shape, letter in zip(alike, "stuvw", strict=False)}
-        said = {name: words.get(shape, "") for name, shape in tensors.items()}
-        yield {**anything, **said}, True, ("lists", "stated")
+        declared = {name: words.get(shape, "") for name, shape in tensors.items()}
+        yield {**anything, **declared}, True, ("lists", "stated")
     ranks = {len(shape) for shape in tensors.values()}
     if ranks == {2}:
-        said = {name: f"[*b, {', '.join(shape)}]" for name, shape in tensors.items()}
-        yield {**anything, **said}, True, ("stated",)
+        declared = {name: f"[*b, {', '.join(shape)}]" for name, shape in tensors.items()}
+        yield {**anything, **declared}, True, ("stated",)
     for whole in (1, 2):
         starred = _starred(tensors, whole)
         if starred is not None:
             yield {**anything, **starred}, False, ("lists",)
-    said = {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}
-    yield said, False, ("stated", "")
+    declared = {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}
+    yield declared, False, ("stated", "")
 
 
 def _starred(sizes: Mapping[str, tuple[str, ...]], whole: int) -> dict[str, str] | None:
@@ -374,15 +374,15 @@ class _Lifting:
             return
         shared = _shared(self.candidate)
         lefts = [source for source, _ in self.candidate.sides]
-        for said in _said(lefts):
-            if said in shared and any(
-                said in _stated(part.operation) and part.operation.op_type not in self.stars
+        for statement in _said(lefts):
+            if statement in shared and any(
+                statement in _stated(part.operation) and part.operation.op_type not in self.stars
                 for part in parts(lefts)
                 if isinstance(part, Apply)
             ):
-                self.names[said] = next(free)
-                if not said[0]:
-                    self.constants.append(self.names[said])
+                self.names[statement] = next(free)
+                if not statement[0]:
+                    self.constants.append(self.names[statement])
 
     def side(self, terms: Sequence[Term], spare: str) -> list[str]:
         """A side as statements that give R, S, …; `spare` names outputs that nothing else does."""
@@ -420,8 +420,8 @@ class _Lifting:
             return text
         first = 1 + sum(len(names) for names in known.values())
         known[key] = [
-            results.get(Apply(replace(operation, output=at), term.operands), f"{spare}{first + at}")
-            for at in range(operation.outputs)
+            results.get(Apply(replace(operation, output=i), term.operands), f"{spare}{first + i}")
+            for i in range(operation.outputs)
         ]
         lines.append(f"{', '.join(known[key])} = {text}")
         return known[key][operation.output]
@@ -444,8 +444,8 @@ class _Lifting:
             return _Word(self.names[name, value])
         if isinstance(value, tuple) and any(isinstance(item, Size) for item in value):
             return tuple(
-                _Word(self._size(term, position, at, item)) if isinstance(item, Size) else item
-                for at, item in enumerate(value)
+                _Word(self._size(term, position, i, item)) if isinstance(item, Size) else item
+                for i, item in enumerate(value)
             )
         if self.spelling.backward_axes and name in ("", "axis"):
             return _from_the_end(value, max(_rank_of(o) for o in term.operands))
@@ -483,10 +483,10 @@ class _Star:
     def attributes(self, operation: Operation) -> tuple[tuple[str, object], ...]:
         """What one of its nodes states, the default where it states nothing."""
         by_name = dict(operation.attributes)
-        said = tuple(
+        values = tuple(
             (name, self._value(name, by_name.get(name, default))) for name, default in self.stated
         )
-        return (*said, (f"*{self.name}", None))
+        return (*values, (f"*{self.name}", None))
 
     def _value(self, name: str, value: object) -> object:
         if name not in self.scaled:
@@ -541,9 +541,9 @@ class _Word(int):
     text: str
 
     def __new__(cls, text: str) -> _Word:
-        made = super().__new__(cls, 0)
-        made.text = text
-        return made
+        word = super().__new__(cls, 0)
+        word.text = text
+        return word
 
     def __str__(self) -> str:
         return self.text
@@ -615,17 +615,17 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
     except TensologError:
         return None
     names: dict[str, str] = {}
-    made: dict[str, tuple[str, ...]] = {}
+    solutions: dict[str, tuple[str, ...]] = {}
     places: dict[str, tuple[str, int]] = {}
     for variable in given:
-        said = []
+        equations = []
         for axis, size in enumerate(shapes[variable]):
             resolved = index.substitute(size, sizes.known)
             if not isinstance(resolved, int | index.Symbol):
                 return None
-            said.append(_letter(resolved, names))
-            places.setdefault(said[-1], (variable.name, axis))
-        made[variable.name] = tuple(said)
+            equations.append(_letter(resolved, names))
+            places.setdefault(equations[-1], (variable.name, axis))
+        solutions[variable.name] = tuple(equations)
     lists: dict[tuple[Term, int, int], str] = {}
     for key, symbol in sizes.lists.items():
         resolved = index.substitute(symbol, sizes.known)
@@ -633,7 +633,7 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
             lists[key] = str(resolved)
         elif isinstance(resolved, index.Symbol) and resolved.name in names:
             lists[key] = names[resolved.name]
-    return Solved(made, lists, places)
+    return Solved(solutions, lists, places)
 
 
 def _letter(size: int | index.Symbol, names: dict[str, str]) -> str:
@@ -669,7 +669,7 @@ class _Sizes:
         for slot, shape in zip(operation.slots, operands, strict=True):
             given[slot] = shape
         values = {
-            p: [self._listed(term, p, at, item) for at, item in enumerate(v)]
+            p: [self._listed(term, p, i, item) for i, item in enumerate(v)]
             if isinstance(v, tuple)
             else v
             for p, v in operation.known
@@ -682,10 +682,10 @@ class _Sizes:
         for condition, _ in expansion.requirements:
             self.require(condition)
         shape = expansion.outputs[operation.output].shape
-        made = tuple(self._resolved(size) for size in shape)
-        for size in made:
+        resolved = tuple(self._resolved(size) for size in shape)
+        for size in resolved:
             self.meet(size)
-        seen[term] = tuple(self._resolved(size) for size in made)
+        seen[term] = tuple(self._resolved(size) for size in resolved)
         return seen[term]
 
     def _listed(self, term: Apply, position: int, at: int, item: int | Size) -> index.Term:
@@ -751,8 +751,12 @@ def rule_name(candidate: Candidate, taken: Collection[str]) -> str:
     of its operands, the side on which they stand, what is stated of axes.
     """
     base = _base_name(candidate)
-    told = _told_apart(candidate)
-    options = (base + "".join(some) for n in range(len(told) + 1) for some in combinations(told, n))
+    distinctions = _told_apart(candidate)
+    options = (
+        base + "".join(some)
+        for n in range(len(distinctions) + 1)
+        for some in combinations(distinctions, n)
+    )
     free = next((name for name in options if name not in taken), None)
     if free is not None:
         return free
@@ -810,7 +814,7 @@ def _base_name(candidate: Candidate) -> str:
     if candidate.beside and all(before == _spelled(side) for side, _ in candidate.beside):
         read = [dict.fromkeys(variables(side)) for side, _ in candidate.sides]
         if before and not isinstance(right, Variable):
-            shared = [at for at, pair in enumerate(zip(*read, strict=False)) if len(set(pair)) == 1]
+            shared = [i for i, pair in enumerate(zip(*read, strict=False)) if len(set(pair)) == 1]
             sharing = f"Sharing{_ORDINALS[shared[0]]}" if shared else ""
             return f"Merge{_listed(before, 'Of')}s{sharing}"
     if isinstance(left, Apply) and right in left.operands:
@@ -819,11 +823,11 @@ def _base_name(candidate: Candidate) -> str:
         if len(before) == 2 and before[0] != before[1] and before == after[::-1]:
             return f"Push{before[0]}Through{before[1]}"
         return f"Reorder{_listed(before, 'Of')}"
-    gone = list((Counter(before) - Counter(after)).elements())
+    removed = list((Counter(before) - Counter(after)).elements())
     if _is_part(after, before) and after:
-        if len(set(gone)) == 1 and gone[0] in after:
-            return f"Merge{gone[0]}s{_inside(before, gone[0])}"
-        return f"Eliminate{_listed(list(dict.fromkeys(gone)), 'And')}In{_listed(before, 'Of')}"
+        if len(set(removed)) == 1 and removed[0] in after:
+            return f"Merge{removed[0]}s{_inside(before, removed[0])}"
+        return f"Eliminate{_listed(list(dict.fromkeys(removed)), 'And')}In{_listed(before, 'Of')}"
     if not after:
         return f"Eliminate{_listed(before, 'Of')}"
     return f"Convert{_listed(before, 'Of')}To{_listed(after, 'Of')}"
@@ -853,8 +857,8 @@ def _spelled(term: Term) -> list[str]:
 
 def _listed(names: Sequence[str], word: str) -> str:
     """Operators in a row, of equal neighbours at most two."""
-    said: list[str] = []
+    items: list[str] = []
     for name in names:
-        if said[-2:] != [name, name]:
-            said.append(name)
-    return word.join(said)
+        if items[-2:] != [name, name]:
+            items.append(name)
+    return word.join(items)

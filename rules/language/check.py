@@ -121,13 +121,13 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
 
 
 def _check_match(rule: Rule) -> None:
-    made: set[str] = set()
+    results: set[str] = set()
     for node in rule.match:
         for output in node.outputs:
-            if output.value in made:
+            if output.value in results:
                 hint = "give each output a name of its own"
                 _refuse(rule, f"{output.value} is made twice", hint, node.line, node.column)
-            made.add(output.value)
+            results.add(output.value)
         _check_defaults(rule, node)
         sides: tuple[Sequence[Input | Output], ...] = (node.inputs, node.outputs)
         for side in sides:
@@ -209,53 +209,55 @@ def _check_rewrite(rule: Rule) -> None:
     optional = optional_values(rule)
     constants = {o.name for o in rule.operands if o.const}
     constants |= {i.value for n in rule.match for i in n.inputs if i.literal and i.value}
-    made: set[str] = set()
+    results: set[str] = set()
     for node in rule.rewrite:
         position = (node.line, node.column)
         for item in node.inputs:
             if item.value is None:
                 continue
-            if item.value not in matched | made:
+            if item.value not in matched | results:
                 reason = f"{item.value} is used before it is made"
-                _refuse(rule, reason, _closest(item.value, matched | made), *position)
-            _check_use(rule, item.value, made, interior, position)
-            present = item.optional or item.value in made or item.value not in optional
+                _refuse(rule, reason, _closest(item.value, matched | results), *position)
+            _check_use(rule, item.value, results, interior, position)
+            present = item.optional or item.value in results or item.value not in optional
             if not present and rule.operand(item.value).default is None:
                 hint = f"write {item.value}?, or give it a `default` in `given`"
                 _refuse(rule, f"{item.value} may be absent", hint, *position)
-            if node.fold and item.value not in constants and item.value not in made:
+            if node.fold and item.value not in constants and item.value not in results:
                 hint = f"declare {item.value} `const`, or move the line to `rewrite`"
                 _refuse(rule, f"`fold` needs {item.value} to be constant", hint, *position)
         for output in node.outputs:
-            if output.value in made:
+            if output.value in results:
                 _refuse(rule, f"{output.value} is made twice", "rename one of them", *position)
-            made.add(output.value)
+            results.add(output.value)
     for alias in rule.aliases:
         position = (alias.line, alias.column)
-        if alias.output not in rule.outputs or alias.output in made:
+        if alias.output not in rule.outputs or alias.output in results:
             hint = "the left name must be an output of the match, bound once"
             _refuse(rule, f"{alias.output} can't stand for another value", hint, *position)
         if alias.source.star != (alias.output in bindings(rule).lists):
             hint = "write `*B = *A` for lists, `Y = X` for values"
             _refuse(rule, f"{alias.output} is a list or it is none", hint, *position)
         if (source := alias.source.value) is not None:
-            if source not in matched | made:
-                _refuse(rule, f"{source} is unknown", _closest(source, matched | made), *position)
-            _check_use(rule, source, made, interior, position)
-        made.add(alias.output)
+            if source not in matched | results:
+                _refuse(
+                    rule, f"{source} is unknown", _closest(source, matched | results), *position
+                )
+            _check_use(rule, source, results, interior, position)
+        results.add(alias.output)
 
 
 def _check_numbers(rule: Rule) -> None:
     """Nodes with a number stand by themselves, in one list after the other of one length."""
-    said = {(node.index, node.count) for node in rule.rewrite if node.count is not None}
-    if not said:
+    numbered = {(node.index, node.count) for node in rule.rewrite if node.count is not None}
+    if not numbered:
         return
-    if len(said) > 1 or any(
+    if len(numbered) > 1 or any(
         node.each and node.count is None for node in (*rule.match, *rule.rewrite)
     ):
         hint = "give all of them one index and one bound, or write two rules"
         _refuse(rule, "it repeats nodes in several ways", hint)
-    ((index, _),) = said
+    ((index, _),) = numbered
     if index in bindings(rule).variables():
         _refuse(rule, f"{index} stands for a number and for something else", "rename one of them")
     if any(node.fold for node in rule.rewrite if node.each):
@@ -284,8 +286,8 @@ def _check_partial(rule: Rule) -> None:
             if item.value is not None and item.value not in known:
                 _refuse(rule, f"{item.value} is unknown", _closest(item.value, known), *position)
             if item.value is not None and item.value not in rule.outputs:
-                made = {o.value for n in (*rule.rewrite, *rule.correct) for o in n.outputs}
-                _check_use(rule, item.value, made, interior, position)
+                results = {o.value for n in (*rule.rewrite, *rule.correct) for o in n.outputs}
+                _check_use(rule, item.value, results, interior, position)
         known |= {o.value for o in node.outputs}
     if rule.outputs[0] not in {o.value for node in rule.correct for o in node.outputs}:
         hint = f"write `{rule.outputs[0]} = ...` in it"
@@ -293,10 +295,10 @@ def _check_partial(rule: Rule) -> None:
 
 
 def _check_use(
-    rule: Rule, value: str, made: set[str], interior: set[str], position: tuple[int, int]
+    rule: Rule, value: str, results: set[str], interior: set[str], position: tuple[int, int]
 ) -> None:
     """An interior value dies with the match unless `given` says that it is shared."""
-    if value in made:
+    if value in results:
         return
     if value in interior and not rule.operand(value).shared:
         hint = f"declare it in `given`: {value} shared"

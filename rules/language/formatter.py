@@ -55,8 +55,8 @@ def _clause(clause: Tree[Token]) -> list[str]:
         case "tags" | "target" as word:
             return [f"  {word:<7} {parts[0]}"]
         case "sources":
-            said = ", ".join(str(_tree(part).children[0]) for part in parts)
-            return [f"  source  [{said}]"]
+            text = ", ".join(str(_tree(part).children[0]) for part in parts)
+            return [f"  source  [{text}]"]
         case "opset_from":
             return [f"  opset   >= {parts[0]}"]
         case "opset_range":
@@ -79,9 +79,9 @@ def _given(items: Sequence[Tree[Token]]) -> list[str]:
     lines: list[str] = []
     for i, item in enumerate(items):
         head = "  given   " if i == 0 else " " * 10
-        said = _item(item, WIDTH - 11)
-        said[-1] += "," if i + 1 < len(items) else ""
-        lines += [head + said[0], *(" " * 10 + line for line in said[1:])]
+        text = _item(item, WIDTH - 11)
+        text[-1] += "," if i + 1 < len(items) else ""
+        lines += [head + text[0], *(" " * 10 + line for line in text[1:])]
     return lines
 
 
@@ -174,9 +174,9 @@ def _value(value: Node) -> str:
             return _text(value)
 
 
-def _each(said: Sequence[Node | None]) -> str:
+def _each(nodes: Sequence[Node | None]) -> str:
     """How often something is repeated: `each`, or `each t < k`."""
-    numbered = [part for part in said[1:] if part is not None and not _is(part, "operation")]
+    numbered = [part for part in nodes[1:] if part is not None and not _is(part, "operation")]
     return f"each {' < '.join(map(_text, numbered))} " if numbered else "each "
 
 
@@ -189,12 +189,12 @@ def _operation(operation: Tree[Token]) -> str:
 def _broken(head: str, operation: Tree[Token]) -> list[str]:
     """Set the attributes of a long operation on lines of their own; or else its arguments."""
     operator, attributes, arguments = _parts(operation)
-    said = [_value(argument) for argument in arguments]
-    tail = f">({', '.join(said)})"
+    values = [_value(argument) for argument in arguments]
+    tail = f">({', '.join(values)})"
     if attributes and len(tail) + 4 <= WIDTH:
         return [f"{head}{operator}<", *_filled(attributes, " " * 6, WIDTH), f"    {tail}"]
     front = f"{operator}<{', '.join(attributes)}>" if attributes else operator
-    return [f"{head}{front}(", *_filled(said, " " * 6, WIDTH), "    )"]
+    return [f"{head}{front}(", *_filled(values, " " * 6, WIDTH), "    )"]
 
 
 def _parts(operation: Tree[Token]) -> tuple[str, list[str], list[Node]]:
@@ -215,10 +215,10 @@ def _filled(words: Sequence[str], indent: str, width: int) -> list[str]:
     """Set words on as few lines as they need, separated by commas."""
     lines = [indent]
     for i, word in enumerate(words):
-        said = word + ("," if i + 1 < len(words) else "")
-        if lines[-1].strip() and len(lines[-1]) + 1 + len(said) > width:
+        text = word + ("," if i + 1 < len(words) else "")
+        if lines[-1].strip() and len(lines[-1]) + 1 + len(text) > width:
             lines.append(indent)
-        lines[-1] += f" {said}" if lines[-1].strip() else said
+        lines[-1] += f" {text}" if lines[-1].strip() else text
     return lines
 
 
@@ -304,12 +304,12 @@ def _block(lines: list[str], rule: Rule) -> tuple[int, int]:
     """Find where a rule starts and ends: its first line, and one past its last clause."""
     start = rule.line - 1
     end = start + 1
-    for at in range(start + 1, len(lines)):
-        code = _code(lines[at]).strip()
+    for i in range(start + 1, len(lines)):
+        code = _code(lines[i]).strip()
         if code.startswith("rule ") or code == "rule":
             break
         if code:
-            end = at + 1
+            end = i + 1
     return start, end
 
 

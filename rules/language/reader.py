@@ -132,7 +132,7 @@ class RuleReader:
             correct=tuple(self.correct),
             places=(
                 *self.places,
-                *((i, *self.conditions[id(said)]) for i, said in enumerate(self.given)),
+                *((i, *self.conditions[id(condition)]) for i, condition in enumerate(self.given)),
             ),
             text="",
             hash="",
@@ -147,17 +147,17 @@ class RuleReader:
         """Turn `Op in [Relu, Tanh]` into the choices of the nodes whose operator is `Op`."""
         used = {node.op_type for node in self.match}
         choices: dict[str, tuple[str, ...]] = {}
-        for said in list(self.given):
-            match said:
+        for condition in list(self.given):
+            match condition:
                 case Binary("in", Name(text), ListOf(items)) if text in used:
                     choices[text] = tuple(i.text for i in items if isinstance(i, Name))
         for nodes in (self.match, self.rewrite):
             nodes[:] = [replace(n, choices=choices.get(n.op_type, ())) for n in nodes]
         self.choices = choices
         self.given = [
-            said
-            for said in self.given
-            if not (isinstance(said, Binary) and said.left in [Name(c) for c in choices])
+            condition
+            for condition in self.given
+            if not (isinstance(condition, Binary) and condition.left in [Name(c) for c in choices])
         ]
 
     def _summary(self, name: str, line: int) -> str:
@@ -206,18 +206,18 @@ class RuleReader:
 
     def _item(self, tree: Node) -> None:
         what, *flags = tree.children
-        said = expression(cast(Node, what))
+        item = expression(cast(Node, what))
         operand: Operand | None = None
         line, column = tree.meta.line, tree.meta.column
-        if isinstance(said, Name):
-            operand = Operand(said.text, line=line, column=column)
-        elif isinstance(said, Index) and isinstance(said.of, Name):
-            operand = Operand(said.of.text, said.items, line=line, column=column)
+        if isinstance(item, Name):
+            operand = Operand(item.text, line=line, column=column)
+        elif isinstance(item, Index) and isinstance(item.of, Name):
+            operand = Operand(item.of.text, item.items, line=line, column=column)
         if operand is None:
             if flags:
                 raise self._error(tree, "a condition can't have flags", "separate them by a comma")
-            self.given.append(said)
-            self.conditions[id(said)] = (line, column)
+            self.given.append(item)
+            self.conditions[id(item)] = (line, column)
             return
         if operand.name in self.operands:
             raise self._error(tree, f"{operand.name} is declared twice", "say it in one place")
@@ -340,11 +340,13 @@ class RuleReader:
             return Input(str(tree.children[-1]), star=True)
         if tree.data == "optional_value":
             return Input(str(tree.children[0]), optional=True)
-        said = expression(cast(Node, tree.children[0]))
-        if isinstance(said, Name) and (matching or said.text[0].isupper() or self._is_value(said)):
-            return Input(said.text)
+        argument = expression(cast(Node, tree.children[0]))
+        if isinstance(argument, Name) and (
+            matching or argument.text[0].isupper() or self._is_value(argument)
+        ):
+            return Input(argument.text)
         # In a pattern a literal is itself a matched value, a constant; it needs a name.
-        return Input(self._fresh(parent) if matching else None, literal=said)
+        return Input(self._fresh(parent) if matching else None, literal=argument)
 
     def _is_value(self, name: Name) -> bool:
         values = {i.value for n in self.match for i in n.inputs}

@@ -140,10 +140,10 @@ def forget(catalog_path: str | None, model_id: int) -> None:
     from ..units import format_size
 
     with Catalog(catalog_path) as opened:
-        gone = forget_model(opened, model_id)
-    counts = [(gone.nodes, "node"), (gone.plans, "plan"), (gone.constants, "constant")]
+        removed = forget_model(opened, model_id)
+    counts = [(removed.nodes, "node"), (removed.plans, "plan"), (removed.constants, "constant")]
     parts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
-    name, size = one_line(gone.name), format_size(gone.size_bytes)
+    name, size = one_line(removed.name), format_size(removed.size_bytes)
     click.echo(f"forgot model {model_id} ({name}): {parts} ({size})")
 
 

@@ -180,13 +180,13 @@ def _trained_trees(
     from ..profiles.learning.training.kernel_trees import train_trees
 
     described = (kernel_rows(graph) for graph in load_cost_graphs(catalog))
-    wanted = {path.stem for path in models}
+    stems = {path.stem for path in models}
     kernels = [
         rows
         for rows in described
         if rows is not None
         and rows.architecture not in left_out
-        and (not models or rows.architecture in wanted)
+        and (not models or rows.architecture in stems)
     ]
     return train_trees(kernels, progress=progress)
 

@@ -209,9 +209,9 @@ def export(model: Path, out: Path, input_shapes: shared.Shapes) -> None:
     from ..catalog.errors import TensologError
     from ..optimizer.explain.graph_relations import questions, write
 
-    asked = questions(model, input_shapes=input_shapes or None)
+    programs = questions(model, input_shapes=input_shapes or None)
     try:
-        for question, program in write(asked, out):
+        for question, program in write(programs, out):
             click.echo(
                 f"{program.parent}: {question.rows} facts; "
                 f"tensolog datalog run {program} -F {program.parent} -D DIR"

@@ -112,34 +112,36 @@ class Prepared:
             stratum.derive(tables)
         return rows[asked]
 
-    def _later(self, asked: int) -> list[_Stratum]:
+    def _later(self, relation: int) -> list[_Stratum]:
         """Return what a relation depends on that depends on inputs that change, in order."""
-        if asked not in self._later_of:
-            strata = (self._strata[stratum] for stratum in self._needed(asked))
-            self._later_of[asked] = [s for s in strata if not self._affected.isdisjoint(s.members)]
-        return self._later_of[asked]
+        if relation not in self._later_of:
+            strata = (self._strata[stratum] for stratum in self._needed(relation))
+            self._later_of[relation] = [
+                s for s in strata if not self._affected.isdisjoint(s.members)
+            ]
+        return self._later_of[relation]
 
-    def _derive_fixed(self, asked: int) -> None:
+    def _derive_fixed(self, relation: int) -> None:
         """Derive what a relation depends on, as far as no input that changes is among that."""
-        for stratum in self._needed(asked):
+        for stratum in self._needed(relation):
             if stratum not in self._done and self._affected.isdisjoint(
                 self._strata[stratum].members
             ):
                 self._strata[stratum].derive(self._tables)
                 self._done.add(stratum)
 
-    def _needed(self, asked: int) -> list[int]:
+    def _needed(self, relation: int) -> list[int]:
         """Return the strata that a relation depends on, its own included, in order."""
-        if asked not in self._needed_by:
+        if relation not in self._needed_by:
             needed: set[int] = set()
-            waiting = [asked]
+            waiting = [relation]
             while waiting:
                 stratum = self._derived_in.get(waiting.pop())
                 if stratum is not None and stratum not in needed:
                     needed.add(stratum)
                     waiting += self._strata[stratum].reads
-            self._needed_by[asked] = sorted(needed)
-        return self._needed_by[asked]
+            self._needed_by[relation] = sorted(needed)
+        return self._needed_by[relation]
 
 
 class Lookup:

@@ -119,18 +119,18 @@ def evaluate(
             raise _error(program, name, f"there is no relation {name} to read an input into")
         if not program.relations[name].is_input:
             raise _error(program, name, f"relation {name} is given an input but has no .input")
-    wanted = None if only is None else needed(program, only)
-    kept = {r.table for r in program.relations.values() if _in(r.name, wanted)}
+    needed_relations = None if only is None else needed(program, only)
+    kept = {r.table for r in program.relations.values() if _in(r.name, needed_relations)}
     called = {
         name: position
         for relation in program.relations.values()
-        if _in(relation.name, wanted)
+        if _in(relation.name, needed_relations)
         for name, position in relation.calls.items()
     }
     ordinals = Ordinals(program.symbols) if ORDINAL_FUNCTION in called else None
     run = _Run(program, connection, _drop(connection, kept), ordinals, limits)
     for relation in program.relations.values():
-        if not _in(relation.name, wanted):
+        if not _in(relation.name, needed_relations):
             continue
         if relation.is_input:
             run.read(relation, given.get(relation.name), schema)
@@ -141,7 +141,7 @@ def evaluate(
         ours[ORDINAL_FUNCTION] = (ordinals, ["VARCHAR"], "BIGINT")
     with registered(connection, program.functors, called, functors or {}, ours):
         for step in program.steps:
-            if wanted is None or wanted & set(step.relations):
+            if needed_relations is None or needed_relations & set(step.relations):
                 run.step(step)
     return Relations(program, connection)
 
@@ -159,8 +159,8 @@ def needed(program: Program, names: Collection[str]) -> set[str]:
     return reachable(names, read)
 
 
-def _in(name: str, wanted: Collection[str] | None) -> bool:
-    return wanted is None or name in wanted
+def _in(name: str, needed_relations: Collection[str] | None) -> bool:
+    return needed_relations is None or name in needed_relations
 
 
 def _drop(connection: duckdb.DuckDBPyConnection, kept: Collection[str]) -> dict[str, int]:

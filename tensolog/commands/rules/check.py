@@ -54,8 +54,8 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
             try:
                 looks.append(quick_check(rule, seconds))
             except Exception as error:  # of one rule: the others are looked at all the same
-                said = " ".join(f"{type(error).__name__}: {error}".split())
-                looks.append(QuickCheck(rule.name, "failed", f"the check failed: {said}"))
+                message = " ".join(f"{type(error).__name__}: {error}".split())
+                looks.append(QuickCheck(rule.name, "failed", f"the check failed: {message}"))
             if not as_json:
                 _show(looks[-1])
     if as_json:
@@ -77,8 +77,8 @@ def _show(look: QuickCheck) -> None:
     """Print what was seen of a rule, as soon as it was."""
     from .verdict_text import counterexample_text, indented
 
-    said = f": {look.reason}" if look.reason else ""
-    echo(f"{look.status:<8} {look.rule}{said}")
+    reason = f": {look.reason}" if look.reason else ""
+    echo(f"{look.status:<8} {look.rule}{reason}")
     for note in look.notes:
         echo(indented(f"note: {note}"))
     if look.counterexample is not None:

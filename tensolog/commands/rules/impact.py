@@ -104,9 +104,9 @@ def _lines(impact: Impact) -> list[str]:
     if priced:
         how = "measured" if impact.measured else "partly estimated"
         gain = impact.gain_ns
-        said = f"{format_time(abs(gain))} {'less' if gain >= 0 else 'more'}"
+        gain_text = f"{format_time(abs(gain))} {'less' if gain >= 0 else 'more'}"
         share = f"{100 * abs(gain) / impact.model_ns:.1f} % of {format_time(impact.model_ns)}"
-        lines.append(f"  kernels: {said} in all, {share} ({how})")
+        lines.append(f"  kernels: {gain_text} in all, {share} ({how})")
     for place in impact.places[:SHOWN]:
         nodes = ", ".join(one_line(name) for name in place.nodes[:4])
         cost = "cost unknown"

@@ -68,7 +68,7 @@ def mutate(
         ]
         shared.print_json({"seed": seed, "counts": counts, "mutants": rows})
     else:
-        said = {
+        descriptions = {
             "static": "are no rules, or refused for their form",
             "refuted": "refuted with numbers",
             "unknown": "neither proved nor refuted",
@@ -78,7 +78,7 @@ def mutate(
         drawn = counted(len(campaign.judged), "mutant")
         echo(f"{drawn} of {counted(len(chosen_rules), 'rule')}, seed {seed}")
         for fate in FATES:
-            echo(f"  {counts[fate]:>5} {said[fate]}")
+            echo(f"  {counts[fate]:>5} {descriptions[fate]}")
         for fate in ("accepted", "equivalent", "unknown"):
             shown = campaign.of(fate)
             if shown:

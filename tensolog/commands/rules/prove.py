@@ -143,9 +143,9 @@ def _totals(verdicts: Sequence[Verdict]) -> str:
     from collections import Counter
 
     counts = Counter(verdict.status for verdict in verdicts)
-    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    text = ", ".join(f"{count} {status}" for status, count in counts.items())
     spent = sum(verdict.seconds for verdict in verdicts)
-    return f"{counted(len(verdicts), 'rule')}: {said or 'nothing to prove'} ({spent:.1f} s)"
+    return f"{counted(len(verdicts), 'rule')}: {text or 'nothing to prove'} ({spent:.1f} s)"
 
 
 def _prove(
@@ -174,15 +174,15 @@ def _prove(
 
     entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]
     others = [rule for rule in rules if rule not in entered]
-    gone = bool(whole) and not no_ledger and bool(orphans(whole, Ledger.load()))
-    if entered or gone:
+    has_orphans = bool(whole) and not no_ledger and bool(orphans(whole, Ledger.load()))
+    if entered or has_orphans:
         shared.output_file(shipped_path(), what="the ledger (or say --no-ledger)")
     jobs = jobs or cores()
     done: list[tuple[Rule, Verdict]] = []
     longest = max((len(rule.name) for rule in rules), default=0)
     with Progress(quiet=quiet) as progress:
 
-        def told(rule: Rule, verdict: Verdict, *_: object) -> None:
+        def report(rule: Rule, verdict: Verdict, *_: object) -> None:
             done.append((rule, verdict))
             if not quiet:
                 echo(verdict_text(verdict, longest))
@@ -191,7 +191,7 @@ def _prove(
         progress("proving", 0, len(rules), "")
         with on_interrupt("what was proved by then is kept"):
             try:
-                if entered or gone:
+                if entered or has_orphans:
                     renew(
                         entered,
                         workers=jobs,
@@ -199,10 +199,10 @@ def _prove(
                         whole=whole,
                         floating=record,
                         timeout=timeout,
-                        progress=told,
+                        progress=report,
                     )
                 if others:
-                    prove_rules(others, jobs, told, timeout=timeout, floating=True)
+                    prove_rules(others, jobs, report, timeout=timeout, floating=True)
             finally:
                 with stage(catalog_path) as catalog:
                     store_verdicts(catalog, done)

@@ -56,11 +56,11 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
 def _witness(rule: Rule, verdict: Verdict, why: str | None) -> list[str]:
     shown = verdict.counterexample
     if verdict.status == "refused":
-        said = f"Refused: {verdict.reason}"
+        text = f"Refused: {verdict.reason}"
     elif shown is not None:
-        said = f"Refuted: {shown.summary}"
+        text = f"Refuted: {shown.summary}"
     elif why is not None:
-        said = ""  # true as real numbers, perhaps, and yet no rule to have
+        text = ""  # true as real numbers, perhaps, and yet no rule to have
     elif verdict.status in ("proved", "bounded"):
         raise click.ClickException(f"{rule.name} is proved; to reject it all the same, say --why")
     else:
@@ -71,8 +71,8 @@ def _witness(rule: Rule, verdict: Verdict, why: str | None) -> list[str]:
     lines = []
     if why:
         lines += textwrap.wrap(f"Rejected: {why}", WIDTH)
-    if said:
-        lines += textwrap.wrap(said, WIDTH)
+    if text:
+        lines += textwrap.wrap(text, WIDTH)
     return lines
 
 

@@ -62,14 +62,14 @@ def replay(
         echo(f"{', '.join(names)}: the proof asks nothing of a solver")
         return
     answered: list[tuple[str, Replayed]] = []
-    asked = ("z3", "cvc5") if solver == "both" else (solver,)
+    solvers = ("z3", "cvc5") if solver == "both" else (solver,)
     with Progress(quiet=as_json) as progress:
 
-        def told(replayed: Replayed) -> None:
-            progress("replaying", len(answered), len(scripts) * len(asked), replayed.rule)
+        def report(replayed: Replayed) -> None:
+            progress("replaying", len(answered), len(scripts) * len(solvers), replayed.rule)
 
-        for name in asked:
-            answers = ask(scripts, "cvc5" if name == "cvc5" else "z3", timeout, told)
+        for name in solvers:
+            answers = ask(scripts, "cvc5" if name == "cvc5" else "z3", timeout, report)
             answered += [(name, answer) for answer in answers]
     against = [(name, answer) for name, answer in answered if answer.contradicts]
     if as_json:
@@ -86,12 +86,12 @@ def replay(
         ]
         shared.print_json(rows)
     else:
-        for name in asked:
+        for name in solvers:
             counts = Counter(answer.answer for solver_, answer in answered if solver_ == name)
-            said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
+            totals = ", ".join(f"{count} {answer}" for answer, count in counts.items())
             rules = counted(len({answer.rule for _, answer in answered}), "rule")
             asked_all = counted(sum(counts.values()), "question")
-            echo(f"{name}: {asked_all} of {rules}: {said}")
+            echo(f"{name}: {asked_all} of {rules}: {totals}")
         for name, answer in against:
             echo(f"{answer.rule}: {name} says sat to {answer.script_hash[:12]}")
     if against:

@@ -72,11 +72,11 @@ def value(
     values: list[ModelValue] = []
     with Progress(quiet=as_json) as progress, stage(catalog_path) as catalog:
         shipped = applicable()
-        asked = _proved(chosen(rules), catalog) if rules else list(shipped)
+        judged_rules = _proved(chosen(rules), catalog) if rules else list(shipped)
         for model in models:
             values.append(
                 value_of(
-                    asked,
+                    judged_rules,
                     shipped,
                     model,
                     name=str(model),
