@@ -262,7 +262,7 @@ def concrete(instance):
         left.build()
     except NoCaseError as error:
         raise AssertionError(f"an instance is no case: {error}") from error
-    source = frozenset(one.name for one in left.composition.definitions)
+    source = frozenset(definition.name for definition in left.composition.definitions)
     right = TargetSide(left)
     right.build()
     if rule.correct:  # what holds beside a region alone is made whole

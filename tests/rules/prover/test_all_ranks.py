@@ -22,7 +22,9 @@ JUDGED = {
 def test_rules_are_proved_for_all_ranks(rule):
     cases = statements(rule)
     outcomes = [prove(case) for case in cases]
-    assert [one.reason for one in outcomes if one.status != "proved" and not one.vacuous] == []
+    assert [
+        outcome.reason for outcome in outcomes if outcome.status != "proved" and not outcome.vacuous
+    ] == []
     assert lift(rule, cases, outcomes).ranks == "all"
 
 

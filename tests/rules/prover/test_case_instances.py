@@ -113,7 +113,9 @@ def test_statements_compute_what_the_model_does(rule):
             beyond.append(str(error))
             continue
         numbered = numbers_of(rule, statement)
-        assert [one for one in statement.obligations if one.condition is False] == []
+        assert [
+            obligation for obligation in statement.obligations if obligation.condition is False
+        ] == []
         outputs = run(instance, feeds)
         constants = {i.name: i for i in instance.model.graph.initializer}
         arrays = {}

@@ -92,8 +92,10 @@ def test_equal_sizes_are_one_symbol():
 
 
 def test_conditions_become_assumptions():
-    for one in statements(rule("given X [n], n > 3\n match\n Y = Neg(X)\n rewrite\n Y = Abs(X)")):
-        assert [str(a) for a in one.assumptions] == ["n > 3"]
+    for statement in statements(
+        rule("given X [n], n > 3\n match\n Y = Neg(X)\n rewrite\n Y = Abs(X)")
+    ):
+        assert [str(a) for a in statement.assumptions] == ["n > 3"]
 
 
 def test_attributes_of_the_left_are_in_their_domain_and_must_be_on_the_right():
@@ -249,7 +251,7 @@ def test_what_is_longer_than_all_that_is_tried_is_told():
 def test_permutations_of_four_axes_are_tried_where_there_is_one():
     moves = rule("match\n Y = Transpose<perm=p>(X)\n Z = Neg(Y)\n"
                  " rewrite\n T = Neg(X)\n Z = Transpose<perm=p>(T)")  # fmt: skip
-    assert max(one.free["rank(X)"].length for one in statements(moves)) == 4
+    assert max(statement.free["rank(X)"].length for statement in statements(moves)) == 4
 
 
 def test_operators_are_crossed_with_permutations():

@@ -50,7 +50,7 @@ def test_locals_are_named_after_the_output():
     whole.operand("X", (M, N), "float32")
     whole.node("Softmax", ["X"], {}, ["Y"])
     whole.node("Softmax", ["Y"], {}, ["Z"])
-    names = [one.name for one in whole.definitions]
+    names = [definition.name for definition in whole.definitions]
     assert len(set(names)) == len(names) == 6
     assert "Z.top" in names
 

@@ -58,7 +58,7 @@ class Sides:
         return names
 
     def target(self) -> None:
-        self.source = frozenset(one.name for one in self.composition.definitions)
+        self.source = frozenset(definition.name for definition in self.composition.definitions)
 
     def statement(self, *pairs: tuple[str, str]) -> Statement:
         tensors = self.composition.tensors

@@ -23,7 +23,7 @@ WRAPPED = "Where(Less(I, 0), Add(I, [n]), I)"
 
 def outcomes(found="I", computed=WRAPPED, type="int64"):
     (rule,) = parse_rules(LOOKUP.format(found=found, computed=computed, type=type))
-    return {prove(one, 20.0).status for one in statements(rule)}
+    return {prove(statement, 20.0).status for statement in statements(rule)}
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def proved(text):
     rule = rule_of(text)
     found = statements(rule)
     outcomes = [prove(one) for one in found]
-    assert {one.status for one in outcomes if not one.reason.startswith("vacuous")} == {"proved"}
+    assert {outcome.status for outcome in outcomes if not outcome.reason.startswith("vacuous")} == {
+        "proved"
+    }
     return lift(rule, found, outcomes)
 
 
@@ -169,9 +171,9 @@ def test_permutations_of_more_axes_are_not_made_of_those_of_fewer():
         value = f"Transpose<perm=p>({value})"
     rule = rule_of(f"given X [*s] float32\n match\n Y = {value}\n rewrite\n Y = X")
     found = [
-        replace(one, free={"len(s)": replace(one.free["len(s)"], most=3)})
-        for one in statements(rule)
-        if one.free["len(s)"].length < 4
+        replace(statement, free={"len(s)": replace(statement.free["len(s)"], most=3)})
+        for statement in statements(rule)
+        if statement.free["len(s)"].length < 4
     ]
     assert {prove(one).status for one in found} == {"proved"}
     assert lift(rule, found, [Outcome("proved", widest=2)] * len(found)).within
@@ -332,7 +334,7 @@ def test_what_is_false_from_some_rank_on_is_not_proved_for_all(rule):
     """Most are true of all cases that are looked at: the argument alone keeps them bounded."""
     found = statements(rule)
     outcomes = [prove(one) for one in found]
-    if {one.status for one in outcomes if not one.vacuous} == {"proved"}:
+    if {outcome.status for outcome in outcomes if not outcome.vacuous} == {"proved"}:
         assert lift(rule, found, outcomes).within
 
 

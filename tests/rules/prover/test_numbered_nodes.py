@@ -69,7 +69,7 @@ UNTOLD = {
 @pytest.mark.parametrize("name", HOLDS)
 def test_what_holds_of_any_number_is_proved(name):
     outcomes = [prove(case) for case in statements(HOLDS[name])]
-    assert {one.status for one in outcomes} == {"proved"}, outcomes[0].reason
+    assert {outcome.status for outcome in outcomes} == {"proved"}, outcomes[0].reason
 
 
 @pytest.mark.parametrize("name", FAILS)

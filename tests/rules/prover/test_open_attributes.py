@@ -24,11 +24,11 @@ def is_proved(given, match, rewrite, opset=">= 13"):
     match, rewrite = ("\n    ".join(lines.split("; ")) for lines in (match, rewrite))
     (rule,) = parse_rules(RULE.format(opset=opset, given=given, match=match, rewrite=rewrite))
     try:
-        outcomes = [prove(one) for one in statements(rule)]
+        outcomes = [prove(statement) for statement in statements(rule)]
     except (IllTyped, UndescribedError):
         return False
     assert outcomes
-    return all(one.status == "proved" or one.vacuous for one in outcomes)
+    return all(outcome.status == "proved" or outcome.vacuous for outcome in outcomes)
 
 
 TRANSPOSED = "A = Transpose<*a>(X); B = Transpose<*a>(Y); R = Add(A, B)"
@@ -92,7 +92,7 @@ def test_what_a_squeeze_without_axes_drops_is_a_case_for_each_size():
             rewrite="T = Mul(X, X)\n    Y = Squeeze(T, a?)",
         )
     )
-    absent = [one for one in statements(rule) if "a is absent True" in one.title]
+    absent = [statement for statement in statements(rule) if "a is absent True" in statement.title]
     assert sorted(one.title.rpartition("drops ")[2] for one in absent) == [
         "(False, False)",
         "(False, True)",

@@ -80,7 +80,7 @@ def test_what_acts_point_by_point_is_proved_for_any_number(name):
     rule = HOLDS[name]
     cases = statements(rule)
     outcomes = [prove(case) for case in cases]
-    assert {one.status for one in outcomes} == {"proved"}
+    assert {outcome.status for outcome in outcomes} == {"proved"}
     assert lift(rule, cases, outcomes).ranks == "all"
 
 

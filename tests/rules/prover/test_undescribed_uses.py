@@ -57,7 +57,7 @@ def test_a_rule_for_what_is_not_described_is_no_statement(text):
     ],
 )
 def test_a_rule_for_what_is_described_is_proved(text):
-    found = [prove(one).status for one in statements(rule_of(text))]
+    found = [prove(statement).status for statement in statements(rule_of(text))]
     assert found
     assert set(found) == {"proved"}
 

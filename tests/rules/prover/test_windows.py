@@ -20,8 +20,10 @@ RULES = parse_rules(FILE.read_text(), str(FILE))
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_laws_of_windows(rule: Rule) -> None:
-    outcomes = [prove(one, 20.0) for one in statements(rule)]
-    failed = [one.reason for one in outcomes if one.status != "proved" and not one.vacuous]
+    outcomes = [prove(statement, 20.0) for statement in statements(rule)]
+    failed = [
+        outcome.reason for outcome in outcomes if outcome.status != "proved" and not outcome.vacuous
+    ]
     assert bool(failed) == rule.name.startswith("False"), failed
 
 

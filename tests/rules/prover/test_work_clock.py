@@ -48,7 +48,7 @@ def test_a_limit_of_work_is_met_at_the_same_place_each_time(monkeypatch):
         outcomes = [prove(statement, seconds) for _ in range(2)]
         assert outcomes[0].status == outcomes[1].status
         assert outcomes[0].reason == outcomes[1].reason
-        scripts = [[query.script for query in one.queries] for one in outcomes]
+        scripts = [[query.script for query in outcome.queries] for outcome in outcomes]
         assert scripts[0] == scripts[1]
     assert prove(statement, 1e-4).status == "open"
 
@@ -61,7 +61,7 @@ def test_the_time_that_passes_changes_no_verdict(monkeypatch):
     verdict = prove_rule(RULES["EliminateExpand"], infer=0.0)
     assert verdict.status in ("proved", "bounded")
     assert len(verdict.obligations) > 10
-    assert {one.opinion for one in verdict.obligations} <= {"agree", "absent"}
+    assert {obligation.opinion for obligation in verdict.obligations} <= {"agree", "absent"}
 
 
 @pytest.mark.parametrize("ask", [ask_z3, ask_cvc5])
