@@ -26,6 +26,7 @@ from ....catalog.terms.index_notation import (
     reads,
     symbols,
 )
+from ....catalog.terms.numpy_evaluator import PRIMITIVE
 from ....catalog.terms.term_evaluator import TermEvaluator
 from ..evaluation.solver_terms import SolverTerms
 
@@ -285,24 +286,11 @@ class Numbers(TermEvaluator[Array]):
         return np.where(np.isnan(left) | np.isnan(right), nan, result)
 
 
+# What IEEE 754 defines to the bit; a division by zero is one here.
+_DEFINED = ("+", "-", "*", "neg", "abs", "sqrt", *COMPARISONS, "and", "or", "not", "xor")
 _NUMPY: Mapping[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
+    **{name: PRIMITIVE[name] for name in _DEFINED},
     "/": np.divide,
-    "neg": np.negative,
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "=": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "not": np.logical_not,
-    "xor": np.logical_xor,
 }
 
 # What kernels may make of two zeros of different signs.
