@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.runtime_kernels import runtime_kernels
@@ -24,6 +24,7 @@ from ...profiles.sessions.session import (
     resident_bytes,
     trim_memory,
 )
+from ..graph.convert import tensor_type
 from ..graph.free_sizes import guesses, other_sizes
 from ..graph.graph import Graph, TensorType
 from ..graph.infer import bound_types
@@ -35,7 +36,6 @@ from .isolated_run import is_risky, run_isolated
 from .unlocked_sums import unlocked_sums
 from .verify import (
     LEAST_RUN_S,
-    Array,
     Deviation,
     EndlessError,
     Feeds,
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from ..native.region_kinds import Kind
 
 ORIGINAL = "original"
+# How many tensors a sequence has that a model is given.
+SEQUENCE = 3
+NO_RANK = "it declares no rank; declare its shape in the model, free sizes by their names"
 # Runs of a plan in the shortest race: to learn shapes, to warm up, to choose the length of a lap.
 LEAST_RUNS = 8
 # Of these, the ones that come before the first lap.
@@ -159,22 +162,28 @@ class Contest:
         bound = self.sizes if sizes is None else sizes
         defaults = {tensor.name for tensor in graph.base.graph.initializer}
         seed = self.setting.seed + (*DISTRIBUTIONS, *NONFINITE).index(distribution)
-        feeds: dict[str, Array] = {}
+        feeds: dict[str, Any] = {}
         for value in graph.graph_inputs:
             name, type_ = graph.names[value], graph.types.get(value)
             if name in defaults:
                 continue
-            if type_ is None or type_.shape is None:
-                lacks = "its type is not a tensor's" if type_ is None else "it declares no rank"
+            element = _element_type(graph, name) if type_ is None else None
+            drawn = type_ or element
+            if drawn is None or drawn.shape is None:
+                lacks = "it is no tensor, and no sequence of them" if drawn is None else NO_RANK
                 raise RaceError(f"no inputs can be generated for {name!r}: {lacks}")
             shape = tuple(
-                bound.get(size, 1) if isinstance(size, str) else size for size in type_.shape
+                bound.get(size, 1) if isinstance(size, str) else size for size in drawn.shape
             )
             if math.prod(shape) > (memory_bytes() or math.inf):  # of a byte each, at least
                 size = " x ".join(map(str, shape))
                 raise RaceError(f"no inputs can be generated for {name!r}: {size} is too large")
             limit = index_limit(graph, value, bound)
-            feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=limit)
+            names = [name] if element is None else [f"{name}.{i}" for i in range(SEQUENCE)]
+            arrays = random_feeds(
+                dict.fromkeys(names, (drawn.dtype, shape)), distribution, seed, high=limit
+            )
+            feeds[name] = arrays[name] if element is None else list(arrays.values())
         return feeds
 
     def verify(self, plan: Plan) -> None:
@@ -410,6 +419,14 @@ class Contest:
             wide=widened,
             end=self._end,
         )
+
+
+def _element_type(graph: Graph, name: str) -> TensorType | None:
+    """Return the type of the tensors in a sequence that a model takes; None of anything else."""
+    declared = next(entry.type for entry in graph.base.graph.input if entry.name == name)
+    if not declared.HasField("sequence_type"):
+        return None
+    return tensor_type(declared.sequence_type.elem_type, name)
 
 
 def _check_memory(graph: Graph, types: Mapping[int, TensorType]) -> None:

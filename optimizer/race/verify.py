@@ -41,7 +41,8 @@ from ..setting import FINITE_MATH
 ORIGINAL, FLOAT64 = "original", "float64"
 
 Array = np.ndarray[Any, Any]
-Feeds = Mapping[str, Array]
+Feeds = Mapping[str, Any]
+"""Input -> its array; a list of those for a sequence."""
 Source = Path | bytes
 Wide = Callable[[], tuple[Source | None, str]]
 """The model in float64, or None, and what is to be known of it: why there is none, or what sums

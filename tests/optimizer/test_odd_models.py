@@ -148,3 +148,45 @@ def test_a_given_size_is_varied_all_the_same():
             built, catalog=catalog, budget=0.2, threads=1, input_shapes={"x": (4, 3)}
         )
     assert "other sizes" in {deviation.distribution for deviation in result.deviations}
+
+
+def test_a_model_that_takes_a_sequence_is_optimized():
+    proto = helper.make_graph(
+        [
+            helper.make_node("ConcatFromSequence", ["s"], ["a"], axis=0),
+            helper.make_node("Identity", ["a"], ["b"]),
+            helper.make_node("Relu", ["b"], ["y"]),
+        ],
+        "sequence",
+        [helper.make_tensor_sequence_value_info("s", FLOAT, ["n", 3])],
+        [value("y", ["m", 3])],
+    )
+    built = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result, optimized = optimize(built)
+    assert result.deviations and all(deviation.within for deviation in result.deviations)
+    feeds = {"s": [np.full((rows, 3), -rows, np.float32) for rows in (2, 1)]}
+    np.testing.assert_array_equal(run(optimized, feeds)[0], run(built, feeds)[0])
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (helper.make_tensor_value_info("x", FLOAT, None), "declares no rank; declare its shape"),
+        (
+            helper.make_value_info(
+                "x", helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [2]))
+            ),
+            "it is no tensor, and no sequence of them",
+        ),
+    ],
+    ids=["no rank", "optional"],
+)
+def test_inputs_that_cannot_be_generated_are_named(declared, said):
+    operator = "Relu" if declared.type.HasField("tensor_type") else "OptionalHasElement"
+    output = helper.make_tensor_value_info(
+        "y", FLOAT if operator == "Relu" else TensorProto.BOOL, None
+    )
+    proto = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "g", [declared], [output])
+    built = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with pytest.raises(ModelError, match=said):
+        optimize(built)
