@@ -113,12 +113,22 @@ class GroupSource(Source):
         self._make = make
         self._lock = threading.Lock()
         self._group: Group | None = None
+        # How often none could be started, and why the last time.
+        self._failures = 0
+        self._failure: Exception | None = None
 
     def open(self, number: int) -> Runner:
-        """Return a lane of the group that is there, or of a new one where it was lost."""
+        """Return a lane of the group that is there, or of a new one where it was lost.
+
+        Where that could not be started while this driver waited, it is told so, and does not try
+        by itself: to find that a worker is missing takes long.
+        """
+        known = self._failures
         with self._lock:
             while True:
                 if self._group is None:
+                    if self._failure is not None and self._failures > known:
+                        raise self._failure
                     self._group = self._started()
                 try:
                     return self._group.lane(number)
@@ -127,10 +137,15 @@ class GroupSource(Source):
 
     def _started(self) -> Group:
         self.opened += 1
-        group = self._make()
         try:
-            group.ready()
-        except BaseException:
-            group.close()
+            group = self._make()
+            try:
+                group.ready()
+            except BaseException:
+                group.close()
+                raise
+        except Exception as error:
+            self._failures += 1
+            self._failure = error
             raise
         return group

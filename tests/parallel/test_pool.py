@@ -23,6 +23,7 @@ from tensolog.parallel.serving import pool as pool_module
 from tensolog.parallel.serving.instance import Instance, Start
 from tensolog.parallel.serving.pool import ClosedError, FeedError, FullError
 from tensolog.parallel.serving.process import InstanceError, RunError
+from tensolog.parallel.serving.runner_sources import GroupSource
 
 from tensolog import open_parallel
 
@@ -325,3 +326,43 @@ def test_a_model_that_cannot_be_opened_leaves_no_process(tmp_path):
     made.model_path.unlink()
     with pytest.raises(DeploymentError, match=r"model\.onnx', which is missing"):
         open_parallel(made.folder)
+
+
+def test_who_waited_for_a_group_that_can_t_be_started_does_not_try_again():
+    count, waiting, all_wait, tries = 4, [], threading.Event(), []
+
+    class Counted(contextlib.AbstractContextManager):
+        """A lock that says when all drivers wait for it, or have it."""
+
+        lock = threading.Lock()
+
+        def __enter__(self):
+            waiting.append(threading.current_thread())
+            if len(waiting) == count:
+                all_wait.set()
+            self.lock.acquire()
+
+        def __exit__(self, *raised):
+            self.lock.release()
+
+    def fail():
+        tries.append(all_wait.wait(60))
+        raise ModelError("the worker is not there")
+
+    source, told = GroupSource(fail), []
+    source._lock = Counted()
+
+    def drive(number):
+        with pytest.raises(ModelError, match="not there"):
+            source.open(number)
+        told.append(number)
+
+    drivers = [threading.Thread(target=drive, args=(number,)) for number in range(count)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert sorted(told) == list(range(count)) and tries == [True]
+    # Whoever asks later finds out anew.
+    drive(count)
+    assert len(tries) == 2
