@@ -65,7 +65,6 @@ def questions(
     model: Source,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    rules: Sequence[Rule] | None = None,
 ) -> list[AskedProgram]:
     """Return what the optimizer asks about a model.
 
@@ -74,8 +73,8 @@ def questions(
     Raises ModelError for a model that can't be read.
     """
     with read_graph(model, input_shapes) as read:
-        graph, chosen = read.graph, applicable() if rules is None else rules
-        return [matches_of(graph, chosen), regions_of(graph), layouts_of(graph)]
+        graph = read.graph
+        return [matches_of(graph, applicable()), regions_of(graph), layouts_of(graph)]
 
 
 def seen_by_kernels(graph: Graph) -> Graph:

@@ -42,16 +42,6 @@ def topology(numbers: Sequence[int], system: Path = SYSTEM) -> tuple[Processor, 
     return tuple(described)
 
 
-def assign(
-    instances: int, threads: int, available: Sequence[Processor]
-) -> tuple[tuple[int, ...], ...]:
-    """Give each instance as many processors as it has threads, no processor to two of them.
-
-    Raises ValueError where there are too few.
-    """
-    return assign_each([threads] * instances, available)
-
-
 def assign_each(
     counts: Sequence[int],
     available: Sequence[Processor],

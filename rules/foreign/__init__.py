@@ -6,9 +6,8 @@ says what a rule may mean, with the sizes that shapes.py finds, and translate.py
 """
 
 from .attempts import Imported
-from .equations import read_equations, read_tensat
+from .equations import read_equations
 from .import_report import Report, import_rules, read_foreign
-from .jsonl import read_taso
 from .readings import candidates
 from .terms import ForeignError, ForeignRule, Problem
 
@@ -22,6 +21,4 @@ __all__ = [
     "import_rules",
     "read_equations",
     "read_foreign",
-    "read_taso",
-    "read_tensat",
 ]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from itertools import accumulate
-from pathlib import Path
 from typing import cast
 
 from lark import Lark, Token, Tree
@@ -21,7 +20,7 @@ from .operators import (
     permutation,
     permutation_number,
 )
-from .terms import ForeignError, ForeignRule, Problem, Term, Variable, lines_of
+from .terms import ForeignRule, Problem, Term, Variable, lines_of
 
 Node = Tree[Token]
 # TENSAT's own file is one line of some 30,000 characters.
@@ -50,15 +49,6 @@ LEADING = {
     "ones": (),
 }
 SPELLINGS = {"Iconv": "iconv", "Cpool": "cpool", "Imatmul": "imatmul", "Iewmul": "ones"}
-
-
-def read_tensat(path: Path) -> tuple[ForeignRule | Problem, ...]:
-    """Read a file of equations, one to a line or run together; ForeignError if it is no text."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ForeignError(str(path), 1, f"can't read the equations: {error}") from error
-    return read_equations(text)
 
 
 def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:

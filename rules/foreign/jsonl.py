@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from .operators import DEEPEST, UnknownOperatorError, UnreadableError, build
-from .terms import ForeignError, ForeignRule, Problem, Term, Variable, lines_of
+from .terms import ForeignRule, Problem, Term, Variable, lines_of
 
 _SHOWN = 200
 # op_id of include/taso/ops.h, where a rule gives no name that is known here.
@@ -76,15 +75,6 @@ PARAMETERS = {
     "PM_NUMDIM": "rank",
     "PM_NUM_OUTPUTS": "parts",
 }
-
-
-def read_taso(path: Path) -> tuple[ForeignRule | Problem, ...]:
-    """Read a file of TASO's rules; ForeignError if it is no text."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ForeignError(str(path), 1, f"can't read the rules: {error}") from error
-    return read_lines(text)
 
 
 def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:

@@ -35,6 +35,9 @@ from .terms import Apply, Operation, Sort, Term, Variable
 _BATCH = 1 << 13
 _GROWTH = 4
 
+# Beyond so many bytes of classes nothing is built.
+_MOST_BYTES = 1 << 31
+
 # Kinds of operands on which an operation is tried to see that it adds nothing.
 _WITNESSES = 2
 
@@ -212,10 +215,9 @@ class Enumeration:
         constants: Sequence[Term] = (),
         workload: Workload | None = None,
         stop: Callable[[], bool] = lambda: False,
-        most_bytes: int = 1 << 31,
     ) -> None:
         self.operators, self.inputs, self.stop = tuple(operators), tuple(inputs), stop
-        self.most_bytes, self.bytes = most_bytes, 0
+        self.bytes = 0
         self.operations: list[Operation] = []
         self.terms: list[Made | Term] = []
         self.workload = workload
@@ -362,7 +364,7 @@ class Enumeration:
             chosen = chosen[self._traits.worth(chosen, operation, level.nodes, self.workload)]
             if not len(chosen):
                 continue
-            if self.stop() or self.bytes > self.most_bytes:
+            if self.stop() or self.bytes > _MOST_BYTES:
                 return False
             vectors, defined = [], np.ones(len(chosen), bool)
             for assignment, program in enumerate(programs):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tensolog.parallel.serving import pinning
-from tensolog.parallel.serving.pinning import Processor, assign, topology
+from tensolog.parallel.serving.pinning import Processor, assign_each, topology
 
 
 @pytest.fixture
@@ -31,20 +31,20 @@ def test_what_the_system_says_is_read(two_sockets):
 
 
 def test_both_sockets_are_used(two_sockets):
-    places = assign(2, 2, two_sockets)
+    places = assign_each([2, 2], two_sockets)
     assert places == ((0, 1), (2, 3))  # whole cores, one socket each
-    assert nodes_of(assign(2, 4, two_sockets), two_sockets) == [{0}, {1}]
-    assert nodes_of(assign(4, 1, two_sockets), two_sockets) == [{0}, {1}, {0}, {1}]
+    assert nodes_of(assign_each([4] * 2, two_sockets), two_sockets) == [{0}, {1}]
+    assert nodes_of(assign_each([1] * 4, two_sockets), two_sockets) == [{0}, {1}, {0}, {1}]
 
 
 def test_an_instance_larger_than_a_socket_takes_of_both(two_sockets):
-    (place,) = assign(1, 8, two_sockets)
+    (place,) = assign_each([8] * 1, two_sockets)
     assert place == tuple(range(8))
 
 
 def test_a_system_that_tells_nothing(tmp_path):
     machine = topology([3, 5, 7], tmp_path)
-    assert assign(3, 1, machine) == ((3,), (5,), (7,))
+    assert assign_each([1] * 3, machine) == ((3,), (5,), (7,))
 
 
 @given(
@@ -56,9 +56,9 @@ def test_no_processor_serves_two_instances(described, instances, threads):
     machine = [Processor(number, *entry) for number, entry in enumerate(described)]
     if instances * threads > len(machine):
         with pytest.raises(ValueError, match="threads on"):
-            assign(instances, threads, machine)
+            assign_each([threads] * instances, machine)
         return
-    places = assign(instances, threads, machine)
+    places = assign_each([threads] * instances, machine)
     numbers = [number for place in places for number in place]
     assert len(numbers) == len(set(numbers)) == instances * threads
     assert all(len(place) == threads for place in places)

@@ -1,7 +1,6 @@
 """The search for numbers on which the sides of a statement differ, for certain.
 
-Float64 and the prime field only suspect; what they suspect is computed again in exact intervals,
-and made small there.
+Float64 and the prime field only suspect; what they suspect is computed again in exact intervals.
 """
 
 from __future__ import annotations
@@ -20,34 +19,12 @@ from ..evaluation.exact import Exact
 from ..evaluation.field import Field
 from ..evaluation.float64 import Float
 from .difference import Difference, differences
-from .minimize import minimize
 from .operand_values import FAMILIES, assign, elements
 from .symbol_values import SymbolSampler
 
 FLOAT, FIELD, EXACT = Float(), Field(), Exact()
 # An assignment of more numbers than this is not tried.
 _ELEMENTS = 1 << 17
-
-
-def find(
-    statements: Sequence[Statement],
-    seconds: float,
-    hints: Sequence[Mapping[str, int]] = (),
-    seed: int = 0,
-    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
-) -> tuple[Statement, Difference] | None:
-    """A difference that exact numbers confirm, small; None where the time ran out before one.
-
-    Statements take turns, so that one of many cases that is false is met early. Only numbers for
-    which `counts` holds are of interest.
-    """
-    until = time.thread_time() + seconds
-    counterexample = find_first(statements, seconds, counts, hints, seed)
-    if counterexample is None:
-        return None
-    statement, difference = counterexample
-    remaining_s = max(0.5, min(3.0, until - time.thread_time()))
-    return statement, minimize(statement, difference, remaining_s, counts=counts)
 
 
 def find_first(
@@ -58,9 +35,11 @@ def find_first(
     seed: int = 0,
     draws: float = math.inf,
 ) -> tuple[Statement, Difference] | None:
-    """The first difference that exact numbers confirm, as large as it was met; see find.
+    """The first difference that exact numbers confirm, as large as it was met.
 
-    At most so many `draws` of numbers are looked at, of all statements together.
+    Statements take turns, so that one of many cases that is false is met early. Only numbers for
+    which `counts` holds are of interest. At most so many `draws` of numbers are looked at, of all
+    statements together.
     """
     until = time.thread_time() + seconds
     searches = [_suspects(statement, hints, seed) for statement in statements]

@@ -11,9 +11,10 @@ import pytest
 from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.gate.counterexample.difference import differences
 from tensolog.rules.gate.counterexample.fuzz import fuzz
+from tensolog.rules.gate.counterexample.minimize import minimize
 from tensolog.rules.gate.counterexample.operand_values import FAMILIES, draw
 from tensolog.rules.gate.counterexample.refute import refute
-from tensolog.rules.gate.counterexample.search import find
+from tensolog.rules.gate.counterexample.search import find_first
 from tensolog.rules.gate.evaluation.arithmetic import Assignment
 from tensolog.rules.gate.evaluation.exact import Exact
 from tensolog.rules.prover.cases.case_split import IllTyped, statements
@@ -196,6 +197,15 @@ def test_the_conditions_of_a_rule_are_assumed():
     text = FALSE["EliminateQuotient"].replace("fits(c, A)", "fits(c, A), c != 0")
     rule = rule_of(text)
     assert refute(rule, statements(rule), search_s(2.0)) is None
+
+
+def find(statements_, seconds, hints=()):
+    """A difference as `refute` looks for one, made small."""
+    counterexample = find_first(statements_, seconds, hints=hints)
+    if counterexample is None:
+        return None
+    statement, difference = counterexample
+    return statement, minimize(statement, difference, 3.0)
 
 
 @pytest.mark.parametrize("size", [6, 40, 300])
