@@ -48,7 +48,7 @@ MODELS = (
 MOST_ROWS = {"mobilenetv3": 8, "squeezenet": 8, "efficientnet": 8, "nasrnn": 16, "dlrm": 16}
 _FEW_ROWS = 4
 _WINDOW_S, _RUNS, _ROUNDS = 0.25, 3, 6
-_PEER_ROUNDS, _PEER_S = 5, 0.5
+_PEER_ROUNDS, _PEER_S = 15, 0.5
 _FINAL, _FINAL_S = Terms(_WINDOW_S, _RUNS, most_rounds=20), 12.0
 
 
@@ -179,6 +179,7 @@ def in_turns(
     """
     cores = original.machine["cores"]
     batch = original.batch
+    shuffle = random.Random(0).shuffle
     queues, refused = {}, ""
     if find_spec("openvino") is not None:
         sizes = sorted({1, original.setting.batch}) if batch.is_free else [batch.rows]
@@ -193,12 +194,16 @@ def in_turns(
             kind: stack.enter_context(Crews(plan.model_path, cores, cache(partial(request, plan))))
             for kind, plan in plans.items()
         }
+        turns = [*plans, *queues]
         for _ in range(_PEER_ROUNDS):
-            for kind, plan in plans.items():
-                run_times = crews[kind].time(plan.setting, _PEER_S, _RUNS)
-                ours[kind].append(summarize(plan.setting, [run_times], 0).rows_per_s)
-            for rows, queue in queues.items():
-                peers[rows].append(rows * queue_rate(queue))
+            shuffle(turns)  # who comes after whom is not to count
+            for turn in turns:
+                if isinstance(turn, int):
+                    peers[turn].append(turn * queue_rate(queues[turn]))
+                    continue
+                setting = plans[turn].setting
+                run_times = crews[turn].time(setting, _PEER_S, _RUNS)
+                ours[turn].append(summarize(setting, [run_times], 0).rows_per_s)
     peer = max((float(np.median(rates)) for rates in peers.values()), default=0.0)
     return {kind: float(np.median(rates)) for kind, rates in ours.items()}, peer, refused
 
