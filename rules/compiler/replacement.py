@@ -192,7 +192,8 @@ class _Builder:
                 reason = f"{self.rule.name}: the right side needs {number}, which is no {dtype}"
                 hint = f"declare an operand that is no {dtype}, or write another number"
                 raise RuleError(self.rule.path, self.rule.line, 1, reason, hint)
-        return np.asarray(value, np.dtype(dtype))
+        with np.errstate(over="ignore"):  # as in the runtime, a number beyond the range is infinite
+            return np.asarray(value, np.dtype(dtype))
 
     def _default(self, name: str) -> str:
         """What an absent operand counts as, in its declared shape and its node's element type."""

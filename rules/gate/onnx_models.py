@@ -26,6 +26,7 @@ from ..compiler.model_view import ModelView
 from ..compiler.replacement import instantiate
 from ..compiler.view import Reference
 from ..language.conditions import FLOATS, conditions, types_of
+from ..language.errors import RuleError
 from ..language.syntax import Rule
 from ..sampling.instances import REJECTED, Instance, instances
 from ..sampling.sampler import PARAMETERS, Sampler
@@ -40,6 +41,7 @@ UNSUPPORTED = (
     "Invalid input shape",
     "Could not find an implementation",
     "Pad should be smaller than kernel",
+    "Exception during initialization",  # a kernel that refuses an attribute
 )
 
 
@@ -185,7 +187,7 @@ def other_scalars(both: SideModels, draw: Callable[[np.dtype[Any]], Array]) -> S
     drawn = {name: draw(constants[name].dtype).reshape(constants[name].shape) for name in real}
     try:
         other = _with_constants(both, drawn)
-    except REJECTED:
+    except (*REJECTED, RuleError):  # nor what they don't give a value is a match
         return None
     bound = Bindings(other.instance.match, other.instance.view)
     return other if all(map(bound.holds, conditions(instance.rule))) else None

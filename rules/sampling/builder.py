@@ -483,7 +483,7 @@ class Builder(KnownNumbers):
             if isinstance(expression, Name) and expression.text not in self.names:
                 value = self._equated(expression.text)
                 if value is None:
-                    value = self.sampler.attribute(node.op_type, name, shapes)
+                    value = self.sampler.attribute(node, name, shapes)
                 self.names[expression.text] = value
             result[name] = self.evaluate(expression)
         if node.rest is not None:

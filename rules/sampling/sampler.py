@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx.defs import OpSchema
 
+from ...catalog.operators.contributed import schema
 from ...catalog.terms.syntax_tree import Expression, Literal, walk
 from ..language.functions import Value
+from ..language.schemas import default_of
+from ..language.syntax import PatternNode
 
+AttrType = OpSchema.AttrType
 Shape = tuple[int, ...]
 Shapes = list[Shape | None]
 Partial = list[int | None] | None
@@ -39,6 +44,9 @@ PARAMETERS = {
     "Clip": {1, 2},
     "Gather": {1},
     "Tile": {1},
+    "CumSum": {1},
+    "TopK": {1},
+    "Trilu": {1},
     "Dropout": {1, 2},
     "ReduceSum": {1},
     "ReduceMean": {1},
@@ -51,6 +59,22 @@ PARAMETERS = {
     "ReduceL1": {1},
     "ReduceL2": {1},
 }
+
+
+def _words(operator: str, name: str) -> Sequence[str]:
+    match name, operator:
+        case "auto_pad", _:
+            return ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        case "direction", "BitShift":
+            return ("LEFT", "RIGHT")
+        case "direction", _:
+            return ("forward", "reverse", "bidirectional")
+        case _, "Resize":
+            return ("nearest", "linear", "cubic")
+        case _, "Pad":
+            return ("constant", "constant", "edge", "reflect")
+        case _:
+            return ("DCR", "CRD")
 
 
 class RejectedError(Exception):
@@ -364,14 +388,9 @@ class Sampler:
 
     # ----------------------------------------------------------------------- attributes
 
-    def attribute(
-        self,
-        operator: str,
-        name: str,
-        shapes: Sequence[Shape],
-    ) -> Value:
+    def attribute(self, node: PatternNode, name: str, shapes: Sequence[Shape]) -> Value:
         """A value for an attribute that a variable stands for."""
-        rank = len(shapes[0]) if shapes else 0
+        operator, rank = node.op_type, len(shapes[0]) if shapes else 0
         match name:
             case "perm":
                 order = list(range(rank))
@@ -385,24 +404,44 @@ class Sampler:
                 return self.rng.randrange(-rank, rank)
             case "axes" if rank:
                 return self.axes(rank)
-            case "keepdims" | "transA" | "transB" | "count_include_pad":
-                return self.rng.randint(0, 1)
             case "epsilon":
                 return self.rng.choice([1e-5, 1e-3])
             case "momentum":
                 return self.rng.choice([0.9, 0.99])
-            case "alpha" | "beta" | "scale":
-                return self.rng.choice([1.0, 0.5, 2.0])
             case "group":
                 return self._group(operator, shapes)
             case "strides" | "dilations" | "pads" | "kernel_shape":
                 return self._window(operator, shapes).get(name)
-            case "mode":
-                return self.rng.choice(["constant", "edge"])
+            case "auto_pad" if "pads" in node.mentioned:
+                return "NOTSET"  # ONNX has one of them at a time
+            case "auto_pad" | "direction" | "mode":
+                return self.rng.choice(_words(operator, name))
+            case "scale":
+                return self.rng.choice([1.0, 0.5, 2.0])
             case "ratio" | "seed":
                 return {"ratio": 0.25, "seed": 1}[name]
             case "to":
                 return self.rng.choice([1, 7, 11])
+            case "num_groups" if rank > 1:
+                return self.rng.choice([g for g in (1, 2, 3) if shapes[0][1] % g == 0])
+            case "size":
+                return self.rng.choice([1, 3])
+        return self._of_its_type(node, name)
+
+    def _of_its_type(self, node: PatternNode, name: str) -> Value:
+        """A flag, a number of which some are 0 or negative, or the default of a word."""
+        known = schema(node.op_type, self.opset, node.domain)
+        if known is None or name not in known.attributes:
+            raise RejectedError
+        attribute = known.attributes[name]
+        default = default_of(attribute)
+        match attribute.type:
+            case AttrType.FLOAT:
+                return self.rng.choice([1.0, 0.3, 2.0, 0.0, -0.7])
+            case AttrType.INT:
+                return self.rng.choice([0, 1] if default in (0, 1) else [1, 2])
+            case AttrType.STRING if isinstance(default, str):
+                return default
         raise RejectedError
 
     def early(self, name: str, given: Sequence[Expression]) -> Value | None:
@@ -506,11 +545,15 @@ class Sampler:
             case "Pad" if position == 1 and self.rng.random() < 0.2:
                 return self._ints([0] * (2 * rank))
             case "Pad" if position == 1:
-                pads = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
-                more = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
-                return self._ints([*pads, *more])
+                first = self.rng.choice([0, 2]) if rank > 2 else 0
+                fills = attributes.get("mode", "constant") == "constant"
+                bounds = [
+                    (0, 0) if i < first else (-1 if n > 2 else 0, 2 if fills else min(2, n // 2))
+                    for i, n in enumerate(x)
+                ]
+                return self._ints([self.rng.randint(*ends) for ends in (*bounds, *bounds)])
             case "Pad" if position == 2:
-                return np.zeros((), np.float32)
+                return np.asarray(self.rng.choice([0.0, 0.0, 1.5]), np.float32)
             case "Dropout":
                 return np.asarray(0.25, np.float32) if position == 1 else np.asarray(False)
             case "Clip":
@@ -524,6 +567,12 @@ class Sampler:
                 return self._ints(index)
             case "Tile":
                 return self._ints([self.rng.randint(1, 2) for _ in range(rank)])
+            case "CumSum" if rank:
+                return np.asarray(self.rng.randrange(-rank, rank), np.int64)
+            case "TopK":
+                return self._ints([self.rng.randint(1, x[int(attributes.get("axis", -1))])])
+            case "Trilu":
+                return np.asarray(self.rng.randint(-2, 2), np.int64)
         if operator.startswith("Reduce") and rank:
             return self._ints(self.axes(rank))
         raise RejectedError

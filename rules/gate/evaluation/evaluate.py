@@ -39,6 +39,8 @@ from .arithmetic import (
 )
 
 _SAME = ("+", "-", "*", "neg", "max", "min", "abs", "sign")
+# Up to here float64 has every integer.
+_LARGEST_POWER = 2.0**53
 
 
 def converted(element: Element, kind: Kind, arithmetic: Arithmetic) -> Element:
@@ -150,7 +152,9 @@ class Grid(GridEvaluator[Element]):
             defined = np.logical_and(defined, divisor != 0)
             values[1] = np.where(divisor == 0, 1, divisor)
         if function == "pow":
-            defined = np.logical_and(defined, values[1] >= 0)
+            # by way of a float, so that large ones saturate or are rounded
+            size = np.abs(np.asarray(values[0], float)) ** np.maximum(values[1], 0)
+            defined = np.logical_and(defined, (values[1] >= 0) & (size < _LARGEST_POWER))
             values[1] = np.where(values[1] < 0, 0, values[1])
         if function in ("floor", "ceil", "round", "int32"):
             return Element(values[0], defined, kind)

@@ -73,7 +73,10 @@ class Exact:
     def truncate(self, array: Array) -> npt.NDArray[np.int64]:
         """Rounded towards 0; UncertainError where that can't be told."""
         whole = np.frompyfunc(step(math.trunc), 1, 1)(array)
-        return np.asarray(whole, np.int64)
+        try:
+            return np.asarray(whole, np.int64)
+        except OverflowError:
+            raise NoValueError("an integer beyond 64 bits is not computed with") from None
 
 
 def _joining(kind: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

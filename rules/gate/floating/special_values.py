@@ -23,7 +23,7 @@ Array = NDArray[Any]
 # Runs of an instance on each kind; more of those that have to meet a threshold.
 FEEDS = 10
 SEARCHED = {"subnormal": 40, "overflow": 80, "halfway": 40, "mixed": 40}
-# Kinds that a rule's scalars are of, too.
+# Kinds that a rule's scalars are of, too; beside the others they are zeros and infinities.
 SCALARS = ("subnormal", "overflow")
 _NOT_FINITE = ("nan", "positive_infinity", "negative_infinity", "mixed")
 # Far beyond rounding, relative to the largest output: another number, not the same one rounded.
@@ -143,12 +143,15 @@ def specials(rule: Rule, pairs: Sequence[SideModels], dtype: str, seed: int) -> 
 
 def _others(pair: SideModels, rng: np.random.Generator, kind: str) -> list[SideModels]:
     """The instance with special values among the numbers that a match fixes, too."""
+
+    def draw(dtype: np.dtype[Any]) -> Array:
+        if kind in SCALARS:
+            return special(kind, rng, 1, dtype)
+        return rng.choice(np.asarray([0.0, -0.0, np.inf, -np.inf], dtype), 1)
+
+    made = [other_scalars(pair, draw) for _ in range(3)]
     if kind == "zero":
-        made = [negated_zeros(pair, rng)]
-    elif kind in SCALARS:
-        made = [other_scalars(pair, lambda dtype: special(kind, rng, 1, dtype)) for _ in range(3)]
-    else:
-        made = []
+        made.append(negated_zeros(pair, rng))
     return [values for values in made if values is not None]
 
 

@@ -35,7 +35,6 @@ LEFT_ALONE = frozenset(
 WORDS = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
     "approximate": ("none", "tanh"),
-    "direction": ("LEFT", "RIGHT"),
 }
 SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
 # What each entry is where they are left out; there is none for a kernel.
@@ -113,6 +112,10 @@ class AttributeChoices:
         match name:
             case "mode" if node.operator in ("DepthToSpace", "Pad", "SpaceToDepth"):
                 return pick(label, self._modes(node), "form")
+            case "direction":
+                shifts = node.operator == "BitShift"
+                words = ("LEFT", "RIGHT") if shifts else ("forward", "reverse", "bidirectional")
+                return pick(label, words, "form")
             case "perm":
                 return pick(label, _orders(node.rank, still))
             case "axis":
@@ -120,7 +123,7 @@ class AttributeChoices:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(node.rank, label, f"len({label})")
             case "axes":
-                return self.axes(node.rank, label, none=node.operator.startswith("Reduce"))
+                return self.axes(node.rank, label)
             case "num_outputs":
                 return node.outputs
             case "split":
@@ -168,10 +171,10 @@ class AttributeChoices:
             return place
         return self._signed(label, place, negative)
 
-    def axes(self, rank: int, label: str, *, none: bool = False) -> tuple[int, ...]:
-        """Axes in any order, each once; `none`: there may be none of them."""
+    def axes(self, rank: int, label: str) -> tuple[int, ...]:
+        """Axes in any order, each once; there may be none of them."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
-        sets = [*sets[1:], *sets[:1], *([()] if none else [])]
+        sets = [*sets[1:], *sets[:1], ()]
         if (length := self.lengths.get(label)) is not None:
             sets = [one for one in sets if len(one) == length]
         chosen = self.choices.pick(label, sets)
@@ -197,14 +200,19 @@ class AttributeChoices:
 
     # ----------------------------------------------------------------------------- lists
 
-    def contents(self, node: Node, what: str, label: str, beside: Sequence[int] | None) -> Value:
-        """The elements of an input that is a list; `beside` are the axes it goes with, if any."""
+    def contents(
+        self, node: Node, what: str, label: str, beside: Sequence[int] | None, kind: str
+    ) -> Value:
+        """The elements of an input that is a list; `beside` are the axes it goes with, if any.
+
+        `kind` says whether those of its element type are integers, or real as a Range may have.
+        """
         rank = node.rank
         match what:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(rank, label, f"dim({label}, 0)")
             case "axes":
-                return self.axes(rank, label, none=node.operator != "Squeeze")
+                return self.axes(rank, label)
             case "shape" if node.operator == "Reshape":
                 return self._target(rank, label, node.result_rank)
             case "split":
@@ -224,7 +232,7 @@ class AttributeChoices:
                 return self._symbols(label, rank, "dimension")
             case "axis":
                 return (self.axis(node, label),)
-        return self._symbols(label, 1, "integer")
+        return self._symbols(label, 1, kind)
 
     def _bounds(self, node: Node, beside: Sequence[int] | None) -> int:
         """How many axes a Slice cuts: those named, or else so many from the first on."""
@@ -238,7 +246,7 @@ class AttributeChoices:
         return tuple(self.symbol(f"{label}.{at}", kind) for at in range(count))
 
     def _new_axes(self, rank: int, label: str, measure: str) -> tuple[int, ...]:
-        sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2))
+        sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2)) + [()]
         chosen = self.choices.pick(label, sets)
         self.stretch(measure, len(chosen), 2)
         return self.spelled(label, chosen, rank + len(chosen))

@@ -248,7 +248,7 @@ def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
         if not _exists(rule, opset, operators):
             continue
         texts = []
-        for node in (*rule.match, *rule.rewrite):
+        for node in (*rule.match, *rule.rewrite, *rule.correct):
             meaning = described(operators.get(node.op_type, node.operator), opset)
             texts.append(meaning.hash)
         found[tuple(texts)] = opset

@@ -8,7 +8,7 @@ left side requires can be assumed and what its right side requires must be shown
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.derive import element_types, saturated
@@ -180,17 +180,31 @@ class Composition:
         for at in meaning.known_inputs:
             if at < len(given) and (tensor := given[at]) is not None:
                 if tensor.contents is None:
-                    raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
+                    name = tensor.name.removesuffix(".new")
+                    listed = "say them as a list, such as plus(ints(a), ints(b))"
+                    raise UndescribedError(f"{operator} needs the elements of {name}: {listed}")
                 values[at] = list(tensor.contents)
         plain = {name: self._plain(value) for name, value in attributes.items()}
-        if names_no_axes(operator, inputs, attributes) and given[0] is not None:
+        if self.names_no_axes(operator, inputs, attributes) and given[0] is not None:
             units = self._units(given[0].shape)
+            if not units:
+                written, expansion = self._expansion("Identity", inputs[:1], {}, outputs)
+                unread = (None,) * (len(inputs) - 1)
+                return written, replace(expansion, inputs=(*expansion.inputs, *unread))
             if meaning.known_inputs:
                 values[1] = units
             else:
                 plain["axes"] = units
         shapes = [None if tensor is None else tensor.shape for tensor in given]
         return _expanded(meaning, shapes, plain, values, outputs)
+
+    def names_no_axes(
+        self, operator: str, inputs: Sequence[str | None], attributes: Mapping[str, object]
+    ) -> bool:
+        """Whether a node is a Squeeze of all axes of size 1: it has no list of axes, or no axis."""
+        axes = self.tensors.get(inputs[1] or "") if len(inputs) > 1 else None
+        named = attributes.get("axes") if axes is None else axes.contents != ()
+        return operator == "Squeeze" and not named
 
     def _units(self, shape: Sequence[Term]) -> list[int]:
         """The axes of size 1. Raises UnknownNumberError where a size may be 1 or not."""
@@ -332,14 +346,6 @@ def _holds_all(wide: str, narrow: str) -> bool:
         return False
     more = not wide.startswith("u") and narrow.startswith("u")
     return bits(wide) > bits(narrow) or (not more and bits(wide) == bits(narrow))
-
-
-def names_no_axes(
-    operator: str, inputs: Sequence[str | None], attributes: Mapping[str, object]
-) -> bool:
-    """Whether a node is a Squeeze of all axes of size 1."""
-    named = "axes" in attributes or (len(inputs) > 1 and inputs[1] is not None)
-    return operator == "Squeeze" and not named
 
 
 def described(operator: str, opset: int) -> Specification:

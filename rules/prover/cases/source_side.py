@@ -25,7 +25,7 @@ from ..assumptions import spread
 from ..statement import Obligation
 from .attribute_choices import LEFT_ALONE, SPATIAL, WINDOW_DEFAULTS, Node
 from .axis_notation import NotationMattersError
-from .composition import UndescribedError, described, names_no_axes
+from .composition import UndescribedError, algebra_of, described
 from .element_types import chosen, signature, type_code
 from .enumeration import Kind, NoCaseError
 from .rule_analysis import asked, decides, in_order, left_out_is_a_case, repeats_outputs
@@ -93,7 +93,7 @@ class SourceSide(SourceOperands):
             self._rest(node, meaning, attributes, shapes)
         outputs = self._outputs(node)
         self._lists(node, meaning, inputs, shapes, outputs)
-        if names_no_axes(node.operator, inputs, attributes):
+        if self.composition.names_no_axes(node.operator, inputs, attributes):
             self._choose_units(node)
         self._assume_early()
         self.see_node(node.operator, inputs, len(outputs), attributes, self.sources, {})
@@ -209,7 +209,8 @@ class SourceSide(SourceOperands):
                 more = len(places) if node.operator == "Unsqueeze" else 0
                 contents = self.options.spelled(name, places, about.rank + more)
             else:
-                contents = self.options.contents(about, what, name, beside)
+                kind = "real" if algebra_of(dtype) == "real" else "integer"
+                contents = self.options.contents(about, what, name, beside, kind)
             if what == "axes":
                 beside, axes = contents, name
             elif beside is not None and len(beside) > 1 and self.ways.leaders([axes]):

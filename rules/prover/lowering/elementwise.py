@@ -10,7 +10,7 @@ from ..functions import elementary
 from ..functions.extrema import extreme_of
 from ..functions.monotone import Element, element_of
 from ..functions.rounding_and_sign import absolute, rounded, signum
-from ..normal.arithmetic import definition, integer_sum, plus, power, times
+from ..normal.arithmetic import definition, integer_sum, plus, times
 from ..normal.context import UndecidedError
 from ..normal.definedness import Path
 from ..normal.interning import abstracted
@@ -188,17 +188,20 @@ class Elementwise(Truths):
         return by_cases(parts[0], context, path, outer)
 
     def _integer(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
-        """Return a function of integers modulo a power of two; most are opaque."""
+        """Return a function of integers modulo a power of two; most are opaque.
+
+        Powers are: ONNX Runtime takes them as floating-point numbers and saturates.
+        """
         by = known_number(parts[1]) if len(parts) == 2 else None
-        if function in ("/", "pow") and by == 1:
+        if function == "/" and by == 1:
             return list(parts[0])
+        if function == "bit_not":  # in two's complement
+            return plus(number(Fraction(-1)), scaled(parts[0], -1))
         if function.startswith("shift_") and by in range(_LEAST_BITS):
             power_of_two = Fraction(2) ** int(by or 0)
             if function == "shift_left":
                 return scaled(parts[0], power_of_two)
             return self._integer("/", [parts[0], number(power_of_two)], path)
-        if function == "pow" and by is not None and by.denominator == 1 and 0 <= by <= 8:
-            return power(parts[0], int(by), self.context)
         if function == "abs" and len(parts[0]) == 1:
             (one,) = parts[0]
             heads = [place.head for place in one.factors]

@@ -85,3 +85,48 @@ def test_an_update_that_is_a_scalar_reaches_its_place_alone(reduction: str) -> N
     assert found is not None
     (first,), (other,) = found.evaluate(inputs, node.attributes, outputs=1), runtime(node)
     assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)
+
+
+_BACKWARDS = [
+    [
+        np.arange(5, dtype=np.float32),
+        np.array([start]),
+        np.array([end]),
+        np.array([0]),
+        np.array([-2]),
+    ]
+    for start in (-1, 3)
+    for end in (2**31 - 1, 2**31 - 2, 2**63 - 1, 2**63 - 2, -(2**63) + 1, 1)
+]
+CORNERS = [
+    *(Node("Slice", inputs, {}, opset=13) for inputs in _BACKWARDS),
+    *(
+        Node("Squeeze", [np.ones((1, 3, 1), np.float32), np.array(axes, np.int64)], {}, opset=13)
+        for axes in ([], [0], [-1, 0])
+    ),
+    *(
+        Node("Pad", [np.arange(5, dtype=np.float32), np.array(pads)], {"mode": mode}, opset=19)
+        for mode in ("constant", "edge", "wrap")
+        for pads in ([-2, 3], [3, -2], [-1, -1], [2, 7])
+    ),
+    *(
+        Node(
+            "ConvTranspose",
+            [np.ones((1, 1, 3), np.float32), np.arange(kernel, dtype=np.float32).reshape(1, 1, -1)],
+            {"auto_pad": auto_pad, "strides": [stride], "dilations": [2]},
+            opset=11,
+        )
+        for auto_pad in ("SAME_UPPER", "SAME_LOWER")
+        for kernel in (1, 2, 3)
+        for stride in (1, 2, 3)
+    ),
+]
+
+
+@pytest.mark.parametrize("node", CORNERS, ids=lambda node: node.op_type)
+def test_specifications_agree_with_the_runtime_in_corners(node: Node) -> None:
+    found = specification("", node.op_type, node.opset)
+    assert found is not None
+    (first,) = found.evaluate(node.inputs, node.attributes, outputs=1)
+    (other,) = runtime(node)
+    assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)

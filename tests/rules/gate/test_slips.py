@@ -1,0 +1,209 @@
+"""False rules that an expert might let pass, each beside a true one that differs in one point."""
+
+import pytest
+from tensolog.rules.gate.floating.numeric_class import measured
+from tensolog.rules.gate.gate import prove_rule
+from tensolog.rules.language.parser import parse_rules
+
+ADMITTED = ("proved", "bounded")
+LARGEST = "[9223372036854775807]"
+
+
+def rule_of(given, match, rewrite, equal="exact", opset=">= 13"):
+    """A rule; statements of a side are divided by semicolons."""
+
+    def lines(text):
+        return "".join(f"    {line}\n" for line in text.split("; "))
+
+    rewrite, _, correct = rewrite.partition(" correct ")
+    (rule,) = parse_rules(
+        f"# ConvertSome is a rule.\nrule ConvertSome\n  tags    explore\n  source  [test]\n"
+        f"  opset   {opset}\n  given   {given}\n  match\n{lines(match)}  rewrite\n{lines(rewrite)}"
+        + (f"  correct\n{lines(correct)}" if correct else "")
+        + f"  equal   {equal}\n"
+    )
+    return rule
+
+
+def verdict_of(rule):
+    return measured(rule, prove_rule(rule, 10.0, infer=0), 10.0)
+
+
+FALSE = {
+    # Powers of integers are taken in floating point: 65536 ** 4 saturates.
+    "power": ("X int32", "Y = Pow(X, 4)", "S = Mul(X, X); Y = Mul(S, S)"),
+    "complement": ("X int32", "Y = BitwiseNot(X)", "Y = Neg(X)", "exact", ">= 18"),
+    # Of no axes, all dimensions of 1 go.
+    "squeeze": ("X float32, a", "S = Squeeze(X, a); Y = Unsqueeze(S, a)", "Y = X"),
+    "unsqueeze": ("X float32, a", "S = Unsqueeze(X, a); Y = Squeeze(S, a)", "Y = X"),
+    "squeezes": (
+        "A float32, B, rank(A) = rank(B)",
+        "S = Squeeze(A, a); T = Squeeze(B, a); Y = Add(S, T)",
+        "Z = Add(A, B); Y = Squeeze(Z, a)",
+    ),
+    # The largest integer is the end that a slice runs to, here the front.
+    "slice": (
+        "X [n] float32",
+        f"Y = Slice(X, [-1], {LARGEST}, [0], [-1])",
+        "Y = Slice(X, [0], [0], [0])",
+    ),
+    # What is cropped is no part of the copy.
+    "wrap": (
+        "X [n] float32, n > 2",
+        'Y = Pad<mode="wrap">(X, [-1, 1])',
+        f"A = Slice(X, [1], {LARGEST}, [0]); B = Slice(X, [0], [1], [0]); Y = Concat<axis=0>(A, B)",
+        "exact",
+        ">= 19",
+    ),
+    # Nothing is put between windows that leave gaps at the end.
+    "transposed": (
+        "X [n, c, w] float32, W [c, m, 1]",
+        'Y = ConvTranspose<auto_pad="SAME_UPPER", strides=[2]>(X, W)',
+        'Y = ConvTranspose<auto_pad="NOTSET", output_padding=[1], strides=[2]>(X, W)',
+        "rounding",
+    ),
+    # A Range may be of real numbers.
+    "range": ("a float32, b, d", "Y = Floor(Range(a, b, d))", "Y = Range(a, b, d)"),
+    # Both directions have two states.
+    "directions": (
+        "X [1, b, i] float32, W, R",
+        "Y, H, C = LSTM<direction=d, hidden_size=h>(X, W, R)",
+        "V = Slice(W, [0], [1], [0]); S = Slice(R, [0], [1], [0]); "
+        "Y, H, C = LSTM<hidden_size=h>(X, V, S)",
+        "rounding",
+        ">= 14",
+    ),
+    # 8-bit floats saturate or don't.
+    "saturate": (
+        "X float32",
+        "Y = Cast<saturate=s, to=t>(X)",
+        "Y = Cast<to=t>(X)",
+        "exact",
+        ">= 19",
+    ),
+    # Before 13 Softmax is over all axes behind its own.
+    "correction": (
+        "X [m, n] float32",
+        'E = Exp(X); S = Einsum<equation="ij->j">(E); Y = Div(E, S)',
+        'F = Exp(X); T = Einsum<equation="ij->j">(F); Y = Mul(F, Reciprocal(T)) '
+        "correct Y = Softmax<axis=0>(X)",
+        "partial except i0 = 0\n  finite_math",
+        ">= 12",
+    ),
+    # Sums of rounded products round otherwise than rounded sums.
+    "sums": (
+        "X [n] float32",
+        "Y = CumSum<exclusive=e, reverse=r>(Mul(X, 0.1), 0)",
+        "Y = Mul(CumSum<exclusive=e, reverse=r>(X, 0), 0.1)",
+        "exact\n  finite_math",
+    ),
+    # 0 times infinity is no number.
+    "zero": (
+        "X float32, Z float32, c scalar, c >= 0, fits(c, X)",
+        "Y = Max(Mul(X, c), Mul(Z, c))",
+        "Y = Mul(Max(X, Z), c)",
+        "rounding",
+    ),
+    "slope": (
+        "X float32, a < 1",
+        "Y = LeakyRelu<alpha=a>(X)",
+        "Y = Max(X, Mul(X, a))",
+        "rounding",
+    ),
+    # The fill is 0.0, and not its opposite.
+    "fill": (
+        "X [n] float32",
+        "Y = Neg(Pad<mode=m>(X, p))",
+        "Y = Pad<mode=m>(Neg(X), p)",
+        "exact",
+        ">= 18",
+    ),
+}
+TRUE = {
+    "complement": ("X int32", "Y = BitwiseNot(X)", "Y = Sub(Neg(X), 1)", "exact", ">= 18"),
+    "power": ("X float32", "Y = Pow(X, 4)", "S = Mul(X, X); Y = Mul(S, S)", "rounding"),
+    "squeeze": (
+        "X float32, a, dim(a, 0) > 0",
+        "S = Squeeze(X, a); Y = Unsqueeze(S, a)",
+        "Y = X",
+    ),
+    "unsqueeze": (
+        "X float32, a, dim(a, 0) > 0",
+        "S = Unsqueeze(X, a); Y = Squeeze(S, a)",
+        "Y = X",
+    ),
+    "squeezes": (
+        "A float32, B, rank(A) = rank(B), dim(a, 0) > 0",
+        "S = Squeeze(A, a); T = Squeeze(B, a); Y = Add(S, T)",
+        "Z = Add(A, B); Y = Squeeze(Z, a)",
+    ),
+    "slice": (
+        "X [n] float32",
+        "Y = Slice(X, [-1], [9223372036854775806], [0], [-1])",
+        "Y = Slice(X, [0], [0], [0])",
+    ),
+    "wrap": (
+        "X [n] float32, n > 2",
+        'Y = Pad<mode="wrap">(X, [-1, 1])',
+        f"A = Slice(X, [1], {LARGEST}, [0]); B = Slice(X, [1], [2], [0]); Y = Concat<axis=0>(A, B)",
+        "exact",
+        ">= 19",
+    ),
+    "transposed": (
+        "X [n, c, w] float32, W [c, m, 1]",
+        'Y = ConvTranspose<auto_pad="SAME_UPPER", strides=[2]>(X, W)',
+        'Y = ConvTranspose<auto_pad="NOTSET", strides=[2]>(X, W)',
+        "rounding",
+    ),
+    "saturate": (
+        "X float32",
+        "Y = Cast<saturate=1, to=t>(X)",
+        "Y = Cast<to=t>(X)",
+        "exact",
+        ">= 19",
+    ),
+    "correction": (
+        "X [m, n] float32",
+        'E = Exp(X); S = Einsum<equation="ij->j">(E); Y = Div(E, S)',
+        'F = Exp(X); T = Einsum<equation="ij->j">(F); Y = Mul(F, Reciprocal(T)) '
+        "correct Y = Softmax<axis=0>(X)",
+        "partial except i0 = 0\n  finite_math",
+        ">= 13",
+    ),
+    "sums": (
+        "X [n] float32",
+        "Y = CumSum<exclusive=e, reverse=r>(Mul(X, 2), 0)",
+        "Y = Mul(CumSum<exclusive=e, reverse=r>(X, 0), 2)",
+        "exact\n  finite_math",
+    ),
+    "zero": (
+        "X float32, Z float32, c scalar, c >= 0, fits(c, X)",
+        "Y = Max(Mul(X, c), Mul(Z, c))",
+        "Y = Mul(Max(X, Z), c)",
+        "rounding\n  finite_math",
+    ),
+    "slope": (
+        "X float32, a < 1",
+        "Y = LeakyRelu<alpha=a>(X)",
+        "Y = Max(X, Mul(X, a))",
+        "rounding\n  finite_math",
+    ),
+    "fill": (
+        "X [n] float32",
+        "Y = Neg(Pad<mode=m>(X, p))",
+        "Y = Pad<mode=m>(Neg(X), p)",
+        "rounding",
+        ">= 18",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_a_slip_is_not_admitted(name):
+    assert verdict_of(rule_of(*FALSE[name])).status not in ADMITTED
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_its_neighbour_is(name):
+    verdict = verdict_of(rule_of(*TRUE[name]))
+    assert verdict.status in ADMITTED, verdict.reason
