@@ -220,21 +220,28 @@ def serve(
     with contextlib.closing(place), ParallelSession(plan) as session:
         config = uvicorn.Config(application(session, name), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([place],), daemon=True)
-        thread.start()
+        # Not the thread is waited for: one whose `join` is interrupted counts as ended in Python
+        # 3.11, though it runs (bpo-45274), and what waits would not be answered.
+        ended = threading.Event()
+
+        def run() -> None:
+            try:
+                server.run([place])
+            finally:
+                ended.set()
+
+        threading.Thread(target=run, daemon=True).start()
         try:
             told = False
-            while thread.is_alive():
-                thread.join(_LOOK_S if told else 0.01)
+            while not ended.wait(_LOOK_S if told else 0.01):
                 if server.started and not told:
                     told = True
                     if started is not None:
                         started(session.setting)
         finally:
             server.should_exit = True
-            thread.join(_SOON_S)
-            if thread.is_alive():
+            if not ended.wait(_SOON_S):
                 if waiting is not None:
                     waiting()
-                thread.join(_STOP_S)
+                ended.wait(_STOP_S)
     raise ServingError("the server ended by itself: its messages above say why")

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -296,6 +297,40 @@ def test_who_waits_for_answers_at_the_end_is_told(monkeypatch, tmp_path):
     with listen("127.0.0.1", 0) as place, pytest.raises(KeyboardInterrupt):
         http_server.serve(plan, place, started=interrupted, waiting=answered.set)
     assert answered.is_set()
+
+
+def test_what_waits_is_answered_where_an_interrupt_comes_as_nothing_happens(tmp_path, monkeypatch):
+    """Python 3.11 takes a thread for ended whose `join` was interrupted."""
+    answered = []
+
+    class Server:
+        started, should_exit = True, False
+
+        def __init__(self, config):
+            pass
+
+        def run(self, sockets):
+            time.sleep(0.1)  # serve waits for the end by now
+            os.kill(os.getpid(), signal.SIGINT)
+            while not self.should_exit:
+                time.sleep(0.01)
+            time.sleep(0.1)
+            answered.append(sockets)
+
+    plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    monkeypatch.setattr(
+        http_server,
+        "ParallelSession",
+        lambda plan: nullcontext(SimpleNamespace(plan=plan, setting=plan.setting)),
+    )
+    monkeypatch.setattr(http_server.uvicorn, "Server", Server)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with listen("127.0.0.1", 0) as place, pytest.raises(KeyboardInterrupt):
+            http_server.serve(plan, place)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert answered
 
 
 @pytest.mark.parametrize("host", ["", "a" * 300, "a\0b"])
