@@ -397,7 +397,7 @@ class Builder(KnownNumbers):
             compared += _numbers_beside(condition, name)
         if compared and self.rng.random() < 0.8:
             return self.rng.choice(compared)
-        return self.rng.choice([0.5, 2.0, -1.5, 3.0, 0.125])
+        return self.rng.choice([0.5, 2.0, -1.3, 3.0, 0.1])
 
     def _literal(self, node: PatternNode, position: int, name: str, literal: Expression) -> None:
         if isinstance(literal, ListOf):  # sizes that nothing else binds: a Reshape's or Expand's

@@ -30,6 +30,13 @@ def verdict_of(rule):
 
 
 FALSE = {
+    # An attribute has the digits of a float32.
+    "digits": (
+        "A float64, c scalar, fits(c, A)",
+        "S = Mul(A, c); Y = Gemm<alpha=f>(S, B)",
+        "Y = Gemm<alpha=f * c>(A, B)",
+        "rounding\n  finite_math",
+    ),
     # Powers of integers are taken in floating point: 65536 ** 4 saturates.
     "power": ("X int32", "Y = Pow(X, 4)", "S = Mul(X, X); Y = Mul(S, S)"),
     "complement": ("X int32", "Y = BitwiseNot(X)", "Y = Neg(X)", "exact", ">= 18"),
@@ -120,6 +127,12 @@ FALSE = {
     ),
 }
 TRUE = {
+    "digits": (
+        "A float32, c scalar, fits(c, A)",
+        "S = Mul(A, c); Y = Gemm<alpha=f>(S, B)",
+        "Y = Gemm<alpha=f * c>(A, B)",
+        "rounding\n  finite_math",
+    ),
     "complement": ("X int32", "Y = BitwiseNot(X)", "Y = Sub(Neg(X), 1)", "exact", ">= 18"),
     "power": ("X float32", "Y = Pow(X, 4)", "S = Mul(X, X); Y = Mul(S, S)", "rounding"),
     "squeeze": (
