@@ -31,7 +31,7 @@ from .quantized.quantized_products import quantized_products
 from .quantized.running_norm import running_norms
 from .quantized.softmax import softmax_rows
 from .quantized.spelled import spell
-from .quantized.whole import groups_of, outside
+from .quantized.whole import outside
 from .recurrence.recurrences import recurrences
 from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
@@ -61,8 +61,7 @@ def regions(
     8-bit integers, with these behind them; attentions; then, where `multiplies`, products with
     constant matrices.
     """
-    groups = groups_of(meanings.graph)
-    computable = candidates(meanings).computable
+    computable, groups = candidates(meanings).computable, candidates(meanings).groups
     region_kernels = lookups(meanings, allowed, groups)
     if multiplies:
         quantized = quantized_products(meanings, allowed, region_kernels)
@@ -84,7 +83,7 @@ def regions(
         ]
     region_kernels += softmax_rows(meanings, set(allowed) - _covered(region_kernels))
     free = set(allowed) - _covered(region_kernels)
-    region_kernels += running_norms(meanings, free, computable)
+    region_kernels += running_norms(meanings, free)
     free = outside(groups, allowed) & computable - _covered(region_kernels)
     region_kernels += recurrences(meanings, free)
     free -= _covered(region_kernels)

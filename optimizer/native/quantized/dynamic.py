@@ -34,9 +34,9 @@ from ..loops.elementwise_chain import ElementwiseChain
 from ..loops.kernel_region import LaidOut, Meanings, needed_outside
 from ..product.matrix_products import growths
 from ..product.product_text import ending_text
+from ..regions.region_candidates import DynamicProduct, Integers, candidates
 from ..regions.region_facts import is_exact
-from .groups import INTEGERS as EIGHT_BITS
-from .groups import Numbers, known, sign_flip, sole_user
+from .groups import Numbers, known, sign_flip
 from .packing import Filters, FixedNumbers
 from .quantized_products import (
     GRAIN,
@@ -50,24 +50,18 @@ from .quantized_products import (
 )
 from .window import Window, turned
 
-PRODUCTS = frozenset({"MatMulInteger", "ConvInteger"})
-FUSED = "com.microsoft:MatMulIntegerToFloat"
-
 
 @dataclass(frozen=True)
 class Dynamic:
     """A product of integers that are quantized while the model runs, and its float32 result.
 
-    `x` are integers of the scale `step` and the zero point `zero`, which are values as `x` is; `w`
-    are constants, `bias` is a constant of one number for each output, or None. `nodes` give
+    `w` are constants, `bias` is a constant of one number for each output, or None. `nodes` give
     `result`, the product among them.
     """
 
     nodes: tuple[int, ...]
     product: int
-    x: int
-    step: int
-    zero: int
+    x: Integers
     w: Numbers
     bias: int | None
     result: int
@@ -80,17 +74,17 @@ def dynamic_products(
 
     What is elementwise and follows is computed with it, of nodes `behind`.
     """
-    graph = meanings.graph
+    graph, found = meanings.graph, candidates(meanings).dynamic_products
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        group = dynamic_product(graph, number)
-        if group is None or not free.issuperset(group.nodes):
+        group = _read(graph, found[number])
+        if not free.issuperset(group.nodes):
             return
         follows = set(behind) & free - set(group.nodes)
         for chain in growths(meanings, graph.producer[group.result], follows):
             yield partial(_lowered, meanings, group, meanings.in_order(chain))
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
+    return disjoint_kernels(meanings.in_order(found), allowed, attempts)
 
 
 def fold_rows(graph: Graph) -> None:
@@ -107,106 +101,32 @@ def fold_rows(graph: Graph) -> None:
         graph.set_constant(node.outputs[0], graph.shelve(folded))
 
 
-# ------------------------------------------------------------------------------------ matching
+# ------------------------------------------------------------------------------------- reading
 
 
-def dynamic_product(graph: Graph, number: int) -> Dynamic | None:
-    """Return the product of integers that a node begins; None where it begins none."""
-    node = graph.nodes[number]
-    try:
-        if node.operator in PRODUCTS:
-            return _spelled(graph, number)
-        if node.operator == FUSED:
-            return _fused(graph, number)
-    except LoweringError:
-        pass
-    return None
-
-
-def _spelled(graph: Graph, number: int) -> Dynamic:
-    node = graph.nodes[number]
-    x, w, zero, zeros = (*node.inputs, ABSENT, ABSENT)[:4]
-    casting = sole_user(graph, node.outputs[0])
-    scaling = sole_user(graph, graph.nodes[casting].outputs[0])
-    sums = graph.nodes[casting].outputs[0]
-    if graph.nodes[casting].operator != "Cast" or graph.dtype(sums) != "float32":
-        raise LoweringError("sums that are not sums float32")
-    if graph.nodes[scaling].operator != "Mul":
-        raise LoweringError("sums that are not scaled")
-    scale = _other(graph, scaling, sums)
-    merging = graph.producer.get(scale)
-    if merging is None or graph.nodes[merging].operator != "Mul":
-        raise LoweringError("scales that are not a product of two")
-    sole_user(graph, scale)
-    given = [value for value in graph.nodes[merging].inputs if value in graph.constants]
-    if len(given) != 1:
-        raise LoweringError("scales that are all known, or none")
-    step = _other(graph, merging, given[0])
-    result = graph.nodes[scaling].outputs[0]
-    axis = 1 - (len(graph.shape(w) or ())) if node.op_type == "ConvInteger" else -1
-    weights = _weights(graph, w, given[0], zeros, graph.constants, axis)
-    nodes, bias = [number, casting, merging, scaling], None
-    try:
-        adding = sole_user(graph, result)
-        added = _other(graph, adding, result)
-        if graph.nodes[adding].operator == "Add" and _is_row(graph, added, weights, axis):
-            nodes.append(adding)
-            bias, result = added, graph.nodes[adding].outputs[0]
-    except LoweringError:
-        pass
-    return Dynamic(tuple(nodes), number, x, step, _single(graph, zero), weights, bias, result)
-
-
-def _fused(graph: Graph, number: int) -> Dynamic:
-    """Return the runtime's own operator for a product of matrices, as it optimizes models."""
-    node = graph.nodes[number]
-    x, w, step, scale, zero, zeros, added = (*node.inputs, *(ABSENT,) * 3)[:7]
-    weights = _weights(graph, w, scale, zeros, graph.constants, -1)
-    bias = None if added == ABSENT else added
-    if bias is not None and not _is_row(graph, bias, weights, -1):
-        raise LoweringError("a bias of something else than outputs")
-    (result,) = node.outputs
-    if graph.dtype(result) != "float32":
-        raise LoweringError("a result that is no float32")
-    return Dynamic((number,), number, x, step, _single(graph, zero), weights, bias, result)
-
-
-def _other(graph: Graph, number: int, value: int) -> int:
-    """Return the operand that a node has beside a value."""
-    inputs = graph.nodes[number].inputs
-    if len(inputs) != 2 or inputs[0] == inputs[1] or value not in inputs:
-        raise LoweringError("another number of operands")
-    return inputs[1] if inputs[0] == value else inputs[0]
-
-
-def _single(graph: Graph, value: int) -> int:
-    """Return a value of one element."""
-    shape = None if value == ABSENT else graph.shape(value)
-    if shape is None or any(size != 1 for size in shape):
-        raise LoweringError("zero points of rows, or none")
-    return value
-
-
-def _weights(
-    graph: Graph, value: int, scale: int, zero: int, constants: Collection[int], axis: int
-) -> Numbers:
-    """Return constant weights, with a scale and a zero point for all, or for each output.
-
-    Scales lie along an `axis` of the result, of which all others have one element.
-    """
-    if value not in constants or graph.is_pinned(value) or graph.dtype(value) not in EIGHT_BITS:
-        raise LoweringError("filters that aren't known")
-    scales = known(graph, scale)
-    if scales.dtype != np.float32 or not _lies_along(scales.shape, axis):
+def _read(graph: Graph, found: DynamicProduct) -> Dynamic:
+    """Read the numbers of a product; LoweringError where they are no rows."""
+    product, w = found.nodes[0], found.w
+    axis = -1
+    if graph.nodes[product].op_type == "ConvInteger":
+        axis = 1 - len(graph.shape(w.value) or ())
+    scales = known(graph, w.scale)
+    if not _lies_along(scales.shape, axis):
         raise LoweringError("scales along another axis")
-    zeros = np.zeros(1, np.int32) if zero == ABSENT else known(graph, zero).reshape(-1)
-    return Numbers(value, scales.reshape(-1), zeros.astype(np.int32))
+    zeros = np.zeros(1, np.int32) if w.zero == ABSENT else known(graph, w.zero).reshape(-1)
+    weights = Numbers(w.value, scales.reshape(-1), zeros.astype(np.int32))
+    nodes, bias = found.nodes, None
+    if found.bias is not None and _is_row(graph, found.bias[1], weights, axis):
+        adding, bias = found.bias
+        nodes = tuple(dict.fromkeys((*nodes, adding)))
+    elif found.bias is not None and found.bias[0] == product:
+        raise LoweringError("a bias of something else than outputs")
+    (result,) = graph.nodes[nodes[-1]].outputs
+    return Dynamic(nodes, product, found.x, weights, bias, result)
 
 
 def _is_row(graph: Graph, value: int, weights: Numbers, axis: int) -> bool:
-    """Tell whether a value is a constant with a number for each output, or the same for all."""
-    if value not in graph.constants or graph.dtype(value) != "float32":
-        return False
+    """Tell whether a constant has a number for each output, or the same for all."""
     shape = graph.constants[value].array().shape
     outputs = graph.shape(weights.value)[0 if axis != -1 else -1]  # type: ignore[index]
     return _lies_along(shape, axis) and int(np.prod(shape)) in (1, outputs)
@@ -224,14 +144,11 @@ def _lies_along(shape: tuple[int, ...], axis: int) -> bool:
 def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> RegionKernel:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type == "ConvInteger"
-    if graph.dtype(group.x) not in EIGHT_BITS or group.x in graph.constants:
-        raise LoweringError("integers of other types, or known ones")
-    if graph.dtype(group.step) != "float32" or _single(graph, group.step) in graph.constants:
-        raise LoweringError("a scale that is known")
+    x = group.x.value
     if is_image:
-        of = convolved(meanings, group.product, group.x, group.w, group.result)
+        of = convolved(meanings, group.product, x, group.w, group.result)
     else:
-        of = multiplied(meanings, group.x, group.w, group.result)
+        of = multiplied(meanings, x, group.w, group.result)
     window, filters, outputs = of
     depth = window.depth
     if outputs < LEAST_OUTPUTS or depth < LEAST_DEPTH:
@@ -241,7 +158,7 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
         (result,) = needed_outside(graph, {*chain, graph.producer[group.result]})
     if graph.dtype(result) != "float32":
         raise LoweringError("a result that is no float32")
-    as_read = {v: turned(meanings, v) if is_image else v for v in (group.x, result)}
+    as_read = {v: turned(meanings, v) if is_image else v for v in (x, result)}
     shape = meanings.shape(as_read[result])
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
     if shape[-1] != outputs:
@@ -255,12 +172,12 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     if is_image and accesses:
         raise LoweringError("an image that is computed with others")
     packed = _laid_out(meanings, group, filters, outputs)
-    read = {"x": as_read[group.x], "step": group.step, "zero": group.zero}
+    read = {"x": as_read[x], "step": group.x.scale, "zero": group.x.zero}
     read |= {name: constant.value for name, constant in packed.items()}
     inputs = tuple(dict.fromkeys((*read.values(), *(access.value for access in accesses))))
     result_place = [(shape, axis_by_axis(len(shape)))]
     shapes = shapes_of(meanings, inputs, extents, result_place, accesses=accesses)
-    flip = sign_flip(graph.dtype(group.x))
+    flip = sign_flip(graph.dtype(x))
     copies = flip != 0 or window.copies
     nodes = (*group.nodes, *chain)
     operands = {name: inputs.index(value) for name, value in read.items()}

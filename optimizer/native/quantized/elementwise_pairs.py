@@ -9,84 +9,49 @@ them, they stay with it. Images have their channels last where convolutions besi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph
 from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
 from ..loops.affine import Affine, Extent, Map, axis_by_axis, loop
 from ..loops.c_function import function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings
 from ..loops.merged_loops import Groups, inner_step, merged
+from ..regions.region_candidates import IntegerOperator, candidates
 from .formulas import formula_of
-from .groups import INTEGERS, QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
+from .groups import numbers_of, sign_flip
 from .packing import FixedNumbers
 from .quantized_products import constant_of
-from .whole import refuse_real
 from .window import LAST, turned
 
 # Elements of a unit, as quantized_pairs.h has them, and such that are worth a task.
 BLOCK, GRAIN = 8192, 1 << 15
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A sum or product: its nodes, the one that computes, its operands, the integers it gives."""
-
-    nodes: tuple[int, ...]
-    number: int
-    operator: str
-    a: Numbers
-    b: Numbers
-    y: Numbers
-
-
 def quantized_pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find sums and products of two tensors of integers, no two with a common node."""
+    operators = candidates(meanings).integer_operators("integer_pair")
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        match = _match(meanings.graph, number)
-        if match is not None and free.issuperset(match.nodes):
-            yield partial(_lowered, meanings, match)
+        if free.issuperset(operators[number].nodes):
+            yield partial(_lowered, meanings, operators[number])
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
-
-
-def _match(graph: Graph, number: int) -> Pair | None:
-    node = graph.nodes[number]
-    if node.operator not in ("Add", "Mul"):
-        return None
-    (first, a), (second, b) = (dequantized(graph, value) for value in node.inputs)
-    closing = sole_user(graph, node.outputs[0])
-    if graph.nodes[closing].operator != QUANTIZE:
-        return None
-    nodes = (first, second, number, closing)
-    return Pair(nodes, number, node.op_type, a, b, quantized(graph, closing))
+    return disjoint_kernels(operators, allowed, attempts)
 
 
-def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
+def _lowered(meanings: Meanings, pair: IntegerOperator) -> RegionKernel:
     graph = meanings.graph
-    a, b, y = match.a, match.b, match.y
-    refuse_real(meanings, match.number)
-    dtypes = {graph.dtype(numbers.value) or "" for numbers in (a, b, y)}
-    if (
-        len(dtypes) != 1
-        or not dtypes <= INTEGERS
-        or {numbers.scale.size for numbers in (a, b, y)} != {1}
-    ):
-        raise LoweringError("several types, or scales")
-    if a.value in graph.constants and b.value in graph.constants:
-        raise LoweringError("known integers")
-    (dtype,) = dtypes
+    operator = graph.nodes[pair.number].op_type
+    a, b, y = (numbers_of(graph, integers) for integers in (*pair.operands, pair.result))
+    dtype = graph.dtype(y.value) or ""
     shape = meanings.shape(y.value)
     if 0 in shape:
         raise LoweringError("nothing to compute")
     read_shapes = [meanings.shape(numbers.value) for numbers in (a, b)]
     flip = sign_flip(dtype)
     told_of = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
-    formula = formula_of(match.operator, *told_of, _pattern(*read_shapes))
+    formula = formula_of(operator, *told_of, _pattern(*read_shapes))
     if formula is None:
         raise LoweringError("the runtime at hand computes something else")
     values = [of.value for of in ((b, a) if formula.is_swapped else (a, b))]
@@ -114,7 +79,7 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         raise LoweringError("elements that don't lie side by side")
     zero = int(y.zero[0]) + flip
     numbers = FixedNumbers.of((formula.first, formula.second, formula.fixed, zero), "pairs")
-    told = meanings.laid_out(constant_of(graph, match.nodes), numbers)
+    told = meanings.laid_out(constant_of(graph, pair.nodes), numbers)
     shapes = shapes_of(
         meanings,
         (*inputs, told.value),
@@ -125,9 +90,9 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         made=(dtype,),
     )
     given, other = (operand(inputs.index(value), "uint8_t") for value in read)
-    how = f"{int(match.operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
+    how = f"{int(operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
     kernel = Kernel(
-        f"Quantized{match.operator}",
+        f"Quantized{operator}",
         function_text(
             [
                 f"  const float *t = {operand(len(inputs))};",
@@ -146,7 +111,7 @@ def _lowered(meanings: Meanings, match: Pair) -> RegionKernel:
         packed=(told,),
         turned=tuple(as_read.items()),
     )
-    return region_kernel(meanings, match.nodes, kernel, "integers", outputs=(y.value,))
+    return region_kernel(meanings, pair.nodes, kernel, "integers", outputs=(y.value,))
 
 
 def _place(

@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 
 from ....catalog.operators.derive import integer_range
-from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..kernel import (
@@ -30,20 +29,10 @@ from ..loops.affine import Affine, Extent, Map, loop
 from ..loops.c_function import function_text, initializer, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import Meanings
-from .groups import (
-    DEQUANTIZE,
-    QUANTIZE,
-    Group,
-    alike,
-    dequantized,
-    group_of,
-    quantized,
-    sign_flip,
-    sole_user,
-)
+from ..regions.region_candidates import IntegerOperator, candidates
+from .groups import DEQUANTIZE, Group, group_of, sign_flip
 from .packing import FixedNumbers
 from .quantized_products import constant_of, looked_up, rounded
-from .whole import refuse_real
 
 # Products and sums that are worth a task.
 GRAIN = 1 << 17
@@ -57,14 +46,15 @@ def matrix_products(
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
     by_operand = {function.kernel.inputs[0]: function for function in functions}
+    operators = candidates(meanings).integer_operators("multiplies_matrices")
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        group = group_of(meanings.graph, number)
-        if group is not None and free.issuperset(group.nodes):
+        if free.issuperset(operators[number].nodes):
+            group = group_of(meanings.graph, operators[number])
             for function in (by_operand.get(group.y.value), None):
                 yield partial(_lowered, meanings, group, function, free)
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
+    return disjoint_kernels(operators, allowed, attempts)
 
 
 def _lowered(
@@ -72,11 +62,6 @@ def _lowered(
 ) -> RegionKernel:
     graph = meanings.graph
     x, w = group.x, group.w
-    refuse_real(meanings, group.product)
-    if graph.nodes[group.product].op_type not in ("MatMul", "QLinearMatMul"):
-        raise LoweringError("something else than two matrices")
-    if w.value in graph.constants or {numbers.scale.size for numbers in (x, w, group.y)} != {1}:
-        raise LoweringError("a known matrix, or several scales")
     left, right = meanings.shape(x.value), meanings.shape(w.value)
     shape = meanings.shape(group.y.value)
     rank = len(shape)
@@ -175,49 +160,28 @@ def _read(
         for size, extent, number in zip(shape, sizes, loops, strict=True)
     ]
     nodes: list[int] = []
+    turns = candidates(meanings).turned_integers
     readers = set(group.nodes)
     while (
         not graph.is_pinned(value)
         and graph.users.get(value, set()) <= readers
-        and (move := _transposed(graph, value, free)) is not None
+        and value in turns
+        and set(turns[value].nodes) <= set(free)
     ):
-        value, order, moving = move
-        readers |= set(moving)
+        turn = turns[value]
+        value = turn.operands[0].value
+        readers |= set(turn.nodes)
         turned = list(place)
-        for axis, old in enumerate(order):
+        for axis, old in enumerate(_order(graph, turn)):
             turned[old] = place[axis]
-        place, nodes = turned, [*nodes, *moving]
+        place, nodes = turned, [*nodes, *turn.nodes]
     return value, tuple(place), tuple(nodes)
 
 
-def _transposed(
-    graph: Graph, value: int, free: Collection[int]
-) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return what a value of integers is a transposition of, how, and by which nodes, or None."""
-    number = graph.producer.get(value)
-    if number is None:
-        return None
-    node = graph.nodes[number]
-    nodes: tuple[int, ...] = (number,)
-    moving = number
-    try:
-        if node.operator == QUANTIZE:
-            requantized = quantized(graph, number)
-            moving = graph.producer.get(node.inputs[0], ABSENT)
-            if moving == ABSENT or sole_user(graph, node.inputs[0]) != number:
-                return None
-            opening, given = dequantized(graph, graph.nodes[moving].inputs[0])
-            if not alike(given, requantized) or graph.dtype(given.value) != graph.dtype(value):
-                return None
-            source, nodes, node = given.value, (opening, moving, number), graph.nodes[moving]
-        else:
-            source = node.inputs[0] if node.inputs else -1
-    except LoweringError:
-        return None
-    if node.operator != "Transpose" or not set(nodes) <= set(free):
-        return None
-    order = graph.attribute(moving, "perm")
-    return (source, order, nodes) if isinstance(order, tuple) else None
+def _order(graph: Graph, turn: IntegerOperator) -> tuple[int, ...]:
+    """Return which axis before is each of those behind a transposition."""
+    order: tuple[int, ...] = graph.attribute(turn.number, "perm")  # type: ignore[assignment]
+    return order
 
 
 def _written(
@@ -226,22 +190,10 @@ def _written(
     """Return the result, which loop each of its axes is, and a transposition that it includes."""
     graph = meanings.graph
     whole = tuple(map(loop, loops))
-    users = graph.users.get(value, set())
-    if len(users) != 1 or graph.is_pinned(value):
+    behind = candidates(meanings).turns_after.get(value)
+    if behind is None or not set(behind.nodes) <= set(free):
         return value, whole, ()
-    (number,) = users
-    result = graph.nodes[number].outputs[0]
-    if graph.nodes[number].operator == DEQUANTIZE:
-        further = graph.users.get(result, set())
-        closing = graph.nodes[next(iter(further))].outputs[0] if len(further) == 1 else value
-        again = graph.users.get(closing, set())
-        if len(again) != 1:
-            return value, whole, ()
-        result = graph.nodes[next(iter(again))].outputs[0]
-        if graph.dtype(result) != graph.dtype(value):
-            return value, whole, ()
-    transposed = _transposed(graph, result, free)
-    if transposed is None or transposed[0] != value or transposed[1][-1] != len(loops) - 1:
+    order = _order(graph, behind)
+    if order[-1] != len(loops) - 1:
         return value, whole, ()
-    _, order, nodes = transposed
-    return result, tuple(whole[axis] for axis in order), nodes
+    return behind.result.value, tuple(whole[axis] for axis in order), behind.nodes

@@ -18,7 +18,8 @@ from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text
 from ..loops.kernel_region import Meanings
 from ..loops.merged_loops import Groups
-from .groups import INTEGERS, QUANTIZE, alike, dequantized, quantized, sign_flip, sole_user
+from ..regions.region_candidates import IntegerOperator, candidates
+from .groups import sign_flip
 from .window import turned, window_of
 
 # Integers that are worth a task.
@@ -27,33 +28,21 @@ GRAIN = 8192
 
 def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
+    pools = candidates(meanings).integer_operators("integer_pool")
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        if meanings.graph.nodes[number].operator == "MaxPool":
-            yield partial(_lowered, meanings, number, free)
+        if free.issuperset(pools[number].nodes):
+            yield partial(_lowered, meanings, pools[number])
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
+    return disjoint_kernels(pools, allowed, attempts)
 
 
-def _lowered(meanings: Meanings, number: int, free: Collection[int]) -> RegionKernel:
-    graph = meanings.graph
-    node = graph.nodes[number]
-    x, y = node.inputs[0], node.outputs[0]
-    nodes: tuple[int, ...] = (number,)
-    if graph.dtype(x) not in INTEGERS:
-        opening, given = dequantized(graph, x)
-        closing = sole_user(graph, y)
-        if graph.nodes[closing].operator != QUANTIZE:
-            raise LoweringError("a result that isn't quantized")
-        result = quantized(graph, closing)
-        if not alike(given, result) or graph.dtype(given.value) != graph.dtype(result.value):
-            raise LoweringError("other integers before and behind")
-        x, y, nodes = given.value, result.value, (opening, number, closing)
-    if not set(nodes) <= set(free):
-        raise LoweringError("nodes of another kernel")
+def _lowered(meanings: Meanings, pool: IntegerOperator) -> RegionKernel:
+    graph, number = meanings.graph, pool.number
+    x, y = pool.operands[0].value, pool.result.value
     attributes = graph.attributes(number)
-    if len(node.outputs) != 1 or attributes.get("ceil_mode") or attributes.get("storage_order"):
-        raise LoweringError("a pool that tells more, or windows that end outside")
+    if attributes.get("ceil_mode") or attributes.get("storage_order"):
+        raise LoweringError("windows that end outside, or another order")
     taps: tuple[int, ...] = attributes["kernel_shape"]  # type: ignore[assignment]
     window = window_of(meanings.shape(x), taps, meanings.shape(y), attributes)
     if not all(before < reach for before, reach in zip(window.before, window.reach, strict=True)):
@@ -86,4 +75,4 @@ def _lowered(meanings: Meanings, number: int, free: Collection[int]) -> RegionKe
         is_exact=True,
         turned=tuple(as_read.items()),
     )
-    return region_kernel(meanings, nodes, kernel, "integers", outputs=(y,))
+    return region_kernel(meanings, pool.nodes, kernel, "integers", outputs=(y,))

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from ....catalog.operators.derive import integer_range
+from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
 from ..kernel import (
@@ -27,11 +28,11 @@ from ..kernel import (
 from ..loops.affine import Extent, axis_by_axis
 from ..loops.c_function import function_text, initializer, operand
 from ..loops.kernel_region import LaidOut, Meanings
+from ..regions.region_candidates import candidates
+from ..regions.region_facts import EIGHT_BITS
 from .groups import DEQUANTIZE, Group, Numbers, group_of, sign_flip
-from .groups import INTEGERS as EIGHT_BITS
 from .packing import LANES, ApartFilters, Filters, FixedNumbers, NarrowFilters
 from .sums import Sum, sum_behind
-from .whole import refuse_real
 from .window import Window, turned, window_of
 
 # How these kernels compute, beside the forms of float32.
@@ -51,21 +52,22 @@ def quantized_products(
 
     Where one of `functions`, which are looked up, reads the result alone, it belongs to it.
     """
-    graph = meanings.graph
+    graph, derived = meanings.graph, candidates(meanings)
     by_operand = {function.kernel.inputs[0]: function for function in functions}
+    operators = derived.integer_operators("multiplies_filters")
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        group = group_of(graph, number)
-        if group is None or not free.issuperset(group.nodes):
+        if not free.issuperset(operators[number].nodes):
             return
-        added = sum_behind(graph, group)
-        if added is not None and not free.issuperset(added.nodes):
-            added = None
+        group, added = group_of(graph, operators[number]), None
+        adding = derived.on_integers.get(derived.sums.get(number, ABSENT))
+        if adding is not None and free.issuperset(adding.nodes):
+            added = sum_behind(graph, group, adding)
         function = by_operand.get((group if added is None else added).y.value)
         for ends in ((added, function), (added, None), (None, None)):
             yield partial(_lowered, meanings, group, *ends)
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
+    return disjoint_kernels(operators, allowed, attempts)
 
 
 def _lowered(
@@ -73,13 +75,6 @@ def _lowered(
 ) -> RegionKernel:
     graph = meanings.graph
     is_image = graph.nodes[group.product].op_type in ("Conv", "QLinearConv")
-    refuse_real(meanings, group.product)
-    if added is not None:
-        refuse_real(meanings, added.nodes[2])
-    if group.x.scale.size != 1 or group.x.value in graph.constants:
-        raise LoweringError("rows of several scales, or known ones")
-    if group.w.value not in graph.constants or graph.is_pinned(group.w.value):
-        raise LoweringError("filters that aren't known")
     x, w, y = group.x.value, group.w, group.y.value
     if is_image:
         window, filters, outputs = convolved(meanings, group.product, x, w, y)

@@ -10,88 +10,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 from onnx import helper
 
 from ...codegen.expressions import LoweringError
-from ...graph.graph import Graph
 from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
 from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text, operand
 from ..loops.kernel_region import Meanings
+from ..regions.region_candidates import IntegerOperator, candidates
 from ..runtime_answers import answer
-from .groups import QUANTIZE, Numbers, dequantized, quantized, sign_flip, sole_user
+from .groups import numbers_of, sign_flip
 from .packing import FixedNumbers
 from .quantized_products import constant_of
-from .whole import refuse_real
 
 # Rows that go through at once, as quantized_softmax.h has them; elements that are worth a task.
 ROWS, GRAIN = 8, 1 << 13
-# A softmax is along one axis alone from this operator set on.
-LEAST_OPSET = 13
 # Rows that the runtime is asked for, for each spread of their integers.
 ASKED, SPREADS = 16, (2, 16, 64, 256)
 # The largest number that the sum of a row may be is exp of so much less than float32 has.
 RESERVED = 5.0
 
 
-@dataclass(frozen=True)
-class Softmax:
-    """A softmax: its nodes, the integers it reads and gives, and the node that has its axis."""
-
-    nodes: tuple[int, ...]
-    x: Numbers
-    y: Numbers
-    axis: int
-
-
 def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find softmaxes of integers along rows of known length."""
+    operators = candidates(meanings).integer_operators("integer_softmax")
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        match = _match(meanings.graph, number)
-        if match is not None and free.issuperset(match.nodes):
-            yield partial(_lowered, meanings, match)
+        if free.issuperset(operators[number].nodes):
+            yield partial(_lowered, meanings, operators[number])
 
-    return disjoint_kernels(meanings.order, allowed, attempts)
-
-
-def _match(graph: Graph, number: int) -> Softmax | None:
-    node = graph.nodes[number]
-    if node.operator != "Softmax" or graph.opset() < LEAST_OPSET:
-        return None
-    opening, x = dequantized(graph, node.inputs[0])
-    closing = sole_user(graph, node.outputs[0])
-    if graph.nodes[closing].operator != QUANTIZE:
-        return None
-    axis = int(graph.attribute(number, "axis"))  # type: ignore[call-overload]
-    return Softmax((opening, number, closing), x, quantized(graph, closing), axis)
+    return disjoint_kernels(operators, allowed, attempts)
 
 
-def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
+def _lowered(meanings: Meanings, operator: IntegerOperator) -> RegionKernel:
     graph = meanings.graph
-    value, result = match.x.value, match.y.value
-    refuse_real(meanings, match.nodes[1])
-    shape, dtype = meanings.shape(value), graph.dtype(value) or ""
-    if value in graph.constants or dtype != graph.dtype(result):
-        raise LoweringError("known integers, or others behind")
-    if match.x.scale.size != 1 or match.y.scale.size != 1:
-        raise LoweringError("several scales")
+    (x,) = (numbers_of(graph, operand) for operand in operator.operands)
+    y = numbers_of(graph, operator.result)
+    shape, dtype = meanings.shape(x.value), graph.dtype(x.value) or ""
     if not shape or 0 in shape:
         raise LoweringError("no rows")
     length = shape[-1]
-    if match.axis not in (-1, len(shape) - 1) or not isinstance(length, int):
-        raise LoweringError("another axis than the last, or one of unknown size")
-    scale, flip = float(match.y.scale[0]), sign_flip(dtype)
-    zero = int(match.y.zero[0]) + flip
-    table = table_of(length, float(match.x.scale[0]), scale, zero)
+    if not isinstance(length, int):
+        raise LoweringError("rows of unknown length")
+    scale, flip = float(y.scale[0]), sign_flip(dtype)
+    zero = int(y.zero[0]) + flip
+    table = table_of(length, float(x.scale[0]), scale, zero)
     if table is None:
         raise LoweringError("the runtime at hand computes something else")
     numbers = FixedNumbers.of((*table, whole(scale), zero), "softmax")
-    told = meanings.laid_out(constant_of(graph, match.nodes), numbers)
+    told = meanings.laid_out(constant_of(graph, operator.nodes), numbers)
     result_place = [(shape, axis_by_axis(len(shape)))]
     kernel = Kernel(
         "QuantizedSoftmax",
@@ -103,9 +73,9 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
                 "(uint8_t *)c->out[0]);",
             ]
         ),
-        shapes_of(meanings, (value, told.value), shape, result_place, made=(dtype,)),
-        (value, told.value),
-        (result,),
+        shapes_of(meanings, (x.value, told.value), shape, result_place, made=(dtype,)),
+        (x.value, told.value),
+        (y.value,),
         grain=GRAIN,
         arrange="arrange_running",
         columns=(ROWS,),
@@ -115,7 +85,7 @@ def _lowered(meanings: Meanings, match: Softmax) -> RegionKernel:
         is_exact=True,
         packed=(told,),
     )
-    return region_kernel(meanings, match.nodes, kernel, "integers")
+    return region_kernel(meanings, operator.nodes, kernel, "integers")
 
 
 # ------------------------------------------------------------------------- the runtime, asked

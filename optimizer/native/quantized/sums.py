@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph
+from ..regions.region_candidates import IntegerOperator
 from .formulas import formula_of
-from .groups import QUANTIZE, Group, Numbers, dequantized, quantized, sign_flip, sole_user
+from .groups import Group, Numbers, numbers_of, sign_flip
 
 
 @dataclass(frozen=True)
@@ -29,30 +29,15 @@ class Sum:
     is_first: bool
 
 
-def sum_behind(graph: Graph, group: Group) -> Sum | None:
-    """Return the sum that a product's integers go into alone, None where there is none."""
-    try:
-        value = group.y.value
-        opening = sole_user(graph, value)
-        adding = sole_user(graph, graph.nodes[opening].outputs[0])
-        node = graph.nodes[adding]
-        if node.operator != "Add":
-            return None
-        (first, a), (second, b) = (dequantized(graph, input_) for input_ in node.inputs)
-        closing = sole_user(graph, node.outputs[0])
-        if graph.nodes[closing].operator != QUANTIZE:
-            return None
-        y = quantized(graph, closing)
-    except LoweringError:
-        return None
-    other = b if a.value == value else a
-    tensors = {(graph.dtype(operand.value), graph.shape(operand.value)) for operand in (a, b, y)}
-    if len(tensors) != 1 or other.value == value or other.value in graph.constants:
-        return None
-    flip = sign_flip(graph.dtype(value))
-    numbers = ((float(operand.scale[0]), int(operand.zero[0]) + flip) for operand in (a, b, y))
-    formula = formula_of("Add", *numbers, "")
+def sum_behind(graph: Graph, group: Group, operator: IntegerOperator) -> Sum | None:
+    """Read the sum that a product's integers go into alone; None where it isn't the runtime's."""
+    a, b = (numbers_of(graph, operand) for operand in operator.operands)
+    y = numbers_of(graph, operator.result)
+    flip = sign_flip(graph.dtype(y.value))
+    told = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
+    formula = formula_of("Add", *told, "")
     if formula is None or formula.is_swapped:
         return None
-    nodes, ratios = (first, second, adding, closing), (formula.first, formula.second)
-    return Sum(nodes, other.value, y, ratios, formula.fixed, other is b)
+    other = b if a.value == group.y.value else a
+    ratios = (formula.first, formula.second)
+    return Sum(operator.nodes, other.value, y, ratios, formula.fixed, other is b)

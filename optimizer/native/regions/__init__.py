@@ -13,7 +13,11 @@ Out: what kernels of each sort may have (`region_candidates.py`). Begin with `re
 | `block_weights.dl` | multiply by weights of 4 bits, with a scale by block |
 | `attention.dl` | have a softmax between two products |
 | `rows.dl` | scatter rows |
+| `integers.dl` | compute with integers of 8 bits, between QDQ nodes; what no kernel takes apart |
+| `dynamic_integers.dl` | multiply integers that a model quantizes while it runs |
+| `norms.dl` | add and normalize as one of the runtime's operators does, to the bit |
 
 Which of it becomes kernels is chosen by `optimizer/native/fuse_graph.py`, and where C is
-written. What 8-bit integers and loops may have is told by code: `quantized/`, `recurrence/`.
+written. What functions of one 8-bit number have, and what loops over steps, is told by code:
+`native/byte_tables.py`, `recurrence/`.
 """

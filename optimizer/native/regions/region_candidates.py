@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from ....catalog.datalog.memory.execution import Evaluator, Prepared
 from ....catalog.datalog.memory.program_cache import shipped
+from ....rules import ABSENT
 from ..loops.affine import Extent
 from ..loops.kernel_region import Meanings
 from ..loops.reduced_axes import Rows
@@ -71,6 +73,58 @@ class AttentionCandidate:
     turned_after: frozenset[int]
 
 
+class Integers(NamedTuple):
+    """Integers, the node that dequantizes or quantizes them, and the values of their parameters.
+
+    Of a bias of quantized operators there are none, and a zero point may be left out: ABSENT.
+    """
+
+    node: int
+    value: int
+    scale: int = ABSENT
+    zero: int = ABSENT
+
+
+@dataclass(frozen=True)
+class IntegerOperator:
+    """A node that computes of integers alone others: by itself, or between those that convert."""
+
+    number: int
+    operands: tuple[Integers, ...]
+    result: Integers
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The node, with those that dequantize for it before, and the one that quantizes behind."""
+        opening = (operand.node for operand in self.operands)
+        return tuple(dict.fromkeys((*opening, self.number, self.result.node)))
+
+
+@dataclass(frozen=True)
+class DynamicProduct:
+    """A product of integers `x` that are quantized while the model runs, and of constants `w`.
+
+    `nodes` begin with the product, the last gives it as numbers. `bias` is (node, value): what a
+    node adds to that, the product itself where one operator does all.
+    """
+
+    nodes: tuple[int, ...]
+    x: Integers
+    w: Integers
+    bias: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What the runtime adds up and normalizes in one operator: its nodes, and values by place."""
+
+    is_simplified: bool
+    epsilon: float
+    nodes: frozenset[int]
+    operands: Mapping[int, int]
+    results: Mapping[int, int]
+
+
 class Candidates:
     """What regions.dl derives of one graph, derived when it is asked for."""
 
@@ -87,6 +141,13 @@ class Candidates:
 
     def _nodes(self, relation: str) -> frozenset[int]:
         return frozenset(n for (n,) in self._derived.rows(relation))
+
+    def _sets(self, relation: str) -> dict[int, frozenset[int]]:
+        """Return what a relation has in its second column, by the first."""
+        sets: dict[int, set[int]] = defaultdict(set)
+        for number, member in self._derived.rows(relation):
+            sets[number].add(member)
+        return {number: frozenset(members) for number, members in sets.items()}
 
     @cached_property
     def worth(self) -> frozenset[int]:
@@ -155,12 +216,91 @@ class Candidates:
         return {(points, last): second for points, last, second in rows}
 
     @cached_property
+    def on_integers(self) -> Mapping[int, IntegerOperator]:
+        """The nodes that compute of integers of 8 bits alone others."""
+        parameters = {(n, k): values for n, k, *values in self._derived.rows("parameters")}
+        operands: dict[int, list[Integers]] = defaultdict(list)
+        for number, _, node, value, k in sorted(self._derived.rows("opens")):
+            operands[number].append(Integers(node, value, *parameters.get((node, k), ())))
+        return {
+            number: IntegerOperator(
+                number,
+                tuple(operands[number]),
+                Integers(node, value, *parameters.get((node, k), ())),
+            )
+            for number, node, value, k in self._derived.rows("on_integers")
+        }
+
+    def integer_operators(self, sort: str) -> Mapping[int, IntegerOperator]:
+        """Return those of a sort, a relation of integers.dl, in order of the graph."""
+        numbers = sorted(self._nodes(sort), key=self.position.__getitem__)
+        return {number: self.on_integers[number] for number in numbers}
+
+    @cached_property
+    def sums(self) -> Mapping[int, int]:
+        """The sums of integers by the product of integers that they alone read."""
+        return {product: number for number, product in self._derived.rows("adds_product")}
+
+    @cached_property
+    def turned_integers(self) -> Mapping[int, IntegerOperator]:
+        """The transpositions of integers by what they give."""
+        turns = self.integer_operators("integer_turn").values()
+        return {turn.result.value: turn for turn in turns}
+
+    @cached_property
+    def turns_after(self) -> Mapping[int, IntegerOperator]:
+        """The transpositions by the integers that they alone read."""
+        rows = self._derived.rows("turns_after")
+        return {value: self.on_integers[number] for number, value in rows}
+
+    @cached_property
+    def dynamic_products(self) -> Mapping[int, DynamicProduct]:
+        """The products of integers that are quantized while the model runs."""
+        biases = {n: (node, value) for n, node, value in self._derived.rows("dynamic_bias")}
+        operands = {
+            (n, place): Integers(n, *values)
+            for n, place, *values in self._derived.rows("multiplied")
+        }
+        return {
+            number: DynamicProduct(
+                tuple(dict.fromkeys((number, *others))),
+                operands[number, 0],
+                operands[number, 1],
+                biases.get(number),
+            )
+            for number, *others in self._derived.rows("dynamic_product")
+        }
+
+    @cached_property
+    def norms(self) -> Mapping[int, Norm]:
+        """The normalizations behind a sum that are rounded as the runtime's, by what gives them."""
+        nodes = self._sets("normalizes")
+        values: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+        for relation in ("norm_reads", "runtime_gives"):
+            for number, place, value in sorted(self._derived.rows(relation)):
+                values[relation, number][place] = value
+        return {
+            number: Norm(
+                bool(is_simplified),
+                epsilon,
+                nodes[number],
+                values["norm_reads", number],
+                values["runtime_gives", number],
+            )
+            for number, is_simplified, epsilon in self._derived.rows("norm")
+            if number in nodes
+        }
+
+    @cached_property
+    def groups(self) -> Sequence[frozenset[int]]:
+        """The nodes of each group that kernels have as a whole, or nothing of it."""
+        return list(self._sets("whole").values())
+
+    @cached_property
     def scatters(self) -> Mapping[int, frozenset[int]]:
         """The scatters of rows, each with the nodes that may be computed with it."""
-        nodes: dict[int, set[int]] = {n: set() for n, *_ in self._derived.rows("scatters")}
-        for scatter, number in self._derived.rows("scattered"):
-            nodes[scatter].add(number)
-        return {scatter: frozenset(inside) for scatter, inside in nodes.items()}
+        alone = {n: frozenset[int]() for n, *_ in self._derived.rows("scatters")}
+        return alone | self._sets("scattered")
 
     @cached_property
     def attentions(self) -> Mapping[int, AttentionCandidate]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 
 from ....catalog.operators.expand import Expansion
 from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Term
@@ -22,7 +23,7 @@ from ..loops.kernel_region import Meanings
 from ..loops.reduced_axes import NO_ROWS, Rows, folded_axes, long_axes, parts_of
 from ..runtime_answers import left_alone
 
-Row = tuple[int | str, ...]
+Row = tuple[int | float | str, ...]
 Facts = dict[str, list[Row]]
 MOVES = frozenset(
     {"Transpose", "Reshape", "Slice", "Concat", "Split", "Unsqueeze", "Squeeze", "Expand"}
@@ -36,6 +37,7 @@ RELATIONS = (
     *("dtype", "shape", "sizes", "scalar", "zero", "factor", "matrix", "constant", "attribute"),
     *("kind", "expressible", "full", "direct", "exact", "left_alone", "slow", "folds", "frame"),
     *("scatters", "gathers", "picks_again", "image", "filters", "groups"),
+    *("scale", "zero_point", "runs", "runtime", "runtime_reads", "runtime_gives", "epsilon"),
 )
 BLOCKED_CONVOLUTION = f"{NCHWC}:Conv"
 # Attributes that clauses ask for, by operator.
@@ -44,12 +46,16 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Softmax": ("axis",),
     "Transpose": ("perm",),
     "DequantizeLinear": ("axis", "block_size"),
+    "QuantizeLinear": ("precision",),
     "com.microsoft:MatMulNBits": ("bits",),
     BLOCKED_CONVOLUTION: ("dilations",),
 }
 # Numbers that keys may be multiplied by, so that products of two are none too large or small.
 LEAST_SCALE = 1e-15
 ROWS = frozenset({"normalization", "reduction"})
+# Where the runtime has operators of its own.
+CONTRIBUTED = "com.microsoft"
+EIGHT_BITS = frozenset({"int8", "uint8"})
 # Kinds of operators of which no cell is computed by what may be exact.
 _SUMMING = frozenset({"contraction", "window", "recurrent", "opaque", *ROWS})
 # Primitives of which IEEE 754 leaves nothing open, or that round to what is an integer anyhow. A
@@ -81,6 +87,7 @@ def region_facts(meanings: Meanings) -> Facts:
             _describe_convolution(graph, number, facts)
     if meanings.optimized is not None:
         facts["left_alone"] = [(number,) for number in left_alone(graph, meanings.optimized)]
+        _describe_runtime(graph, meanings.optimized, facts)
     facts["opset"] = [(graph.opset(),)]
     for value, type_ in graph.types.items():
         facts["dtype"].append((value, type_.dtype))
@@ -172,6 +179,21 @@ def _describe_convolution(graph: Graph, number: int, facts: Facts) -> None:
             facts["groups"].append((number, count, len(array) // count))
 
 
+def _describe_runtime(graph: Graph, optimized: Mapping[str, onnx.NodeProto], facts: Facts) -> None:
+    """Add what the runtime has of the model as it optimizes it, and its own operators there."""
+    values = {name: value for value, name in enumerate(graph.names)}
+    facts["runs"] = [(values[name],) for name in optimized if name in values]
+    for name, node in optimized.items():
+        number = graph.producer.get(values.get(name, ABSENT))
+        if number is not None and node.domain == CONTRIBUTED and name == node.output[0]:
+            facts["runtime"].append((number, node.op_type))
+            facts["epsilon"] += [(number, a.f) for a in node.attribute if a.name == "epsilon"]
+            for relation, names in (("runtime_reads", node.input), ("runtime_gives", node.output)):
+                facts[relation] += [
+                    (number, p, values.get(n, ABSENT)) for p, n in enumerate(names) if n
+                ]
+
+
 def _describe_constant(meanings: Meanings, value: int, facts: Facts) -> None:
     """Add whether a constant is one number, or a matrix that may be laid out otherwise."""
     graph = meanings.graph
@@ -184,6 +206,10 @@ def _describe_constant(meanings: Meanings, value: int, facts: Facts) -> None:
         if LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
             facts["factor"].append((value,))
     type_ = graph.constants[value].type
+    if number is not None and type_.dtype == "float32" and 0 < number < math.inf:
+        facts["scale"].append((value, number))
+    if number is not None and type_.dtype in EIGHT_BITS:
+        facts["zero_point"].append((value, int(number)))
     if type_.dtype == "float32" and len(type_.shape or ()) == 2 and not graph.is_pinned(value):
         facts["matrix"].append((value, *map(int, type_.shape or ())))
 

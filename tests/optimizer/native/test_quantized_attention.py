@@ -272,6 +272,19 @@ def test_a_function_of_a_product_belongs_to_it():
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_of_a_tensor_that_is_both_operands_each_has_its_own_scale_and_zero_point():
+    read = ["x", "sx", "zx", "x", "sw", "zw", "sy", "zy"]
+    constants = {"sx": np.float32(0.02), "zx": np.uint8(3), "sw": np.float32(0.05)}
+    constants |= {"zw": np.uint8(9), "sy": np.float32(4), "zy": np.uint8(7)}
+    of = ("uint8", (16, 16))
+    proto = quantized_model([node("QLinearMatMul", read, ["y"])], {"x": of}, {"y": of}, constants)
+    changed, library = fused(proto)
+    assert changed.graph.node[0].op_type.startswith("BothQLinearMatMul")
+    feeds = {"x": np.random.default_rng(1).integers(0, 256, (16, 16)).astype(np.uint8)}
+    (wanted,), (found,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_the_sums_of_a_product_are_exact_where_the_runtimes_saturate():
     """Integers at the ends of their types, against numpy alone."""
     case = Pair((3, 64), (64, 80), ("uint8", "int8", "uint8"), (0, 0, 0))

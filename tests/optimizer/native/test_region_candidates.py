@@ -133,6 +133,22 @@ def test_a_model_has_the_same_regions_of_other_sorts_in_both_engines(name, progr
     assert any(found.values()) and found == others_asked_at_once(program, meanings)
 
 
+@pytest.mark.parametrize("name", ["resnet_qdq", "bert_qdq", "mobilenet_qdq", "bert_dynamic"])
+def test_a_quantized_model_has_the_same_integers_in_both_engines(name, program):
+    meanings = meanings_of(build(name, tiny=True))
+    derived, rows = candidates(meanings), derive(program, region_facts(meanings))
+    sorts = ("multiplies_filters", "multiplies_matrices", "integer_pair", "integer_softmax")
+    found = {
+        **{sort: set(derived.integer_operators(sort)) for sort in sorts},
+        "dynamic_product": set(derived.dynamic_products),
+    }
+    assert any(found.values())
+    assert found == {relation: {number for number, *_ in rows[relation]} for relation in found}
+    assert {(s, n) for n, s in derived.sums.items()} == {*rows["adds_product"]}
+    parts = {frozenset(m for n, m in rows["whole"] if n == number) for number, _ in rows["whole"]}
+    assert {*derived.groups} == parts
+
+
 @settings(max_examples=examples(25), deadline=None)
 @given(programs())
 def test_drawn_graphs_have_the_same_regions_of_other_sorts_in_both_engines(program, case):
