@@ -272,12 +272,31 @@ def test_a_function_of_a_product_belongs_to_it():
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_of_a_tensor_that_is_both_operands_each_has_its_own_scale_and_zero_point():
+def squared(**changed):
+    """A tensor of integers by itself, in one operator, by two scales and zero points."""
     read = ["x", "sx", "zx", "x", "sw", "zw", "sy", "zy"]
     constants = {"sx": np.float32(0.02), "zx": np.uint8(3), "sw": np.float32(0.05)}
-    constants |= {"zw": np.uint8(9), "sy": np.float32(4), "zy": np.uint8(7)}
+    constants |= {"zw": np.uint8(9), "sy": np.float32(4), "zy": np.uint8(7), **changed}
     of = ("uint8", (16, 16))
-    proto = quantized_model([node("QLinearMatMul", read, ["y"])], {"x": of}, {"y": of}, constants)
+    return quantized_model([node("QLinearMatMul", read, ["y"])], {"x": of}, {"y": of}, constants)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sx": np.float32(-0.02)},
+        {"sw": np.full(16, 0.05, np.float32)},
+        {"sy": np.full(16, 4, np.float32)},
+    ],
+    ids=["a scale below 0", "scales of columns", "scales of a result, which no runtime accepts"],
+)
+def test_integers_of_other_than_one_positive_scale_are_left(changed):
+    assert len(found_in(squared())[1]) == 1
+    assert not found_in(squared(**changed))[1]
+
+
+def test_of_a_tensor_that_is_both_operands_each_has_its_own_scale_and_zero_point():
+    proto = squared()
     changed, library = fused(proto)
     assert changed.graph.node[0].op_type.startswith("BothQLinearMatMul")
     feeds = {"x": np.random.default_rng(1).integers(0, 256, (16, 16)).astype(np.uint8)}
