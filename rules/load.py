@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from ..catalog import operators, terms
-from ..catalog.kept import cache_path, kept, text_hash
+from ..catalog.disk_cache import cache_path, cached_on_disk, text_hash
 from .language.errors import RuleError, refuse_all
 from .language.parser import parse_rules
 from .language.promise import promise
@@ -24,7 +24,7 @@ FOUND = "found"
 
 @cache
 def _shipped() -> tuple[Rule, ...]:
-    return kept(cache_path() / f"shipped-{_version()}.pickle", _read)
+    return cached_on_disk(cache_path() / f"shipped-{_version()}.pickle", _read)
 
 
 def _read() -> tuple[Rule, ...]:

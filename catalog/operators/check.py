@@ -65,11 +65,6 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
         checker.one(value.expression, known | {name for name in inner if name is not None})
 
 
-def check_function(function: s.Function, functions: Mapping[str, s.Function]) -> None:
-    """Raise SpecificationError for an unknown name in a shared function."""
-    _Checker(functions).one(function.expression, set(CONSTANTS) | set(function.parameters))
-
-
 def _expressions(shape: Iterable[s.Dimension]) -> list[Expression | None]:
     return [e for item in shape for e in (item.expression, item.length)]
 

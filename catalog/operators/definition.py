@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TensologError
 from ..terms.index_notation import Term
 from .classes import Classification, classifications
-from .derive import bytes_moved, element_types, operations, sparse_safe_inputs, zeros_pass
+from .derive import bytes_moved, element_types, operations, sparse_safe_inputs
 from .expand import Expansion, RankError, Shape, expand
 from .functions import ShapeError, UnknownNumberError
 from .parsed import parsed
@@ -166,17 +166,6 @@ class Specification:
         """Return the bytes of inputs and outputs, each touched once."""
         expansion = self.expand(shapes, attributes, values=values, outputs=outputs)
         return bytes_moved(expansion, element_bytes)
-
-    def sparse_safe_for(
-        self,
-        shapes: Sequence[Shape | None],
-        attributes: Mapping[str, object] | None = None,
-        *,
-        values: Mapping[int, object] | None = None,
-        outputs: int | None = None,
-    ) -> tuple[str, ...]:
-        """Return the inputs of a node whose zeros make the first output 0."""
-        return zeros_pass(self.expand(shapes, attributes, values=values, outputs=outputs))
 
     @cached_property
     def sparse_safe(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from importlib import resources
 
-from ..kept import cache_path, kept
+from ..disk_cache import cache_path, cached_on_disk
 from .parser import parse
 from .syntax import Statement
 
@@ -21,7 +21,7 @@ def parsed(text: str, path: str, line: int) -> Statement:
     """Return the one statement of a text that begins on a line of a file; see parse."""
     name = hashlib.sha256(f"{_version()}\n{path}:{line}\n{text}".encode()).hexdigest()
     entry = cache_path() / "specifications" / f"{name[:32]}.pickle"
-    return kept(entry, lambda: _one(text, path, line))
+    return cached_on_disk(entry, lambda: _one(text, path, line))
 
 
 def _one(text: str, path: str, line: int) -> Statement:

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ...catalog.disk_cache import cache_path
 from ...catalog.errors import TensologError
 from ...catalog.files import make_private, writable_by_others
-from ...catalog.kept import cache_path
 from ..deadline import checkpoint, remaining_s
 
 TEXT = "#include <math.h>\n#include <stdlib.h>\n#include <string.h>\n#include <immintrin.h>\n"

@@ -14,7 +14,7 @@ from ...catalog.datalog import language
 from ...catalog.datalog.language.builders import Definition, Part
 from ...catalog.datalog.language.parser import parse_block
 from ...catalog.datalog.language.syntax import Clause, Comparison, Expression, String, Variable
-from ...catalog.kept import cache_path, kept, text_hash
+from ...catalog.disk_cache import cache_path, cached_on_disk, text_hash
 from ...rules import Rule, nearly
 from ...rules.compiler.compile import clause_of, default_facts, graph_relations
 from ...rules.language.conditions import UsedOnlyHere
@@ -155,7 +155,7 @@ def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
     """The relations that a text of Datalog defines."""
     name = hashlib.sha256(f"{_version()}\n{place}\n{text}".encode()).hexdigest()
     entry = cache_path() / "clauses" / f"{name[:32]}.pickle"
-    return kept(entry, lambda: _by_relation(parse_block(text, place).clauses))
+    return cached_on_disk(entry, lambda: _by_relation(parse_block(text, place).clauses))
 
 
 @cache

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 
 from ...catalog.terms.syntax_tree import (
     Binary,
@@ -118,16 +119,16 @@ def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -
     say = partial(_said, names)
 
     def nodes(given: tuple[PatternNode, ...]) -> tuple[PatternNode, ...]:
-        return tuple(one for node in given for one in _nodes(node, names))
+        return tuple(chain(*(_nodes(node, names) for node in given)))
 
     return replace(
         rule,
-        operands=tuple(one for operand in rule.operands for one in _operands(operand, names)),
+        operands=tuple(chain(*(_operands(operand, names) for operand in rule.operands))),
         given=(*map(say, rule.given), *_types_agree(rule, names)),
         match=nodes(rule.match),
         rewrite=nodes(rule.rewrite),
         correct=nodes(rule.correct),
-        aliases=tuple(one for alias in rule.aliases for one in _aliases(alias, names)),
+        aliases=tuple(chain(*(_aliases(alias, names) for alias in rule.aliases))),
         region=None if rule.region is None else say(rule.region),
         hash=hash_,
     )
@@ -148,7 +149,7 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
     """One node for each item, or the one node with the items of lists one by one."""
     attributes = tuple((name, _said(names, value)) for name, value in node.attributes)
     if not node.each or node.name not in names:
-        inputs = tuple(one for item in node.inputs for one in _inputs(item, names))
+        inputs = tuple(chain(*(_inputs(item, names) for item in node.inputs)))
         outputs = tuple(
             one
             for output in node.outputs
@@ -230,7 +231,7 @@ def _said(names: Mapping[str, tuple[str, ...]], part: Expression) -> Expression:
     say = partial(_said, names)
     match part:
         case Call("sizes", (Name(text) | Star(text), place)) if text in names:
-            return ListOf(tuple(Call("dim", (Name(one), say(place))) for one in names[text]))
+            return ListOf(tuple(Call("dim", (Name(item), say(place))) for item in names[text]))
         case Call("len", (Name(text) | Star(text),)) if text in names:
             return Literal(len(names[text]))
     return part.with_parts(say)

@@ -16,7 +16,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from ...kept import cache_path, kept, load_data
+from ...disk_cache import cache_path, cached_on_disk, load_data
 from ...terms.syntax_tree import Place
 from .fact_runs import take_facts
 from .formulas import conjunctions
@@ -131,7 +131,7 @@ def _parser() -> Lark:
     text = grammar.read_text(encoding="utf-8")
     made_of = "\n".join([text, lark.__version__, sys.version])
     name = hashlib.sha256(made_of.encode()).hexdigest()[:32]
-    tables = kept(cache_path() / f"datalog-tables-{name}.pickle", lambda: _tables(text))
+    tables = cached_on_disk(cache_path() / f"datalog-tables-{name}.pickle", lambda: _tables(text))
     return Lark.load(tables)
 
 

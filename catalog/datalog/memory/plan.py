@@ -3,7 +3,7 @@
 A solution of a clause under way is one tuple, its *binding*: the clause's constants, then the
 values that the steps so far have found. Slots are places in it. So keys of indexes, rows of heads
 and tests are taken out of a binding by place, and a plan holds nothing but numbers, names and
-constants: it can be kept on disk (`catalog/kept.py`), and read without what made it.
+constants: it can be kept on disk (`catalog/disk_cache.py`), and read without what made it.
 """
 
 from __future__ import annotations

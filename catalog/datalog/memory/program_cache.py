@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ... import terms
-from ...kept import cache_path, kept, text_hash
+from ...disk_cache import cache_path, cached_on_disk, text_hash
 from .execution import Evaluator
 from .plan import ProgramPlan
 
@@ -47,7 +47,7 @@ def _kept(folder: str, file: Traversable, make: Callable[[str, str], T]) -> T:
     parts = text_hash(Path(str(file)).parent, (".dl",))
     name = hashlib.sha256(f"{_version()}\n{file.name}\n{text}\n{parts}".encode()).hexdigest()
     entry = cache_path() / folder / f"{name[:32]}.pickle"
-    return kept(entry, lambda: make(text, str(file)))
+    return cached_on_disk(entry, lambda: make(text, str(file)))
 
 
 def _parsed(text: str, path: str) -> Program:

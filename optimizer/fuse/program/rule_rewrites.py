@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from ....catalog.kept import cache_path, kept, load_data
+from ....catalog.disk_cache import cache_path, cached_on_disk, load_data
 from ...graph.graph import Graph, TensorType, attribute_value
 from ...graph.graph import Node as GraphNode
 from ...match.rewrite import attribute_proto
@@ -149,7 +149,7 @@ class Usable:
 @cache
 def usable() -> tuple[Usable, ...]:
     """Return the rules that may be applied to programs, kept on disk as read and admitted."""
-    return kept(cache_path() / f"rules-{_version()}.pickle", _read)
+    return cached_on_disk(cache_path() / f"rules-{_version()}.pickle", _read)
 
 
 def _read() -> tuple[Usable, ...]:

@@ -2,5 +2,5 @@
 
 In go sums, as lowering/ makes them; out comes whether two are equal at all sizes, or why that isn't
 seen. Begin at sums.py, then equality.py. context.py holds what the normal forms of one statement
-share; denotation.py says naively what they stand for, for tests.
+share.
 """

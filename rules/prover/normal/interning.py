@@ -28,7 +28,7 @@ from .coefficients import require_same_elements, require_same_family
 from .context import Context, Interned, UndecidedError, parameter
 from .elimination import eliminated
 from .equality import require_equal
-from .sums import Place, Product, Sum, canonical, combined, multiplied, single, substituted
+from .sums import Place, Product, Sum, canonical, combined, multiplied, substituted
 
 _MOST_CANDIDATES = 24
 
@@ -280,10 +280,3 @@ def _determined(product: Product, context: Context) -> list[Polynomial]:
             equations.append(variable(f"u@{at}.{axis}") - index)
     found = eliminated(product.bound, equations, (), context)
     return [c.whole for c in found.constraints if c.kind == "eq"]
-
-
-def as_sum(value: Place | Fraction) -> list[Product]:
-    """Return a place or a number as a sum."""
-    if isinstance(value, Fraction):
-        return [Product(value)] if value else []
-    return single(value)

@@ -48,7 +48,6 @@ class Place:
         return Place(self.head, tuple(index.substitute(known) for index in self.indices))
 
 
-Factors = Mapping[Place, Fraction]
 
 
 class Product:

@@ -147,7 +147,6 @@ def constant(value: int) -> Polynomial:
 
 
 ZERO = constant(0)
-ONE = constant(1)
 
 
 def variable(name: str) -> Polynomial:

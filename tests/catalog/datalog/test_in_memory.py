@@ -11,7 +11,7 @@ from tensolog.catalog.datalog import DatalogError, derive, explain, parse
 from tensolog.catalog.datalog.memory import derivation, execution
 from tensolog.catalog.datalog.memory.execution import Evaluator, Prepared
 from tensolog.catalog.datalog.memory.program_plans import database_only, plan_of
-from tensolog.catalog.kept import load_data
+from tensolog.catalog.disk_cache import load_data
 
 from tests.campaigns import examples
 

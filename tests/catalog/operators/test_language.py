@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, SpecificationError
-from tensolog.catalog.operators.check import check, check_function
+from tensolog.catalog.operators.check import check
 from tensolog.catalog.operators.definition import _statements, functions
 from tensolog.catalog.operators.evaluate import evaluate
 from tensolog.catalog.operators.expand import expand
 from tensolog.catalog.operators.parser import parse
-from tensolog.catalog.operators.syntax import Function, Operator
+from tensolog.catalog.operators.syntax import Operator
 
 from tests.campaigns import examples
 
@@ -92,8 +92,6 @@ def test_every_shipped_text_is_right() -> None:
         (declared,) = parse(statement.text, statement.path, statement.line)
         if isinstance(declared, Operator):
             check(declared, functions())
-        if isinstance(declared, Function):
-            check_function(declared, functions())
         assert declared.place.line == statement.line
 
 

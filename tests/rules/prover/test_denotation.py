@@ -18,12 +18,13 @@ from tensolog.catalog.terms.numpy_evaluator import EvaluationError
 from tensolog.rules.prover.cases.composition import Composition, UndescribedError
 from tensolog.rules.prover.normal.context import UndecidedError
 from tensolog.rules.prover.normal.definedness import Path
-from tensolog.rules.prover.normal.denotation import Denotation
 from tensolog.rules.prover.prove import Proof
 from tensolog.rules.prover.solve.polynomials import constant
 from tensolog.rules.prover.statement import Statement
 
 from tests.catalog.operators.random_nodes import STRATEGIES, Node
+
+from .denotation import Denotation
 
 # Whose text asks for a dimension that is known: the rank follows from it.
 KNOWN_ONLY = {"Expand", "ScatterND"}

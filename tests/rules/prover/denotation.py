@@ -1,7 +1,7 @@
 """Normal forms as numbers: what they stand for at known sizes and elements, computed naively.
 
-This is the meaning of the normal form, written apart from everything that transforms it, so that a
-test can compare it with the specifications.
+This is the meaning of the normal form, written apart from everything that transforms it, so that it
+can be compared with the specifications.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from ....catalog.terms.numpy_evaluator import PRIMITIVE
-from ..solve.polynomials import Constraint, Opaque, Polynomial
-from .context import Context, parameter
-from .sums import Place, Product, Sum
+from tensolog.catalog.terms.numpy_evaluator import PRIMITIVE
+from tensolog.rules.prover.normal.context import Context, parameter
+from tensolog.rules.prover.normal.sums import Place, Product, Sum
+from tensolog.rules.prover.solve.polynomials import Constraint, Opaque, Polynomial
 
 # Where the guards of an index don't bound it from both sides by what is known.
 _FAR = 24

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tensolog.catalog.datalog.language.syntax import String, Variable
-from tensolog.catalog.kept import kept, load_data
+from tensolog.catalog.disk_cache import cached_on_disk, load_data
 from tensolog.catalog.terms.syntax_tree import Place
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
@@ -47,7 +47,7 @@ class _Runs:
         _Runs(os.system, "true"),
         _Runs(eval, "1 + 1"),
         _Runs(Fraction, 1, 2),  # a class, of somebody else
-        _Runs(kept, Path("x"), print),  # ours, and a function
+        _Runs(cached_on_disk, Path("x"), print),  # ours, and a function
         os.path.join,
     ],
     ids=["a command", "an expression", "another class", "our function", "a name alone"],
@@ -59,7 +59,7 @@ def test_what_calls_anything_is_refused(harmful):
 
 def test_a_dotted_name_leads_nowhere_else():
     """Protocol 4 may ask for an attribute of what a module of ours has imported."""
-    stolen = b"\x80\x04\x8c\x14tensolog.catalog.kept\x8c\tio.open\x93."
+    stolen = b"\x80\x04\x8c\x14tensolog.catalog.disk_cache\x8c\tio.open\x93."
     with pytest.raises(pickle.UnpicklingError):
         load_data(stolen)
 
@@ -77,7 +77,7 @@ def makes(value: str):
 def test_made_once(tmp_path):
     make, made = makes("value")
     entry = tmp_path / "folder" / "entry.pickle"
-    assert [kept(entry, make), kept(entry, make)] == ["value", "value"]
+    assert [cached_on_disk(entry, make), cached_on_disk(entry, make)] == ["value", "value"]
     assert len(made) == 1
     assert list(entry.parent.iterdir()) == [entry]
 
@@ -87,7 +87,7 @@ def test_entries_are_the_users_alone_whatever_the_mask(tmp_path):
     entry = tmp_path / "folder" / "deeper" / "entry.pickle"
     mask = os.umask(0o002)
     try:
-        kept(entry, makes("value")[0])
+        cached_on_disk(entry, makes("value")[0])
     finally:
         os.umask(mask)
     modes = [path.stat().st_mode & 0o777 for path in (entry.parent.parent, entry.parent, entry)]
@@ -100,10 +100,10 @@ def test_entries_are_the_users_alone_whatever_the_mask(tmp_path):
 def test_what_others_may_write_is_made_anew(shared, mode, tmp_path):
     entry = tmp_path / "folder" / "entry.pickle"
     make, made = makes("value")
-    kept(entry, make)
+    cached_on_disk(entry, make)
     path = {"folder": entry.parent, "entry": entry}[shared]
     path.chmod(path.stat().st_mode | mode)
-    assert kept(entry, make) == "value"
+    assert cached_on_disk(entry, make) == "value"
     assert len(made) == 2
 
 
@@ -113,7 +113,7 @@ def test_what_others_may_write_is_made_anew(shared, mode, tmp_path):
 def test_what_belongs_to_others_is_made_anew(given_away, tmp_path):
     entry = tmp_path / "folder" / "entry.pickle"
     make, made = makes("value")
-    kept(entry, make)
+    cached_on_disk(entry, make)
     os.chown({"folder": entry.parent, "entry": entry}[given_away], 4321, -1)
-    assert kept(entry, make) == "value"
+    assert cached_on_disk(entry, make) == "value"
     assert len(made) == 2

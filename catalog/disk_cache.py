@@ -45,7 +45,7 @@ def text_hash(folder: Traversable, endings: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-def kept(entry: Path, make: Callable[[], T]) -> T:
+def cached_on_disk(entry: Path, make: Callable[[], T]) -> T:
     """Return what a file holds; made, and written whole, where it doesn't hold what was written.
 
     The entry's name tells all that its contents depend on. A folder that can't be written, or that
