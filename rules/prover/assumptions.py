@@ -107,8 +107,8 @@ def _common(left: Term, right: Term) -> Iterator[Term]:
 
 def _conjunction(conditions: Iterable[Term]) -> Term:
     whole: Term = True
-    for one in conditions:
-        whole = apply("and", whole, one)
+    for condition in conditions:
+        whole = apply("and", whole, condition)
     return whole
 
 
@@ -128,12 +128,12 @@ def _spread(
 
 def conjuncts(conditions: Iterable[Term]) -> Iterator[Term]:
     """Yield the conditions that are joined by `and`."""
-    for one in conditions:
-        match one:
+    for condition in conditions:
+        match condition:
             case Apply("and", arguments):
                 yield from conjuncts(arguments)
             case _:
-                yield one
+                yield condition
 
 
 # More are left to the solver.
@@ -162,9 +162,9 @@ def _choice(condition: Term) -> list[tuple[Term, Mapping[str, Term]]] | None:
     if len(disjuncts) < 2:
         return None
     found: list[tuple[Term, Mapping[str, Term]]] = []
-    for one in disjuncts:
+    for disjunct in disjuncts:
         known: dict[str, Term] = {}
-        for part in conjuncts([one]):
+        for part in conjuncts([disjunct]):
             match substitute(part, known):
                 case Apply("=", (Symbol(name) as symbol, int() | Symbol() as value)) | Apply(
                     "=", (int() as value, Symbol(name) as symbol)
@@ -173,15 +173,15 @@ def _choice(condition: Term) -> list[tuple[Term, Mapping[str, Term]]] | None:
                     known[name] = value
         if len(known) < _LEAST_EQUATIONS:
             return None
-        found.append((one, known))
+        found.append((disjunct, known))
     return found
 
 
 def _disjuncts(condition: Term) -> Iterator[Term]:
     match condition:
         case Apply("or", arguments):
-            for one in arguments:
-                yield from _disjuncts(one)
+            for argument in arguments:
+                yield from _disjuncts(argument)
         case _:
             yield condition
 
@@ -198,19 +198,24 @@ def _narrowed(statement: Statement, chosen: Term, known: Mapping[str, Term]) -> 
     def shape(sizes: Sequence[Term]) -> tuple[Term, ...]:
         return tuple(map(new, sizes))
 
-    kinds = {one.name: one.kind for one in statement.symbols}
+    kinds = {symbol.name: symbol.kind for symbol in statement.symbols}
     bounds = [Apply(">=", (v, 0)) for n, v in known.items() if kinds.get(n) == "dimension"]
     assumptions = (*map(new, (chosen, *statement.assumptions)), *bounds)
     return replace(
         statement,
-        assumptions=tuple(one for one in dict.fromkeys(assumptions) if one is not True),
-        operands=tuple(replace(one, shape=shape(one.shape)) for one in statement.operands),
+        assumptions=tuple(
+            assumption for assumption in dict.fromkeys(assumptions) if assumption is not True
+        ),
+        operands=tuple(
+            replace(operand, shape=shape(operand.shape)) for operand in statement.operands
+        ),
         definitions=tuple(
-            replace(one, shape=shape(one.shape), value=new(one.value))
-            for one in statement.definitions
+            replace(definition, shape=shape(definition.shape), value=new(definition.value))
+            for definition in statement.definitions
         ),
         obligations=tuple(
-            Obligation(one.text, new(one.condition)) for one in statement.obligations
+            Obligation(obligation.text, new(obligation.condition))
+            for obligation in statement.obligations
         ),
         region=None if statement.region is None else new(statement.region),
     )

@@ -87,7 +87,11 @@ def _entry(name: str) -> str:
 
 
 def _rank_of_output(statement: Statement) -> int:
-    shapes = {one.name: one.shape for one in statement.operands}
-    shapes |= {one.name: one.shape for one in statement.definitions}
-    ranks = [len(shapes[one.source]) for one in statement.equations if one.source in shapes]
+    shapes = {operand.name: operand.shape for operand in statement.operands}
+    shapes |= {definition.name: definition.shape for definition in statement.definitions}
+    ranks = [
+        len(shapes[equation.source])
+        for equation in statement.equations
+        if equation.source in shapes
+    ]
     return max(ranks, default=0)

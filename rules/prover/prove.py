@@ -82,12 +82,12 @@ def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     """
     began = now()
     outcomes: list[Outcome] = []
-    for one in alternatives(statement):
+    for alternative in alternatives(statement):
         left = timeout - (now() - began)
-        outcomes.append(_prove(one, max(left, _LEAST_S)))
+        outcomes.append(_prove(alternative, max(left, _LEAST_S)))
         if outcomes[-1].status != "proved" and not outcomes[-1].vacuous:
             return _joined(outcomes, outcomes[-1])
-    said = [one for one in outcomes if not one.vacuous]
+    said = [outcome for outcome in outcomes if not outcome.vacuous]
     return _joined(outcomes, (said or outcomes)[0])
 
 
@@ -95,9 +95,9 @@ def _joined(outcomes: Sequence[Outcome], result: Outcome) -> Outcome:
     """Return the result with what all of the outcomes took."""
     return replace(
         result,
-        queries=_shown([query for one in outcomes for query in one.queries]),
-        widest=max(one.widest for one in outcomes),
-        seconds=sum(one.seconds for one in outcomes),
+        queries=_shown([query for outcome in outcomes for query in outcome.queries]),
+        widest=max(outcome.widest for outcome in outcomes),
+        seconds=sum(outcome.seconds for outcome in outcomes),
     )
 
 
@@ -191,14 +191,14 @@ class Proof:
         raise first
 
     def _ways(self) -> Iterator[Way]:
-        definitions = [one.value for one in self.statement.definitions]
+        definitions = [definition.value for definition in self.statement.definitions]
         if self.statement.numbered:
             yield Way(in_context=True, by_guards=True)
             return
         if any(map(_windowed, definitions)):
             yield Way(in_context=True)
         yield Way()
-        if any(_calls(one, ("abs", "max", "min")) for one in definitions):
+        if any(_calls(definition, ("abs", "max", "min")) for definition in definitions):
             yield Way(by_order=True)
         if any(map(self._adds_integers, self.statement.definitions)):
             yield Way(exact_sums=True)
@@ -218,17 +218,21 @@ class Proof:
             self.queries,
             self.model,
             self.sizes,
-            {one.name: one.limits for one in statement.operands if one.limits is not None},
+            {
+                operand.name: operand.limits
+                for operand in statement.operands
+                if operand.limits is not None
+            },
         )
         context = Context(
             solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline
         )
-        definitions = {one.name: one for one in statement.definitions}
-        operands = {one.name: one for one in statement.operands}
+        definitions = {definition.name: definition for definition in statement.definitions}
+        operands = {operand.name: operand for operand in statement.operands}
         types = dict(statement.origin.types) if statement.origin is not None else {}
-        for one in statement.definitions:
-            if isinstance(one.type, str):
-                types[one.name] = one.type
+        for definition in statement.definitions:
+            if isinstance(definition.type, str):
+                types[definition.name] = definition.type
         lowering = Lowering(context, definitions, operands, statement.algebras, types)
 
         def sign(term: Term) -> int | None:
@@ -264,11 +268,13 @@ class Proof:
         constraints = list(whole.conjuncts()) if whole.known is None else []
         self.minimum = least_values(constraints, self.minimum)
         solver = Solver((), self.minimum, self.timeout, self.queries)
-        self.assumptions = tuple(one for one in constraints if not solver.plain(one))
-        if any(solver.plain(one) is False for one in constraints):
+        self.assumptions = tuple(
+            constraint for constraint in constraints if not solver.plain(constraint)
+        )
+        if any(solver.plain(constraint) is False for constraint in constraints):
             raise UndecidedError("vacuous: the assumptions contradict each other")
         if self.assumptions:
-            texts = [solver.constraint(one) for one in self.assumptions]
+            texts = [solver.constraint(assumption) for assumption in self.assumptions]
             if solver.ask("the assumptions can hold", texts, self.assumptions) == "unsat":
                 raise UndecidedError("vacuous: the assumptions contradict each other")
         if contradict(self.real_assumptions, solver):
@@ -324,7 +330,9 @@ class Proof:
             context.extents = {n: extent.substitute(known) for n, extent in context.extents.items()}
             context.ambient = {one.substitute(known) for one in context.ambient}
             added = [one.substitute(known) for one in added]
-        solver.assumptions = tuple(one for one in solver.assumptions if not solver.plain(one))
+        solver.assumptions = tuple(
+            assumption for assumption in solver.assumptions if not solver.plain(assumption)
+        )
         context.ambient |= set(added)
         context.forget()
         paths = Path(), Path()
@@ -376,15 +384,15 @@ class Proof:
 
 def _known(conditions: Iterable[Condition]) -> list[Condition]:
     """Return what may be relied on wherever there is a value."""
-    return [one for one in conditions if one.kind != "exact"]
+    return [condition for condition in conditions if condition.kind != "exact"]
 
 
 def _asked(conditions: Iterable[Condition], context: Context) -> list[Constraint]:
     """Return what is asked for of integers without a condition; what there is gets a name."""
     found: dict[str, Constraint] = {}
-    for one in conditions:
-        about = one.about
-        if isinstance(about, Place) or one.bound or one.guards or one.literals:
+    for condition in conditions:
+        about = condition.about
+        if isinstance(about, Place) or condition.bound or condition.guards or condition.literals:
             continue
         if about.text not in found:
             whole = about if isinstance(about, Constraint) else about.witnessed(context.index)
@@ -417,7 +425,9 @@ def about_real(term: Term) -> bool:
 def _calls(term: Term, functions: Sequence[str]) -> bool:
     match term:
         case Apply(function, arguments):
-            return function in functions or any(_calls(one, functions) for one in arguments)
+            return function in functions or any(
+                _calls(argument, functions) for argument in arguments
+            )
         case Select(_, then, otherwise):
             return _calls(then, functions) or _calls(otherwise, functions)
         case Reduce(_, _, _, _, body):

@@ -173,7 +173,11 @@ class AttributeChoices:
 
     def axes(self, rank: int, label: str) -> tuple[int, ...]:
         """Axes in any order, each once; there may be none of them."""
-        sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
+        sets = [
+            combination
+            for count in range(1, rank + 1)
+            for combination in combinations(range(rank), count)
+        ]
         sets = [*sets[1:], *sets[:1], ()]
         if (length := self.lengths.get(label)) is not None:
             sets = [one for one in sets if len(one) == length]
@@ -282,5 +286,8 @@ def _orders(rank: int, still: int) -> list[tuple[int, ...]]:
     if moved > 4:
         raise NoCaseError(f"permutations of rank {rank}")
     turned = (*range(1, moved), *range(min(moved, 1)))
-    orders = [turned, *(one for one in permutations(range(moved)) if one != turned)]
-    return [(*one, *last) for one in orders]
+    orders = [
+        turned,
+        *(permutation for permutation in permutations(range(moved)) if permutation != turned),
+    ]
+    return [(*order, *last) for order in orders]

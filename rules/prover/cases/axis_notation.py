@@ -92,7 +92,7 @@ def notation_use(rule: Rule) -> NotationUse:
                 visit(left, False)
                 visit(right, False)
 
-    told = [*rule.given, *(size for one in rule.operands for size in one.shape or ())]
+    told = [*rule.given, *(size for operand in rule.operands for size in operand.shape or ())]
     told += [] if rule.region is None else [rule.region]
     for expression in told:
         visit(expression, False)
@@ -245,12 +245,12 @@ def _ordered(value: object) -> object:
 
 
 def _flat(function: str, arguments: tuple[Term, ...]) -> Iterator[Term]:
-    for one in arguments:
-        match one:
+    for argument in arguments:
+        match argument:
             case Apply(inner, parts) if inner == function != "=":
                 yield from _flat(function, parts)
             case _:
-                yield one
+                yield argument
 
 
 def names_in(expression: Expression) -> frozenset[str]:

@@ -87,12 +87,12 @@ def statements(rule: Rule) -> list[Statement]:
     length = f"len({repeated_lists(rule)[0]})"
     return [
         replace(
-            one,
-            title=f"{one.title}, {count} of each",
-            free={**one.free, length: Extent(count, max(_REPEATED))},
+            node,
+            title=f"{node.title}, {count} of each",
+            free={**node.free, length: Extent(count, max(_REPEATED))},
         )
         for count in _REPEATED
-        for one in _of_known_nodes(unrolled(rule, count))
+        for node in _of_known_nodes(unrolled(rule, count))
     ]
 
 
@@ -157,8 +157,8 @@ def _combined(
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show
         seen.add(content)
-        key = tuple((one.name, one.taken) for one in case.choices if not _is_type(one))
-        if any(_is_type(one) and one.taken for one in case.choices):
+        key = tuple((choice.name, choice.taken) for choice in case.choices if not _is_type(choice))
+        if any(_is_type(choice) and choice.taken for choice in case.choices):
             if key in plain and all(map(_only_moves, case.statements)):
                 continue  # what elements are doesn't matter
         else:
@@ -173,7 +173,7 @@ _Key = frozenset[tuple[str, int]]
 
 
 def _key(choices: Iterable[Choice]) -> _Key:
-    return frozenset((one.name, one.taken) for one in choices if one.taken)
+    return frozenset((choice.name, choice.taken) for choice in choices if choice.taken)
 
 
 def _simpler(choices: Sequence[Choice]) -> set[_Key]:
@@ -208,7 +208,10 @@ def _is_type(choice: Choice) -> bool:
 
 
 def _false_obligation(statement: Statement) -> str | None:
-    return next((one.text for one in statement.obligations if one.condition is False), None)
+    return next(
+        (obligation.text for obligation in statement.obligations if obligation.condition is False),
+        None,
+    )
 
 
 # ---------------------------------------------------------------------------------- one case
@@ -268,7 +271,7 @@ def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str]
         composition = Composition(opset, rounded=rounded)
         left = SourceSide(rule, choices, operators, composition, known, longer, as_choices)
         left.build()
-        more = _solved([one.condition for one in left.assumptions])
+        more = _solved([assumption.condition for assumption in left.assumptions])
         fixed = {name: value for name, value in left.bounds.fixed.items() if name not in known}
         more = {name: substitute(term, fixed) for name, term in more.items()} | fixed
         if not more:
@@ -277,7 +280,7 @@ def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str]
     for name, term in known.items():
         if left.kinds[name] == "dimension" and not never_negative(term):
             left.suppose(f"{name} = {term}", apply(">=", term, 0))
-    source = frozenset(one.name for one in left.composition.definitions)
+    source = frozenset(definition.name for definition in left.composition.definitions)
     right = TargetSide(left)
     right.build()
     made = [statement_of(rule, choices, left, right, source)]
@@ -294,8 +297,8 @@ def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str]
 def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
     """What symbols equal by equations; those without a name in the rule are replaced first."""
     known: dict[str, Term] = {}
-    for one in conjuncts(conditions):
-        match substitute(one, known):
+    for conjunct in conjuncts(conditions):
+        match substitute(conjunct, known):
             case Apply("=", (left, right)):
                 pairs = [(left, right), (right, left)]
                 pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
@@ -321,7 +324,7 @@ def statement_of(
     composition = left.composition
     obligations = list(right.obligations)
     equations: list[Equation] = []
-    if not any(one.condition is False for one in obligations):
+    if not any(obligation.condition is False for obligation in obligations):
         for output in rule.outputs:
             for name in left.lists.get(output, [output]):
                 made = right.results.get(name)
@@ -330,11 +333,11 @@ def statement_of(
                     continue
                 equations.append(Equation(name, name, made))
                 obligations += _same_shape(composition, name, made)
-    if any(one.condition is False for one in obligations):
+    if any(obligation.condition is False for obligation in obligations):
         equations = []
-    assumptions = tuple(dict.fromkeys(one.condition for one in left.assumptions))
+    assumptions = tuple(dict.fromkeys(assumption.condition for assumption in left.assumptions))
     granted = {True, *conjuncts(assumptions)}
-    obligations = [one for one in obligations if one.condition not in granted]
+    obligations = [obligation for obligation in obligations if obligation.condition not in granted]
     tensors = composition.tensors
     return Statement(
         title=_title(rule, choices),
@@ -345,12 +348,15 @@ def statement_of(
         source=source,
         obligations=tuple(dict.fromkeys(obligations)),
         equations=tuple(equations),
-        algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
+        algebras={
+            definition.name: algebra_of(tensors[definition.name].dtype)
+            for definition in composition.definitions
+        },
         free=dict(left.free),
         numbered=right.numbers is not None,
         origin=Origin(
             composition.opset,
-            tuple(one for one in composition.nodes if set(one.outputs) <= source),
+            tuple(node for node in composition.nodes if set(node.outputs) <= source),
             {name: tensor.dtype for name, tensor in tensors.items()},
             {name: tuple(listed) for name, listed in left.lists.items()},
         ),
@@ -379,17 +385,17 @@ def _title(rule: Rule, choices: Choices) -> str:
 def _all_symbols(
     composition: Composition, assumptions: Sequence[Term], obligations: Sequence[Obligation]
 ) -> tuple[Symbol, ...]:
-    terms: list[Term] = [*assumptions, *(one.condition for one in obligations)]
+    terms: list[Term] = [*assumptions, *(obligation.condition for obligation in obligations)]
     for operand in composition.operands:
         terms += operand.shape
-    for one in composition.definitions:
-        terms += [*one.shape, one.value]
+    for definition in composition.definitions:
+        terms += [*definition.shape, definition.value]
     return tuple(dict.fromkeys(symbol for term in terms for symbol in symbols(term)))
 
 
 def _only_moves(statement: Statement) -> bool:
     """Whether no definition computes with elements, so that it holds whatever they are."""
-    return all(_moves(one) for one in statement.definitions)
+    return all(_moves(definition) for definition in statement.definitions)
 
 
 def _moves(definition: Definition) -> bool:

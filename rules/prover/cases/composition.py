@@ -233,7 +233,7 @@ class Composition:
         }
         types = {name: self.tensors[name].dtype for name in names.values()}
         first = next(filter(None, given), "float32")
-        wanted = [(one, f"{outputs[0]}.{one.name}", first) for one in expansion.locals]
+        wanted = [(local, f"{outputs[0]}.{local.name}", first) for local in expansion.locals]
         names |= {one.name: name for one, name, _ in wanted}
         wanted += zip(expansion.outputs, outputs, element_types(expansion, given), strict=True)
         found = []
@@ -277,7 +277,9 @@ def element_type(term: Term, types: Mapping[str, str]) -> str | None:
                 return "bool"
             if function in ("real", "int32"):
                 return "float32" if function == "real" else "int32"
-            return next(filter(None, (element_type(one, types) for one in arguments)), None)
+            return next(
+                filter(None, (element_type(argument, types) for argument in arguments)), None
+            )
         case Select(_, then, otherwise):
             return element_type(then, types) or element_type(otherwise, types)
         case Reduce(kind, _, _, _, body):

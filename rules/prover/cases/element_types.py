@@ -56,8 +56,8 @@ def signature(operator: str, opset: int) -> Signature | None:
     if known is None:
         return None
     allowed = {
-        one.type_param_str: frozenset(map(type_name, one.allowed_type_strs))
-        for one in known.type_constraints
+        constraint.type_param_str: frozenset(map(type_name, constraint.allowed_type_strs))
+        for constraint in known.type_constraints
     }
 
     def slot(text: str) -> Slot:
@@ -66,8 +66,8 @@ def signature(operator: str, opset: int) -> Signature | None:
         return Slot("", frozenset([type_name(text)]))
 
     return Signature(
-        tuple(slot(one.type_str) for one in known.inputs),
-        tuple(slot(one.type_str) for one in known.outputs),
+        tuple(slot(input_.type_str) for input_ in known.inputs),
+        tuple(slot(output.type_str) for output in known.outputs),
     )
 
 
@@ -171,7 +171,7 @@ def limits_of(types: Iterable[str]) -> tuple[int, int] | None:
     What is known of the integers of a rule, it is known of those of every type that they may have.
     """
     ranges = [integer_range(name) for name in types if name not in (*FLOATS, "bfloat16", "bool")]
-    known = [one for one in ranges if one is not None and one[1] - one[0] < 2**16]
+    known = [range_ for range_ in ranges if range_ is not None and range_[1] - range_[0] < 2**16]
     if not known or len(known) < len(ranges):
         return None
     return min(low for low, _ in known), max(high for _, high in known)

@@ -153,7 +153,9 @@ class Environment(TermExpressions):
         """
         if not self.ways:
             return
-        names = {name for one in (*sources.values(), *literals.values()) for name in names_in(one)}
+        names = {
+            name for source in (*sources.values(), *literals.values()) for name in names_in(source)
+        }
         leaders = self.ways.leaders({*names, *filter(None, inputs)})
         if not leaders:
             return

@@ -61,13 +61,13 @@ class NumberedNodes:
     def _give_axis(self, wanted: str) -> list[Obligation]:
         """Give what depends on the number an axis for it, and one tensor in any case."""
         obligations: list[Obligation] = []
-        for at, one in enumerate(list(self.composition.definitions)):
-            depends = self.number.name in symbol_names(one.value) or any(
-                read.tensor in self._whole for read in elements(one.value)
+        for at, definition in enumerate(list(self.composition.definitions)):
+            depends = self.number.name in symbol_names(definition.value) or any(
+                read.tensor in self._whole for read in elements(definition.value)
             )
-            if one.name not in self._whole and (depends or one.name == wanted):
-                self._whole.add(one.name)
-                whole, needs = self._with_axis(one)
+            if definition.name not in self._whole and (depends or definition.name == wanted):
+                self._whole.add(definition.name)
+                whole, needs = self._with_axis(definition)
                 self.composition.redefine(at, whole)
                 obligations += needs
         return obligations
@@ -89,12 +89,14 @@ class NumberedNodes:
         """A value that reads what was given an axis at the index of its own."""
         match term:
             case Apply(function, arguments):
-                return Apply(function, tuple(self._along(one, index) for one in arguments))
+                return Apply(
+                    function, tuple(self._along(argument, index) for argument in arguments)
+                )
             case Select(condition, then, otherwise):
                 parts = (self._along(one, index) for one in (condition, then, otherwise))
                 return Select(*parts)
             case Read(tensor, places):
-                along = tuple(self._along(one, index) for one in places)
+                along = tuple(self._along(place, index) for place in places)
                 return (
                     Read(_whole(tensor), (index, *along))
                     if tensor in self._whole
@@ -104,7 +106,7 @@ class NumberedNodes:
                 return Reduce(
                     kind,
                     variables,
-                    tuple(self._along(one, index) for one in extents),
+                    tuple(self._along(extent, index) for extent in extents),
                     self._along(condition, index),
                     self._along(body, index),
                 )

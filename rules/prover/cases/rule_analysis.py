@@ -28,12 +28,12 @@ def asked(rule: Rule) -> Mapping[int, tuple[bool, set[str], set[str]]]:
     First, whether it asks for types alone, which are there from the start.
     """
     found = {}
-    for one in conditions(rule):
-        if isinstance(one, Holds):
-            inner = walk(one.expression)
+    for condition in conditions(rule):
+        if isinstance(condition, Holds):
+            inner = walk(condition.expression)
             called = {part.function for part in inner if isinstance(part, Call)}
-            operands, names = operands_in(one.expression), names_in(one.expression)
-            found[id(one.expression)] = (called == {"dtype"} and not names, operands, names)
+            operands, names = operands_in(condition.expression), names_in(condition.expression)
+            found[id(condition.expression)] = (called == {"dtype"} and not names, operands, names)
     return found
 
 
@@ -132,7 +132,12 @@ _REQUIRED, _NONE, _DEPENDS = "required", "none", "depends on the operands"
 
 def _defaults(meaning: Specification, name: str) -> frozenset[str]:
     """What an operator takes for an attribute that is left out, in each of its texts."""
-    attributes = [one for block in meaning.blocks for one in block.attributes if one.name == name]
+    attributes = [
+        attribute
+        for block in meaning.blocks
+        for attribute in block.attributes
+        if attribute.name == name
+    ]
     return frozenset(map(_default, attributes)) or frozenset([_NONE])
 
 

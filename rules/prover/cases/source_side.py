@@ -66,10 +66,10 @@ class SourceSide(SourceOperands):
 
     def _check_limits(self) -> None:
         """See that the rule keeps to what is described of its operators, by its own conditions."""
-        granted = {one.condition for one in self.assumptions}
-        for one in self.limits:
-            if not granted.issuperset(spread(one.condition)):
-                raise UndescribedError(one.text)
+        granted = {assumption.condition for assumption in self.assumptions}
+        for limit in self.limits:
+            if not granted.issuperset(spread(limit.condition)):
+                raise UndescribedError(limit.text)
 
     # ---------------------------------------------------------------------------- nodes
 
@@ -119,7 +119,7 @@ class SourceSide(SourceOperands):
         if always:
             return True
         there = (self.composition.tensors, self.lists, self.absent)
-        return all(any(one in some for some in there) for one in operands) and all(
+        return all(any(operand in some for some in there) for operand in operands) and all(
             name in self.names for name in names
         )
 
@@ -339,8 +339,8 @@ class SourceSide(SourceOperands):
         return None
 
     def _is_integer(self, meaning: Specification, name: str) -> bool:
-        attributes = (one for block in meaning.blocks for one in block.attributes)
-        return any(one.name == name and one.type == "int" for one in attributes)
+        attributes = (attribute for block in meaning.blocks for attribute in block.attributes)
+        return any(attribute.name == name and attribute.type == "int" for attribute in attributes)
 
     def _default(self, meaning: Specification, name: str) -> Value:
         for block in meaning.blocks:

@@ -30,8 +30,8 @@ from ..statement import Statement
 
 def is_instance(special: Statement, general: Statement) -> bool:
     """Whether a statement is another one with terms put for symbols that it doesn't have."""
-    special_names = {one.name for one in special.symbols}
-    free = {one.name: one for one in general.symbols if one.name not in special_names}
+    special_names = {symbol.name for symbol in special.symbols}
+    free = {symbol.name: symbol for symbol in general.symbols if symbol.name not in special_names}
     if any(one.kind != "integer" for one in free.values()):
         return False
     if len(special.definitions) != len(general.definitions):
@@ -78,21 +78,28 @@ def _says_all(general: Statement, special: Statement, known: Mapping[str, Term])
     def shape(sizes: tuple[Term, ...]) -> tuple[Term, ...]:
         return tuple(map(new, sizes))
 
-    operands = [replace(one, shape=shape(one.shape)) for one in general.operands]
+    operands = [replace(operand, shape=shape(operand.shape)) for operand in general.operands]
     definitions: list[Definition] = [
-        replace(one, shape=shape(one.shape), value=new(one.value)) for one in general.definitions
+        replace(definition, shape=shape(definition.shape), value=new(definition.value))
+        for definition in general.definitions
     ]
     if operands != list(special.operands) or definitions != list(special.definitions):
         return False
     granted = {True, *conjuncts(special.assumptions)}
-    for part in conjuncts([new(one) for one in general.assumptions]):
+    for part in conjuncts([new(assumption) for assumption in general.assumptions]):
         match part:
             case Apply(">=", (term, int() as least)) if least <= 0 and _is_count(term):
                 continue
         if part not in granted:
             return False
-    shown = {True, *conjuncts([new(one.condition) for one in general.obligations])} | granted
-    return all(part in shown for part in conjuncts(one.condition for one in special.obligations))
+    shown = {
+        True,
+        *conjuncts([new(obligation.condition) for obligation in general.obligations]),
+    } | granted
+    return all(
+        part in shown
+        for part in conjuncts(obligation.condition for obligation in special.obligations)
+    )
 
 
 def _is_count(term: Term) -> bool:

@@ -204,7 +204,7 @@ def _largest(
     """Return the largest, or least, of elements of which one is there."""
     context.deadline()
     elements = undominated(elements, least, context)
-    spread = [part for one in elements for part in _spread(one, least, context)]
+    spread = [part for element in elements for part in _spread(element, least, context)]
     if len(spread) > len(elements):
         elements = undominated(spread, least, context)
     if len(elements) == 1 and elements[0].plain:

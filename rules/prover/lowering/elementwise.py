@@ -40,7 +40,9 @@ class Elementwise(Truths):
             return self._convert(function, arguments[0], indices, algebra, path)
         if algebra == "boolean":
             raise UndecidedError(f"{function} of truth values")
-        parts = [self._argument(one, function, indices, algebra, path) for one in arguments]
+        parts = [
+            self._argument(argument, function, indices, algebra, path) for argument in arguments
+        ]
         match function:
             case "+":
                 return plus(parts[0], parts[1])

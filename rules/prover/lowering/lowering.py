@@ -80,7 +80,9 @@ class Lowering(Elementwise):
             whole = self.value(value, indices, self.algebra(tensor), inner)
             self._memory[key] = (whole, inner.conditions)
         whole, conditions = self._memory[key]
-        path.conditions += [one.under(path.guards, (), path.literals) for one in conditions]
+        path.conditions += [
+            condition.under(path.guards, (), path.literals) for condition in conditions
+        ]
         return list(whole)
 
     def _context(self, places: Sequence[Polynomial], path: Path) -> tuple[Constraint, ...]:
@@ -194,7 +196,9 @@ class Lowering(Elementwise):
                 assert not isinstance(place, Fraction)
                 self.context.idempotent.add(place.head)
                 literals = (*literals, (place, wanted))
-            path.conditions += [one.under(case.guards, (), literals) for one in inner.conditions]
+            path.conditions += [
+                condition.under(case.guards, (), literals) for condition in inner.conditions
+            ]
             return []
 
         by_cases(truth, self.context, path, note)
@@ -236,10 +240,10 @@ class Lowering(Elementwise):
         if not self.in_context:
             return list(truth.conjuncts())
         follows = self.context.follows
-        return [one for one in truth.conjuncts() if not follows(one, path.guards)]
+        return [conjunct for conjunct in truth.conjuncts() if not follows(conjunct, path.guards)]
 
     def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
-        path.conditions += [one.under((), names) for one in deeper.conditions]
+        path.conditions += [condition.under((), names) for condition in deeper.conditions]
 
     def _reduce(
         self, term: Reduce, indices: Indices, algebra: Algebra, path: Path

@@ -99,12 +99,12 @@ def _require_class(
     weights: dict[str, Fraction] = {}
     conditions: dict[str, tuple[Constraint, ...]] = {}
     for coefficient, orders in members:
-        for one in orders:
-            if one.impossible:
+        for order in orders:
+            if order.impossible:
                 continue
-            text = " & ".join(part.text for part in one.constraints)
+            text = " & ".join(part.text for part in order.constraints)
             weights[text] = weights.get(text, Fraction(0)) + coefficient
-            conditions[text] = one.constraints
+            conditions[text] = order.constraints
     context.widest = max(context.widest, len(members))
     weights = {text: weight for text, weight in weights.items() if weight}
     if not weights:

@@ -304,8 +304,8 @@ class Context:
         """Yield b * (a // b) for a size a of which it is known that this leaves no rest."""
         if by.variable is None:
             return
-        for one in self.solver.assumptions:
-            atoms = list(one.whole.atoms()) if one.kind == "eq" else []
+        for assumption in self.solver.assumptions:
+            atoms = list(assumption.whole.atoms()) if assumption.kind == "eq" else []
             if len(atoms) == 1 and atoms[0].function == "//" and atoms[0].arguments[0] == by:
                 (atom,) = atoms
                 if self._leaves_no_rest(atom):

@@ -26,7 +26,7 @@ class Eliminated:
     @property
     def impossible(self) -> bool:
         """Whether no index fulfils the constraints."""
-        return any(one.known is False for one in self.constraints)
+        return any(constraint.known is False for constraint in self.constraints)
 
 
 def eliminated(

@@ -72,8 +72,8 @@ def cases_of(
                 product.without(case.conjuncts())
                 for product in products
                 if not any(
-                    one.negation == case or one.negation in case.conjuncts()
-                    for one in product.outer_guards()
+                    guard.negation == case or guard.negation in case.conjuncts()
+                    for guard in product.outer_guards()
                 )
             ]
             yield inner, case.conjuncts(), kept

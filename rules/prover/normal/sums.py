@@ -48,8 +48,6 @@ class Place:
         return Place(self.head, tuple(index.substitute(known) for index in self.indices))
 
 
-
-
 class Product:
     """One term of a sum; immutable."""
 

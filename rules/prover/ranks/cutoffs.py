@@ -280,7 +280,9 @@ class _Reader:
             case Call("dim" | "sizes" | "shape" | "size" | "dtype" | "fits"):
                 return False
             case Call("sum" | "prod", arguments):
-                return any(self._counts(one) or self._as_many(one) for one in arguments)
+                return any(
+                    self._counts(argument) or self._as_many(argument) for argument in arguments
+                )
             case Call("repeat" | "take" | "drop" | "at" | "without" | "permute", (item, _)):
                 return self._counts(item)
             case Call(_, arguments):

@@ -115,8 +115,11 @@ class _Lengths:
         self.rule, self.statements, self.outcomes = rule, statements, outcomes
         self.names = sorted({name for statement in statements for name in statement.free})
         self.rows: set[Row] = {
-            tuple(one.free[name].length if name in one.free else None for name in self.names)
-            for one in statements
+            tuple(
+                statement.free[name].length if name in statement.free else None
+                for name in self.names
+            )
+            for statement in statements
         }
         self.reach = cutoffs(rule, _fixed(rule, statements)).whole
         self.turns = permutation_steps(rule)
@@ -127,7 +130,7 @@ class _Lengths:
         """Whether all larger numbers follow from those tried of one rank or length."""
         if name == self.of_nodes:
             return any_number_of_nodes(self.rule, self.statements)
-        extents = [one.free[name] for one in self.statements if name in one.free]
+        extents = [statement.free[name] for statement in self.statements if name in statement.free]
         longest, most = max(e.length for e in extents), min(e.most for e in extents)
         known = max(longest, most) + _declared_beside(self.rule, name)
         if self.reach >= known and not _is_number(self.rule, name):
@@ -143,9 +146,9 @@ class _Lengths:
         # of lists that have one length at all ranks, what is left without an axis may be no case
         alike = max(notation_use(self.rule).lengths.values(), default=0) + self.reach < known
         smaller = {
-            canonical(Program.of(one))
-            for one in self.statements
-            if name in one.free and one.free[name].length == longest - 1
+            canonical(Program.of(statement))
+            for statement in self.statements
+            if name in statement.free and statement.free[name].length == longest - 1
         }
         return all(
             slices(statement, name, smaller)
@@ -166,8 +169,8 @@ class _Lengths:
             return False
         others = {
             (other, extent.most)
-            for one in self.statements
-            for other, extent in one.free.items()
+            for statement in self.statements
+            for other, extent in statement.free.items()
             if other not in (name, self.of_nodes)
         }
         return all(tried + _declared_beside(self.rule, other) >= most for other, tried in others)
@@ -217,9 +220,9 @@ def _fixed(rule: Rule, statements: Sequence[Statement]) -> Fixed:
     That of an attribute is twice the rank of what its node reads, at most: pads have so many.
     """
     seen: dict[str, set[int]] = {}
-    for one in statements:
-        shapes = [(operand.name, operand.shape) for operand in one.operands]
-        shapes += [(made.name, made.shape) for made in one.definitions]
+    for statement in statements:
+        shapes = [(operand.name, operand.shape) for operand in statement.operands]
+        shapes += [(made.name, made.shape) for made in statement.definitions]
         for name, shape in shapes:
             length = shape[0] if len(shape) == 1 else None
             seen.setdefault(name, set()).add(length if isinstance(length, int) else len(shape))

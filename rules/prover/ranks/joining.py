@@ -93,7 +93,8 @@ class _Join:
                 raise _NotTogetherError
         return Program(
             tuple(
-                replace(one, shape=self._shape(one.name, one.shape)) for one in self.whole.operands
+                replace(operand, shape=self._shape(operand.name, operand.shape))
+                for operand in self.whole.operands
             ),
             definitions,
             self.whole.equations,
@@ -220,7 +221,9 @@ class _Join:
                 if not factors.count(self.gone) == factors.count(self.kept) == 1:
                     raise _NotTogetherError
                 factors.remove(self.gone)
-                return _product(one if one == self.kept else inner(one) for one in factors)
+                return _product(
+                    factor if factor == self.kept else inner(factor) for factor in factors
+                )
             case Reduce(kind, variables, extents, condition, body):
                 sizes = [extents.count(size) for size in (self.kept, self.gone)]
                 if sizes == [1, 1]:
@@ -229,7 +232,7 @@ class _Join:
                     variables, extents = without(variables, at), without(extents, at)
                 elif sizes != [0, 0]:
                     raise _NotTogetherError
-                left = tuple(one if one == self.kept else inner(one) for one in extents)
+                left = tuple(extent if extent == self.kept else inner(extent) for extent in extents)
                 guard = self._term(condition, pairs, single)
                 return Reduce(kind, variables, left, guard, self._term(body, pairs, single))
             case _:

@@ -241,19 +241,21 @@ def alike_everywhere(operator: str) -> bool:
 
 def block_alike(block: spec.Operator) -> bool:
     """Whether a text treats the entries of its lists of inputs or outputs alike."""
-    shapes = [one.shape for one in block.inputs if one.variadic]
-    shapes += [one.shape for one in block.outputs if one.variadic]
+    shapes = [input_.shape for input_ in block.inputs if input_.variadic]
+    shapes += [output.shape for output in block.outputs if output.variadic]
     each = {entry.name for shape in shapes for entry in shape if entry.kind == "each"}
-    lists = {name for name in each if name} | {one.name for one in block.inputs if one.variadic}
+    lists = {name for name in each if name} | {
+        input_.name for input_ in block.inputs if input_.variadic
+    }
     if not lists:
         return False
-    told: list[Expression] = [one.condition for one in block.requires]
-    told += [one.expression for one in block.lets if one.name not in lists]
-    made = [one.shape for one in block.outputs] + [one.shape for one in block.locals]
+    told: list[Expression] = [require.condition for require in block.requires]
+    told += [let.expression for let in block.lets if let.name not in lists]
+    made = [output.shape for output in block.outputs] + [local.shape for local in block.locals]
     told += [entry.expression for shape in made for entry in shape if entry.kind != "each"]
-    entries = {one.each for one in block.values if one.each is not None}
+    entries = {value.each for value in block.values if value.each is not None}
     return all(_alike(one, lists, frozenset()) for one in told) and all(
-        _alike(one.expression, lists, frozenset(entries)) for one in block.values
+        _alike(value.expression, lists, frozenset(entries)) for value in block.values
     )
 
 
@@ -278,7 +280,7 @@ def _alike(part: Expression, lists: set[str], entries: frozenset[str]) -> bool:
         case spec.Reduction() | spec.Comprehension():
             return False
         case _:
-            return all(_alike(one, lists, entries) for one in part.parts)
+            return all(_alike(part, lists, entries) for part in part.parts)
 
 
 def _is_range(values: Expression, lists: set[str]) -> bool:
@@ -302,7 +304,7 @@ def joining(meaning: Specification) -> str | None:
 
 
 def _joining(block: spec.Operator) -> str | None:
-    lists = [one.name for one in block.inputs if one.variadic]
+    lists = [input_.name for input_ in block.inputs if input_.variadic]
     if len(lists) != 1 or block.lets or block.requires or block.locals or len(block.values) != 1:
         return None
     match block.values[0].expression:

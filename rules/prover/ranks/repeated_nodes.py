@@ -65,9 +65,11 @@ def any_number_of_nodes(rule: Rule, statements: Sequence[Statement]) -> bool:
     else:
         repeated, whole = rule.rewrite, rule.match
     if (listed := _list_that_is_moved(rule, repeated, whole)) is not None:
-        return all(_moves_elements(listed, repeated[0], one) for one in statements)
+        return all(_moves_elements(listed, repeated[0], statement) for statement in statements)
     axis = _axis_of_sides(rule, repeated, whole)
-    return axis is not None and all(_point_by_point(rule, axis, one) for one in statements)
+    return axis is not None and all(
+        _point_by_point(rule, axis, statement) for statement in statements
+    )
 
 
 def _axis_of_sides(rule: Rule, repeated: Nodes, whole: Nodes) -> Expression | None:
@@ -151,11 +153,11 @@ def _moves_elements(listed: str, move: PatternNode, statement: Statement) -> boo
     Where it stands may depend on what else the node reads, and on no item of the list.
     """
     item, result = item_name(listed, 0), item_name(move.outputs[0].value, 0)
-    for one in statement.definitions:
-        if one.name in (result, f"{result}.new"):
-            if not isinstance(one.value, Read) or one.value.tensor != item:
+    for definition in statement.definitions:
+        if definition.name in (result, f"{result}.new"):
+            if not isinstance(definition.value, Read) or definition.value.tensor != item:
                 return False
-            read = {part.tensor for index in one.value.indices for part in elements(index)}
+            read = {part.tensor for index in definition.value.indices for part in elements(index)}
             return not any(name.startswith(f"{listed}.") for name in read)
     return False
 
@@ -185,7 +187,7 @@ def _of_all(node: PatternNode, names: Mapping[str, str]) -> PatternNode:
         inputs=tuple(
             replace(item, value=_value_of_all(item, names), star=False) for item in node.inputs
         ),
-        outputs=tuple(Output(names.get(one.value, one.value)) for one in node.outputs),
+        outputs=tuple(Output(names.get(output.value, output.value)) for output in node.outputs),
     )
 
 
@@ -222,8 +224,8 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
     supposed and nothing is made but the size of results.
     """
     number = _number(rule, axis, statement)
-    shapes = {one.name: one.shape for one in statement.operands}
-    shapes |= {one.name: one.shape for one in statement.definitions}
+    shapes = {operand.name: operand.shape for operand in statement.operands}
+    shapes |= {definition.name: definition.shape for definition in statement.definitions}
     suffix = "" if any(node.each for node in rule.match) else ".new"
     made = {output.value for node in _repeated(rule) for output in node.outputs}
     given = [item_name(name, 0) for name in repeated_lists(rule) if name not in made]
@@ -234,7 +236,7 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
     (size,) = sizes
     if not isinstance(size, Symbol):
         return False
-    if any(size.name in symbol_names(one) for one in statement.assumptions):
+    if any(size.name in symbol_names(assumption) for assumption in statement.assumptions):
         return False
     wanted = {item_name(name, 0) + suffix for name in made}
     needed = _needed(statement.definitions, wanted)
@@ -267,11 +269,11 @@ def _alike_for_all(
     """The definitions, of some in order, that no item of a list has a part in: literals."""
     touched = set(places)
     found = []
-    for one in definitions:
-        if touched.isdisjoint(tensors_read(one.value)):
-            found.append(one)
+    for definition in definitions:
+        if touched.isdisjoint(tensors_read(definition.value)):
+            found.append(definition)
         else:
-            touched.add(one.name)
+            touched.add(definition.name)
     return found
 
 
@@ -302,10 +304,10 @@ def _place(number: int | None, shape: tuple[Term, ...]) -> int | None:
 def _needed(definitions: Sequence[Definition], wanted: set[str]) -> list[Definition]:
     """The definitions that some tensors are made by, in order."""
     found: list[Definition] = []
-    for one in reversed(definitions):
-        if one.name in wanted:
-            wanted = wanted | tensors_read(one.value)
-            found.append(one)
+    for definition in reversed(definitions):
+        if definition.name in wanted:
+            wanted = wanted | tensors_read(definition.value)
+            found.append(definition)
     return found[::-1]
 
 
@@ -322,6 +324,6 @@ def _stays_in_place(
         own = (index, Select(Apply("=", (size, 1)), 0, index))
         others = without(term.indices, at)
         return term.indices[at] in own and all(
-            _stays_in_place(one, index, size, places) for one in others
+            _stays_in_place(other, index, size, places) for other in others
         )
-    return all(_stays_in_place(one, index, size, places) for one in children(term))
+    return all(_stays_in_place(child, index, size, places) for child in children(term))

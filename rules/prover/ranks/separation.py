@@ -68,11 +68,11 @@ class _Uses:
 def axes_needed(program: Program) -> int | None:
     """Return how many axes of a list a difference needs at most; None where that isn't known."""
     known: dict[str, _Uses] = {}
-    operands = {one.name for one in program.operands}
+    operands = {operand.name for operand in program.operands}
     most = 0
     try:
-        for one in program.definitions:
-            known[one.name] = _uses(one.value, known, operands)
+        for definition in program.definitions:
+            known[definition.name] = _uses(definition.value, known, operands)
         for pair in program.equations:
             both = _Uses()
             for name in pair:
@@ -246,14 +246,24 @@ def _zeros(program: Program) -> set[str] | None:
     Where elements are only moved, and what is filled in is everywhere the same, that counts as 0:
     the sides are equal where they hold the same elements of operands at the same places.
     """
-    if not all(_is_sum(one.value) for one in program.definitions):
+    if not all(_is_sum(definition.value) for definition in program.definitions):
         return None
-    fills = {one.value for one in program.definitions if isinstance(one.value, _Number)}
-    operands = {one.name for one in program.operands if all(size == 1 for size in one.shape)}
+    fills = {
+        definition.value
+        for definition in program.definitions
+        if isinstance(definition.value, _Number)
+    }
+    operands = {
+        operand.name for operand in program.operands if all(size == 1 for size in operand.shape)
+    }
     same = len(fills) + len(operands) == 1
-    if same and all(_is_move(one.value) for one in program.definitions):
-        return operands | {one.name for one in program.definitions if one.value in fills}
-    return {one.name for one in program.definitions if _is_number(one.value, 0)}
+    if same and all(_is_move(definition.value) for definition in program.definitions):
+        return operands | {
+            definition.name for definition in program.definitions if definition.value in fills
+        }
+    return {
+        definition.name for definition in program.definitions if _is_number(definition.value, 0)
+    }
 
 
 def _is_move(term: Term) -> bool:
@@ -406,14 +416,22 @@ class _AxisRemoval:
         """The program that is left; _StaysError where the axis is more than a place to read at."""
         own = {name for name, axis in self.partition.symbols.items() if axis == self.axis}
         operands = tuple(
-            replace(one, shape=self._kept(one.name, one.shape)) for one in self.whole.operands
+            replace(operand, shape=self._kept(operand.name, operand.shape))
+            for operand in self.whole.operands
         )
         definitions = tuple(map(self._definition, self.whole.definitions))
-        shapes = [*(one.shape for one in operands), *(one.shape for one in definitions)]
+        shapes = [
+            *(operand.shape for operand in operands),
+            *(definition.shape for definition in definitions),
+        ]
         terms = [*(size for shape in shapes for size in shape), *(d.value for d in definitions)]
         if any(own & symbol_names(term) for term in terms):
             raise _DependsError
-        left = tuple(one for one in self.whole.assumptions if not own & symbol_names(one))
+        left = tuple(
+            assumption
+            for assumption in self.whole.assumptions
+            if not own & symbol_names(assumption)
+        )
         return Program(operands, definitions, self.whole.equations, left, ())
 
     def _definition(self, one: Definition) -> Definition:
@@ -467,6 +485,6 @@ class _AxisRemoval:
 def _conjunction(conditions: list[Term]) -> Term:
     """Conditions joined as they were: from the left."""
     whole: Term = True
-    for one in conditions:
-        whole = one if whole is True else Apply("and", (whole, one))
+    for condition in conditions:
+        whole = condition if whole is True else Apply("and", (whole, condition))
     return whole

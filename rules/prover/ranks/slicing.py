@@ -42,25 +42,29 @@ class Program:
     @staticmethod
     def of(statement: Statement) -> Program:
         """The program of a statement, without the tensors that nothing reads."""
-        wanted = {name for one in statement.equations for name in (one.source, one.target)}
-        for one in reversed(statement.definitions):
-            if one.name in wanted:
-                wanted |= tensors_read(one.value)
+        wanted = {
+            name for equation in statement.equations for name in (equation.source, equation.target)
+        }
+        for definition in reversed(statement.definitions):
+            if definition.name in wanted:
+                wanted |= tensors_read(definition.value)
         return Program(
-            tuple(one for one in statement.operands if one.name in wanted),
+            tuple(operand for operand in statement.operands if operand.name in wanted),
             tuple(
-                _without_range_checks(one) for one in statement.definitions if one.name in wanted
+                _without_range_checks(definition)
+                for definition in statement.definitions
+                if definition.name in wanted
             ),
-            tuple((one.source, one.target) for one in statement.equations),
+            tuple((equation.source, equation.target) for equation in statement.equations),
             statement.assumptions,
-            tuple(one.condition for one in statement.obligations),
+            tuple(obligation.condition for obligation in statement.obligations),
         )
 
     @property
     def shapes(self) -> dict[str, tuple[Term, ...]]:
         """The shapes of all tensors, in order of use."""
-        found = {one.name: one.shape for one in self.operands}
-        return found | {one.name: one.shape for one in self.definitions}
+        found = {operand.name: operand.shape for operand in self.operands}
+        return found | {definition.name: definition.shape for definition in self.definitions}
 
 
 def _without_range_checks(definition: Definition) -> Definition:
@@ -79,7 +83,7 @@ def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
         case Apply("<", (Variable() as index, extent)) if ranges.get(index) == extent:
             return True
         case Apply("and" | "or" as function, arguments):
-            return apply(function, *(_within(one, ranges) for one in arguments))
+            return apply(function, *(_within(argument, ranges) for argument in arguments))
         case Select(condition, then, otherwise):
             return select(*(_within(one, ranges) for one in (condition, then, otherwise)))
         case Reduce(kind, variables, extents, condition, body):
@@ -121,10 +125,10 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
             at = [p for p, size in enumerate(shape) if own & symbol_names(size)]
             if len(at) > 1 or (at and found.setdefault(tensor, at[0]) != at[0]):
                 return None
-        for one in program.definitions:
-            if one.name in found:
-                index = one.indices[found[one.name]]
-                for part in subterms(one.value):
+        for definition in program.definitions:
+            if definition.name in found:
+                index = definition.indices[found[definition.name]]
+                for part in subterms(definition.value):
                     if not isinstance(part, Read):
                         continue
                     at = [
@@ -134,24 +138,29 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
                     ]
                     if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
                         return None
-            elif (place := _unit(one, found, shapes)) is not None:
-                found[one.name] = place
+            elif (place := _unit(definition, found, shapes)) is not None:
+                found[definition.name] = place
         if found == places:
             break
         places = found
     ones = {tensor for tensor, at in places.items() if shapes[tensor][at] == 1}
     definitions = []
-    for one in program.definitions:
-        place = places.get(one.name)
-        here = None if place is None else one.indices[place]
+    for definition in program.definitions:
+        place = places.get(definition.name)
+        here = None if place is None else definition.indices[place]
         try:
-            value = _sliced(one.value, here, places, ones)
+            value = _sliced(definition.value, here, places, ones)
         except _ReadElsewhereError:
             return None
         if own & symbol_names(value) or here in set(subterms(value)):
             return None
         definitions.append(
-            Definition(one.name, without(one.shape, place), without(one.indices, place), value)
+            Definition(
+                definition.name,
+                without(definition.shape, place),
+                without(definition.indices, place),
+                value,
+            )
         )
     assumptions = []
     for condition in program.assumptions:
@@ -161,7 +170,8 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         if not said & own:
             assumptions.append(condition)
     operands = tuple(
-        replace(one, shape=without(one.shape, places.get(one.name))) for one in program.operands
+        replace(operand, shape=without(operand.shape, places.get(operand.name)))
+        for operand in program.operands
     )
     for condition in program.obligations:
         if symbol_names(condition) & own and not symbol_names(condition) <= own:
@@ -239,16 +249,16 @@ def _stays(place: Term, index: Variable | None) -> bool:
 def _single(program: Program) -> set[tuple[str, int]]:
     """The axes of operands, by tensor and place, whose only index is known wherever it stands."""
     found = {
-        (one.name, at)
-        for one in program.operands
-        for at, size in enumerate(one.shape)
+        (operand.name, at)
+        for operand in program.operands
+        for at, size in enumerate(operand.shape)
         if type(size) is int and size == 1
     }
     outputs = {name for pair in program.equations for name in pair}
     for definition in program.definitions:
         for part in subterms(definition.value):
             if isinstance(part, Read):
-                found -= {(part.tensor, at) for at, one in enumerate(part.indices) if one != 0}
+                found -= {(part.tensor, at) for at, index in enumerate(part.indices) if index != 0}
     return {(tensor, at) for tensor, at in found if tensor not in outputs}
 
 

@@ -288,12 +288,12 @@ class Solver:
     def feasible(self, constraints: Iterable[Constraint]) -> bool:
         """Return False only where the constraints can't hold together."""
         left = {}
-        for one in constraints:
-            plain = self.plain(one)
+        for constraint in constraints:
+            plain = self.plain(constraint)
             if plain is False:
                 return False
             if plain is None:
-                left[one.text] = one
+                left[constraint.text] = constraint
         if any(one.negation.text in left for one in left.values()):
             return False
         key = frozenset(left)
@@ -365,9 +365,9 @@ def _asked(script: str, seconds: float) -> _Answer:
     model: dict[str, int] = {}
     if result == "sat":
         found = solver.model()
-        for one in found.decls():
-            if one.arity() == 0 and z3.is_int_value(found[one]):
-                model[one.name()] = found[one].as_long()
+        for decl in found.decls():
+            if decl.arity() == 0 and z3.is_int_value(found[decl]):
+                model[decl.name()] = found[decl].as_long()
     took = round(time.perf_counter() - began, 6)
     return _Answer(result, seconds, model, took, steps_of(solver))
 
