@@ -40,9 +40,14 @@ class Denotation:
         """Return the value of one product, summed over its bound indices."""
         total = 0.0
         for inner in self.places(product, sizes):
+            powers = [
+                (self.place(place, inner), exponent) for place, exponent in product.factors.items()
+            ]
+            # A choice is a sum of products of which all but one are 0, even where they divide by 0.
+            if any(base == 0 and exponent > 0 for base, exponent in powers):
+                continue
             value = float(product.coefficient)
-            for place, exponent in product.factors.items():
-                base = self.place(place, inner)
+            for base, exponent in powers:
                 value *= base ** (int(exponent) if exponent.denominator == 1 else float(exponent))
             total += value
         return total
