@@ -105,12 +105,13 @@ class Point:
     """An interesting point: whether `producer` is materialized for `consumer` is a decision.
 
     `kind` says why: consumers (there are several), template or sparse (the two sides may be
-    held by different ones), repeated (the consumer may be computed by several operators).
+    held by different ones), library (it may multiply faster than a loop), repeated (the consumer
+    may be computed by several operators).
     """
 
     consumer: int
     producer: int
-    kind: Literal["consumers", "template", "sparse", "repeated"]
+    kind: Literal["consumers", "template", "sparse", "library", "repeated"]
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,19 @@ def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
     assert len(set(held.partition.values())) == 1
 
 
+def test_what_a_product_of_vectors_reads_is_a_point():
+    b = Build()
+    x = b.op("Abs", b.given(50))
+    product = b.matmul(x, b.given(50))
+    assert conditions(b.program(product)).points == {(product, x): "library"}
+
+
+def test_what_a_sum_reads_is_no_point():
+    b = Build()
+    total = b.sum(b.op("Abs", b.given(50)))
+    assert conditions(b.program(total)).points == {}
+
+
 def test_an_edge_beside_a_sparse_matrix_is_a_point():
     def points(nnz):
         b = Build()
