@@ -12,7 +12,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from ...catalog.operators import ShapeError, specification
 from ...catalog.operators.contributed import infer_shapes
+from ...catalog.operators.derive import element_types
 from ...catalog.tensors import dtype_name
 from ...catalog.terms.syntax_tree import Binary, Call, Expression, ListOf, Literal, Name
 from ..language import schemas
@@ -138,7 +140,7 @@ class Builder(KnownNumbers):
         for position, name in enumerate(operands):
             known.append(self._known(node, position, name))
         known = self.sampler.shapes(
-            node.op_type,
+            node,
             known,
             [self._partial(name, node.op_type not in SHAPED) for name in operands],
             self._fixed(node),
@@ -556,19 +558,44 @@ class Builder(KnownNumbers):
             ],
         )
         model = helper.make_model(graph, opset_imports=self._imports([node]))
-        inferred = infer_shapes(model, strict=True)
-        for info in inferred.graph.output:
-            kind = info.type.tensor_type
-            if not kind.HasField("shape") or not all(
-                d.HasField("dim_value") for d in kind.shape.dim
-            ):
-                raise RejectedError
-            shape = tuple(d.dim_value for d in kind.shape.dim)
-            if any(size < 0 for size in shape):
-                raise RejectedError
-            self.tensors[info.name] = _Tensor(dtype_name(kind.elem_type), shape)
+        outputs = infer_shapes(model, strict=True).graph.output
+        kinds = [info.type.tensor_type for info in outputs]
+        if all(kind.HasField("shape") for kind in kinds):
+            given = [tuple(d.dim_value for d in kind.shape.dim) for kind in kinds]
+            sized = all(d.HasField("dim_value") for kind in kinds for d in kind.shape.dim)
+            types = [dtype_name(kind.elem_type) for kind in kinds]
+        else:
+            given, types = self._specified(node)
+            sized = all(isinstance(size, int) for shape in given for size in shape)
+        if not sized or any(size < 0 for shape in given for size in shape):
+            raise RejectedError
+        for info, dtype, shape in zip(outputs, types, given, strict=True):
+            self.tensors[info.name] = _Tensor(dtype, shape)
             if self.rule.operand(info.name).shape is not None:
                 self._bind_shape(info.name, shape)
+
+    def _specified(self, node: onnx.NodeProto) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """Shapes and types of outputs by the specification: onnx infers none of some operators."""
+        meaning = specification(node.domain, node.op_type, self.opset)
+        if meaning is None or meaning.opaque is not None:
+            raise RejectedError
+        given = [self.tensors[name] if name else None for name in node.input]
+        lists = {
+            at: tensor.array.tolist()
+            for at, tensor in enumerate(given)
+            if at in meaning.known_inputs and tensor is not None and tensor.array is not None
+        }
+        try:
+            expansion = meaning.expand(
+                [None if tensor is None else tensor.shape for tensor in given],
+                {a.name: helper.get_attribute_value(a) for a in node.attribute},
+                values=lists,
+                outputs=len(node.output),
+            )
+        except ShapeError:
+            raise RejectedError from None
+        types = element_types(expansion, [None if t is None else t.dtype for t in given])
+        return [definition.shape for definition in expansion.outputs], types
 
     def _model(self) -> onnx.ModelProto:
         computed = {name for node in self.nodes for name in node.output}
@@ -587,6 +614,7 @@ class Builder(KnownNumbers):
                 for n in leaves
                 if (tensor := self.tensors[n]).array is not None
             ],
+            value_info=[_info(n, self.tensors[n]) for n in sorted(computed.difference(outputs))],
         )
         return helper.make_model(graph, opset_imports=self._imports(self.nodes), ir_version=8)
 

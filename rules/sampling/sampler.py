@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx.defs import OpSchema
 
+from ...catalog.operators import specification
 from ...catalog.operators.contributed import schema
+from ...catalog.operators.syntax import Dimension
 from ...catalog.terms.syntax_tree import Expression, Literal, walk
 from ..language.functions import Value
 from ..language.schemas import default_of
 from ..language.syntax import PatternNode
+from .specified_shapes import Shape, operand, sizes_of
 
 AttrType = OpSchema.AttrType
-Shape = tuple[int, ...]
 Shapes = list[Shape | None]
 Partial = list[int | None] | None
 
@@ -125,9 +127,10 @@ class Sampler:
     # --------------------------------------------------------------------------- shapes
 
     def shapes(
-        self, operator: str, known: Shapes, partial: list[Partial], fixed: dict[str, Value]
+        self, node: PatternNode, known: Shapes, partial: list[Partial], fixed: dict[str, Value]
     ) -> Shapes:
         """The shapes of all data operands; None stays for parameters and what is absent."""
+        operator = node.op_type
         open_ = [i for i, shape in enumerate(known) if shape is None]
         if not open_:
             return known
@@ -158,8 +161,43 @@ class Sampler:
             result[0] = first
         for i in range(1, len(known)):
             if known[i] is None and i not in PARAMETERS.get(operator, set()):
-                result[i] = self.filled(partial[i])
+                result[i] = self._specified(node, i, result, partial[i], fixed)
         return result
+
+    def _specified(
+        self, node: PatternNode, at: int, known: Shapes, partial: Partial, fixed: dict[str, Value]
+    ) -> Shape:
+        """The shape of an operand beside others, as the operator's specification has it."""
+        meaning = specification(node.domain, node.op_type, self.opset)
+        blocks = [] if meaning is None else [b for b in meaning.blocks if operand(b, at)]
+        for block in blocks:
+            declared, names = operand(block, at), sizes_of(block, known, fixed)
+            if declared is not None and names is not None:
+                drawn = self._of_entries(declared.shape, names)
+                if partial is None:
+                    return drawn
+                if len(partial) == len(drawn):
+                    stated = zip(partial, drawn, strict=True)
+                    return tuple(size if given is None else given for given, size in stated)
+        if blocks and partial is None:
+            raise RejectedError
+        return self.filled(partial)
+
+    def _of_entries(self, entries: Sequence[Dimension], names: Mapping[str, Shape]) -> Shape:
+        """A shape of a signature's entries, with sizes drawn for the names that are not known."""
+        shape: list[int] = []
+        for entry in entries:
+            known = names.get(entry.name or "")
+            match entry.kind:
+                case "plain":
+                    shape += known or (self.size(),)
+                case "broadcast" if known is not None:
+                    shape += self.fitting(known)
+                case "star" if known is not None:
+                    shape += known
+                case _:
+                    shape += self.shape(self.rng.choice([0, 0, 1, 2, 3]))
+        return tuple(shape)
 
     def _first(self, operator: str, partial: Partial, fixed: dict[str, Value]) -> Shape:
         """The shape of an operator's one operand; often one that stands beside it in the graph."""
@@ -426,6 +464,10 @@ class Sampler:
                 return self.rng.choice([g for g in (1, 2, 3) if shapes[0][1] % g == 0])
             case "size":
                 return self.rng.choice([1, 3])
+            case "num_outputs" if not any(output.star for output in node.outputs):
+                return len(node.outputs)  # onnx ends the process where there are others
+            case "num_outputs":
+                raise RejectedError
         return self._of_its_type(node, name)
 
     def _of_its_type(self, node: PatternNode, name: str) -> Value:
