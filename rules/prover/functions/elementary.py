@@ -28,6 +28,7 @@ from ..normal.sums import (
     single,
 )
 from ..solve.polynomials import FALSE, ZERO, Polynomial, constant, differs
+from .bitwise import BITWISE, bit_operands
 
 # The nearest number of a type of reals: in statements on what reaches a jump (discontinuities.py).
 ROUNDINGS = frozenset(f"rounded_{name}" for name in ("bfloat16", "float16", "float32", "float64"))
@@ -541,16 +542,23 @@ def opaque(function: str, arguments: Sequence[Sum], context: Context, path: Path
         law = _twice_divided(function, arguments[0], by, context, path)
         if law is not None:
             return law
+    values = [abstracted(argument, context) for argument in arguments]
+    if function in BITWISE:
+        values = bit_operands(function, values, context)
+        if len(values) < 2:
+            (one,) = values or [Fraction(0)]
+            return number(one) if isinstance(one, Fraction) else single(one)
     heads: list[str] = []
     indices: list[Polynomial] = []
-    for argument in arguments:
-        value = abstracted(argument, context)
+    for value in values:
         if isinstance(value, Fraction):
             heads.append(f"C:{value}")
         else:
-            heads.append(f"{value.head}|{len(value.indices)}" if len(arguments) > 1 else value.head)
+            heads.append(f"{value.head}|{len(value.indices)}" if len(values) > 1 else value.head)
             indices += value.indices
     place = Place(f"{function}({';'.join(heads)})", tuple(indices))
+    if function in BITWISE:
+        context.bitwise[place] = (function, tuple(values))
     # dividing by -1 leaves the range of integers at their least
     divides = function in _REMAINDERS | {"/"} and by is not None and by not in (0, -1)
     if function in _PARTIAL and not divides:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import gcd
 
 from ....catalog.terms.index_notation import Term
@@ -70,6 +71,10 @@ class Context:
     exact: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Conversions to integers of what lies in their range, by head: they rise with it.
     saturated: set[str] = field(default_factory=set)
+    # Functions of the bits of integers: which one, and of what.
+    bitwise: dict[Place | Fraction, tuple[str, tuple[Place | Fraction, ...]]] = field(
+        default_factory=dict
+    )
     # What is assumed of real symbols.
     real_conditions: list[Term] = field(default_factory=list)
     widest: int = 0

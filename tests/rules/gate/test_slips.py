@@ -125,6 +125,22 @@ FALSE = {
         "exact",
         ">= 18",
     ),
+    # Each differs from a law of bits in one operator or operand.
+    "bits of itself": ("A int32", "Y = BitwiseXor(A, A)", "Y = A", "exact", ">= 18"),
+    "absorbed bits": (
+        "A [*s] int32, B [*s]",
+        "T = BitwiseOr(A, B); Y = BitwiseXor(A, T)",
+        "Y = A",
+        "exact",
+        ">= 18",
+    ),
+    "bits twice": (
+        "A [*s] int32, B [*s]",
+        "T = BitwiseOr(A, B); Y = BitwiseOr(T, B)",
+        "Y = A",
+        "exact",
+        ">= 18",
+    ),
 }
 TRUE = {
     "digits": (
@@ -206,6 +222,28 @@ TRUE = {
         "Y = Neg(Pad<mode=m>(X, p))",
         "Y = Pad<mode=m>(Neg(X), p)",
         "rounding",
+        ">= 18",
+    ),
+    "bits of itself": ("A int32", "Y = BitwiseOr(A, A)", "Y = A", "exact", ">= 18"),
+    "absorbed bits": (
+        "A [*s] int32, B [*s]",
+        "T = BitwiseOr(A, B); Y = BitwiseAnd(A, T)",
+        "Y = A",
+        "exact",
+        ">= 18",
+    ),
+    "bits twice": (
+        "A [*s] int32, B [*s]",
+        "T = BitwiseXor(A, B); Y = BitwiseXor(B, T)",
+        "Y = A",
+        "exact",
+        ">= 18",
+    ),
+    "order of bits": (
+        "A [*s] int32, B [*s], C [*s]",
+        "T = BitwiseAnd(A, B); Y = BitwiseAnd(T, C)",
+        "S = BitwiseAnd(C, B); Y = BitwiseAnd(S, A)",
+        "exact",
         ">= 18",
     ),
 }
