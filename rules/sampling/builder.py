@@ -69,6 +69,7 @@ class Builder(KnownNumbers):
     rng: random.Random
     dtype: str
     empty: bool = False
+    turning: bool = False
     names: dict[str, Value] = field(default_factory=dict)
     tensors: dict[str, _Tensor] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Builder(KnownNumbers):
     def build(self) -> onnx.ModelProto:
         """Draw one left side; one of the errors REJECTED where the choices don't fit together."""
         self.opset = self._opset()
-        self.sampler = Sampler(self.rng, self.opset, empty=self.empty)
+        self.sampler = Sampler(self.rng, self.opset, empty=self.empty, turning=self.turning)
         self.data = np.random.default_rng(self.rng.getrandbits(32))
         for name in sorted(optional_values(self.rule)):
             if self.rng.random() < 0.4:

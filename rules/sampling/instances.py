@@ -151,12 +151,14 @@ def instances(
     dtype: str = "float32",
     breaking: Condition | None = None,
     empty: bool = False,
+    turning: bool = False,
 ) -> list[Instance]:
     """Draw instances on which every condition holds; fewer where that does not succeed.
 
     `dtype` is the element type of operands, as far as the rule allows it. With `breaking`, that
-    condition of the rule fails on them, and it alone. With `empty`, some dimensions may be 0. Of a
-    rule that gathers nodes each instance is one of the rule for so many.
+    condition of the rule fails on them, and it alone. With `empty`, some dimensions may be 0; with
+    `turning`, they are sizes at which kernels turn to other code. Of a rule that gathers nodes each
+    instance is one of the rule for so many.
     """
     drawn = rule if breaking is None else without(rule, breaking)
     if drawn is None:
@@ -170,7 +172,7 @@ def instances(
         many = rng.randint(1, MOST_GATHERED) if gathers(given) else None
         if many is not None:
             rule, drawn = unrolled(given, many), unrolled(asked, many)
-        builder = Builder(drawn, rng, dtype, empty)
+        builder = Builder(drawn, rng, dtype, empty, turning)
         try:
             model = builder.build()
             view = ModelView(model)

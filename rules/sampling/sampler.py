@@ -63,6 +63,12 @@ PARAMETERS = {
 }
 
 
+SIZES = (1, 2, 3, 3, 4, 5, 6, 7)
+# Where kernels turn to other code, which rounds otherwise: a single row or column, and more than a
+# vector register holds.
+TURNING = (1, 1, 1, 2, 3, 9)
+
+
 def _words(operator: str, name: str) -> Sequence[str]:
     match name, operator:
         case "auto_pad", _:
@@ -86,8 +92,10 @@ class RejectedError(Exception):
 class Sampler:
     """Draws what a rule leaves open, so that the operator is defined on it."""
 
-    def __init__(self, rng: random.Random, opset: int, *, empty: bool = False) -> None:
-        self.rng, self.opset, self.empty = rng, opset, empty
+    def __init__(
+        self, rng: random.Random, opset: int, *, empty: bool = False, turning: bool = False
+    ) -> None:
+        self.rng, self.opset, self.empty, self.turning = rng, opset, empty, turning
         self.axis: int | None = None
         self.seen: list[Shape] = []
         self.start = 0
@@ -96,7 +104,7 @@ class Sampler:
         """A dimension: 1 often enough to meet broadcasting, otherwise small."""
         if self.empty and self.rng.random() < 0.15:
             return 0
-        return self.rng.choice([1, 2, 3, 3, 4, 5, 6, 7])
+        return self.rng.choice(TURNING if self.turning else SIZES)
 
     def shape(self, rank: int) -> Shape:
         """A shape of a given rank."""

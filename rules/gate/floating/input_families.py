@@ -16,7 +16,8 @@ Array = NDArray[Any]
 FAMILIES = ("normal", "shifted", "cancelling", "mixed")
 """normal N(0, 1); shifted: a mean 16 to 1000 times the spread, of either sign; cancelling: numbers
 of nearly one magnitude whose signs alternate, so that sums lose their leading digits; mixed:
-magnitudes from 1e-3 to 1e2 in one tensor."""
+magnitudes from 1e-3 to 1e2 in one tensor. Integers are small ones, and some of about 1e4 or, where
+signs alternate, of more digits than a shorter floating-point type has."""
 
 KINDS = (
     "nan",
@@ -43,6 +44,8 @@ def feeds(
 
 def _draw(operand: Operand, rng: np.random.Generator, family: str) -> Array:
     shape, dtype = list(operand.shape), operand.dtype
+    if _is_whole(operand) and family != "normal":
+        return _integers(rng, shape, np.dtype(dtype), family)
     if not dtype.startswith("float") or family in ("normal", "mixed"):
         return array_for(rng, dtype, shape, operand.domain, family)
     if family == "shifted":
@@ -52,6 +55,25 @@ def _draw(operand: Operand, rng: np.random.Generator, family: str) -> Array:
         data = data * _signs(shape, rng)
     if operand.domain == "positive":
         data = np.abs(data)
+    return np.asarray(data, dtype)
+
+
+def _is_whole(operand: Operand) -> bool:
+    """Whether an operand is of integers that may be large: no places, divisors or amounts."""
+    return np.dtype(operand.dtype).kind in "iu" and operand.domain == "any"
+
+
+def _integers(
+    rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any], family: str
+) -> Array:
+    bits = int(np.iinfo(dtype).max).bit_length()
+    if family == "mixed":
+        data = 2.0 ** rng.uniform(0.0, min(bits - 1, 14), shape)
+    else:
+        largest = min(bits - 1, 14 if family == "shifted" else 28)
+        data = 2.0**largest * (1 - 1e-3 * rng.random(shape))
+    if dtype.kind == "i" and family == "cancelling":
+        data = data * _signs(shape, rng)
     return np.asarray(data, dtype)
 
 
@@ -71,11 +93,16 @@ def inject(
     or all elements of one or of all.
     """
     result = {name: array.copy() for name, array in drawn.items()}
-    floats = [o for o in operands if o.dtype.startswith("float") and drawn[o.name].size]
-    if not floats:
+    numbers = [
+        o
+        for o in operands
+        if drawn[o.name].size
+        and (o.dtype.startswith("float") or (kind == "halfway" and _is_whole(o)))
+    ]
+    if not numbers:
         return result
     how = rng.integers(0, 5)
-    for operand in floats if how >= 3 else [floats[rng.integers(0, len(floats))]]:
+    for operand in numbers if how >= 3 else [numbers[rng.integers(0, len(numbers))]]:
         array = result[operand.name]
         places: Array = np.zeros(array.size, bool)
         if how == 0:
@@ -125,6 +152,8 @@ def _huge(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _halfway(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    if dtype.kind != "f":
+        return _midway_integers(rng, count, dtype)
     digits = np.finfo(dtype).nmant
     shorter = rng.choice([kept for kept in (7, 10, 23) if kept < digits] or [digits - 1], count)
     odd = 2 * rng.integers(0, 2**shorter) + 1 + 2.0 ** (shorter + 1)
@@ -133,6 +162,15 @@ def _halfway(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Arra
     numbers = np.where(rng.random(count) < 0.5, midway, halves).astype(dtype)
     beyond = rng.choice(np.asarray([-np.inf, np.inf], dtype), count)
     return np.where(rng.random(count) < 0.6, np.nextafter(numbers, beyond), numbers)
+
+
+def _midway_integers(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Integers midway between two numbers of a floating-point type, and those next to them."""
+    bits = int(np.iinfo(dtype).max).bit_length()
+    digits = rng.choice([kept for kept in (7, 10, 23, 52) if kept + 2 < bits] or [bits - 3], count)
+    odd = 2 ** (digits + 1) + 2 * rng.integers(0, 2**digits) + 1
+    numbers = (odd << rng.integers(0, bits - digits - 1)) + rng.integers(-1, 2, count)
+    return np.asarray(numbers * (rng.choice([1, -1], count) if dtype.kind == "i" else 1), dtype)
 
 
 def _mixed(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:

@@ -3,6 +3,7 @@
 import pytest
 from tensolog.rules.gate.floating.numeric_class import measured
 from tensolog.rules.gate.gate import prove_rule
+from tensolog.rules.gate.onnx_models import draw_sides
 from tensolog.rules.language.parser import parse_rules
 
 ADMITTED = ("proved", "bounded")
@@ -141,6 +142,31 @@ FALSE = {
         "exact",
         ">= 18",
     ),
+    # A product of one row is computed by other code than one of two.
+    "row": (
+        "A [m, k] float32, B [m, k], W [k, n]",
+        "Y = Concat<axis=0>(MatMul(A, W), MatMul(B, W))",
+        "Y = MatMul(Concat<axis=0>(A, B), W)",
+        "exact\n  finite_math",
+    ),
+    # Integers have more digits than short floats.
+    "half": (
+        "X int64",
+        "Y = Cast<to=1>(X)",
+        "Y = Cast<to=1>(Cast<to=10>(X))",
+        "rounding\n  finite_math",
+    ),
+    "difference": (
+        "X int32, Z int32",
+        "Y = Sub(Cast<to=11>(X), Cast<to=11>(Z))",
+        "Y = Cast<to=11>(Sub(Cast<to=1>(X), Cast<to=1>(Z)))",
+        "rounding",
+    ),
+    "quotient": (
+        "X int32",
+        "Y = Div(Cast<to=1>(X), 3)",
+        "Y = Cast<to=1>(Div(Cast<to=11>(X), 3))",
+    ),
 }
 TRUE = {
     "digits": (
@@ -246,6 +272,24 @@ TRUE = {
         "exact",
         ">= 18",
     ),
+    "row": (
+        "A [m, k] float32, B [m, k], W [k, n]",
+        "Y = Concat<axis=0>(MatMul(A, W), MatMul(B, W))",
+        "Y = MatMul(Concat<axis=0>(A, B), W)",
+        "rounding\n  finite_math",
+    ),
+    "half": ("X uint8", "Y = Cast<to=1>(X)", "Y = Cast<to=1>(Cast<to=10>(X))"),
+    "difference": (
+        "X int16, Z int16",
+        "Y = Sub(Cast<to=11>(X), Cast<to=11>(Z))",
+        "Y = Cast<to=11>(Sub(Cast<to=1>(X), Cast<to=1>(Z)))",
+        "rounding",
+    ),
+    "quotient": (
+        "X int16",
+        "Y = Div(Cast<to=1>(X), 3)",
+        "Y = Cast<to=1>(Div(Cast<to=11>(X), 3))",
+    ),
 }
 
 
@@ -258,3 +302,8 @@ def test_a_slip_is_not_admitted(name):
 def test_its_neighbour_is(name):
     verdict = verdict_of(rule_of(*TRUE[name]))
     assert verdict.status in ADMITTED, verdict.reason
+
+
+def test_what_says_exact_is_drawn_at_sizes_where_kernels_turn_to_other_code():
+    sides = draw_sides(rule_of(*FALSE["row"]), 8, 0, "float32")
+    assert {1, 9} <= {size for side in sides for o in side.operands for size in o.shape}
