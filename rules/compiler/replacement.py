@@ -251,9 +251,17 @@ class _Builder:
                 return dtype
         taken = schemas.element_types(node.operators[0], position)
         beside = next((dtype for dtype in types if dtype), None)
+        literal = None if beside else node.inputs[position].literal
+        if literal is not None and isinstance(self.bound.evaluate(literal), float):
+            return self._matched_float_type()
         if variable == "Tind" or (beside not in taken and "int64" in taken):
             return "int64"
         return beside
+
+    def _matched_float_type(self) -> str | None:
+        """The type in which the left side computes with real numbers; None where it doesn't."""
+        types = (self.view.dtype(value) for value in self.match.values.values() if value != ABSENT)
+        return next((dtype for dtype in types if dtype and dtype.startswith("float")), None)
 
     def _output_type(self, node: PatternNode, types: list[str | None]) -> str | None:
         if node.op_type == "Cast":

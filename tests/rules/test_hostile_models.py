@@ -40,7 +40,7 @@ def tried(rule):
         for instance in drawn:
             for _ in range(EDITED):
                 try:
-                    model = edited(instance.model, rng)
+                    model = edited(instance.model, rng, extremes=rule.equal == "exact")
                 except UnfitError:
                     continue
                 check(rule, model, rng)

@@ -225,6 +225,17 @@ def test_literals_take_the_type_of_their_neighbour(dtype):
     assert sorted(str(a.dtype) for a in constants.values()) == sorted([dtype, dtype, "int64"])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_real_literal_without_neighbours_takes_the_type_of_the_left_side(dtype):
+    rule = parse_rules(
+        "rule R\n tags always\n given X [n]\n match\n Y = Neg(X)\n rewrite\n"
+        " Y = Neg(Mul(X, Expand(1.0, [n])))\n equal rounding\n"
+    )[0]
+    (instance,) = instances(rule, 1, 0, dtype)
+    constants = instantiate(instance.match, instance.view).constants
+    assert sorted(str(a.dtype) for a in constants.values()) == sorted([dtype, "int64"])
+
+
 # --------------------------------------------------------------------------------------- rows
 
 
