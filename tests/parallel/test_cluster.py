@@ -241,7 +241,8 @@ def test_a_model_larger_than_a_worker_runs_over_several_one_of_which_is_lost(cou
         n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None
     )
     with few, Engine(few.scheduler_address) as engine:
-        devices = described(engine, runtime_bytes() + (4 << 20))
+        # Less than the model; twice the part in each, since products pack their weights.
+        devices = described(engine, runtime_bytes() + (15 << 19))
         lost = []
 
         def pids():
