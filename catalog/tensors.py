@@ -18,6 +18,7 @@ import onnx.helper
 import onnx.numpy_helper
 
 from .errors import ModelError
+from .subgraphs import graphs_of, nested
 
 CONSTANT_KEY = "tensolog_constant"
 STORAGE_KEY = "tensolog_storage"
@@ -268,11 +269,8 @@ def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def initializers_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield the dense initializers of a graph and the graphs in it."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from initializers_of(inner)
+    for each in nested(graph):
+        yield from each.initializer
 
 
 def attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
@@ -281,9 +279,7 @@ def attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onn
         if attribute.HasField("t"):
             yield attribute.t
         yield from attribute.tensors
-        if attribute.HasField("g"):
-            yield from graph_tensors(attribute.g)
-        for graph in attribute.graphs:
+        for graph in graphs_of(attribute):
             yield from graph_tensors(graph)
         if attribute.HasField("sparse_tensor"):
             yield from sparse_tensors(attribute.sparse_tensor)

@@ -12,9 +12,11 @@ from typing import Any
 
 import onnx
 import onnx.shape_inference
-from onnx import defs, helper
+from onnx import helper
 
-from .node_order import inner_graphs
+from ..operators.contributed import schema
+from ..subgraphs import subgraphs
+from .operator_sets import effective_imports
 
 # So many elements may be sizes, or a list that sizes are picked from.
 LONGEST = 4096
@@ -102,33 +104,31 @@ class _Readers:
     def __init__(self, model: onnx.ModelProto) -> None:
         self._nodes = model.graph.node
         self._functions = {(function.domain, function.name) for function in model.functions}
-        self._versions = {item.domain: item.version for item in model.opset_import}
+        self._imports = effective_imports(model.opset_import)
 
     def of(self, names: set[str]) -> list[bool]:
         """Mark those that read one of these values, or hold a node that does."""
         return [bool(names) and self._reads(node, names) for node in self._nodes]
 
     def _reads(self, node: onnx.NodeProto, names: set[str]) -> bool:
-        for graph in inner_graphs(node):
+        for graph in subgraphs(node):
             if any(self._reads(inner, names) for inner in graph.node):
                 return True
         if names.isdisjoint(node.input):
             return False
         if (node.domain, node.op_type) in self._functions:
             return True
-        try:
-            version = self._versions.get(node.domain, 1)
-            schema = defs.get_schema(node.op_type, version, node.domain)
-        except defs.SchemaError:
-            return False
-        return bool(schema.has_data_propagation_function)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        opset = self._imports[domain].version if domain in self._imports else 1
+        known = schema(node.op_type, opset, domain)
+        return known is not None and bool(known.has_data_propagation_function)
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     """Give the types in a graph and those within it; of one name, that of the outer one."""
     types: dict[str, onnx.TypeProto] = {}
     for node in graph.node:
-        for inner in inner_graphs(node):
+        for inner in subgraphs(node):
             types |= _types(inner)
     for item in graph.initializer:
         types[item.name] = helper.make_tensor_type_proto(item.data_type, item.dims)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import onnx
 
 from ..ordering import CycleError, topological
+from ..subgraphs import reads
 
 
 def sort_nodes(graph: onnx.GraphProto) -> None:
@@ -28,25 +27,3 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
         return
     del nodes[:]
     nodes.extend(ordered)
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names that a node reads, those that its subgraphs capture included."""
-    yield from node.input
-    for graph in inner_graphs(node):
-        defined = {value.name for value in graph.input} | set(initializer_names(graph))
-        for inner in graph.node:
-            yield from (name for name in reads(inner) if name not in defined)
-            defined.update(inner.output)
-
-
-def inner_graphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
-    """Yield the graphs that a node holds."""
-    for attribute in node.attribute:
-        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
-
-
-def initializer_names(graph: onnx.GraphProto) -> list[str]:
-    """Return the names that initializers define, dense and sparse."""
-    names = [tensor.name for tensor in graph.initializer]
-    return names + [sparse.values.name for sparse in graph.sparse_initializer]

@@ -14,9 +14,10 @@ from ..errors import ModelError
 from ..store.catalog import Catalog
 from ..store.constants import Constant, store_constants
 from ..store.model_rows import Rows
+from ..subgraphs import initializer_names
 from ..tensors import CONSTANT_KEY, entry
 from .attributes import columns_of
-from .node_order import initializer_names, sort_nodes
+from .node_order import sort_nodes
 from .operator_sets import with_effective_imports
 from .payloads import find_payloads, with_small_data
 from .source import Source, open_source

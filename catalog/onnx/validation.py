@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
 import onnx.checker
@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError, EncodeError
 from ..attribute_text import attribute_type
 from ..errors import ModelError
 from ..operators import first_version, schema_for, specified
+from ..subgraphs import graphs_of, initializer_names, nested, reads, subgraphs
 from ..tensors import attribute_tensors
 from .long_lists import infer_with_data
-from .node_order import initializer_names, inner_graphs, reads
 from .operator_sets import effective_imports
 
 _CHECK_ERROR = onnx.checker.ValidationError
@@ -70,7 +70,7 @@ def check_structure(model: onnx.ModelProto) -> None:
 
 def _check_attributes(main: onnx.GraphProto) -> None:
     """Refuse attributes that refer to one of a function, where there is none around them."""
-    for graph in _graphs(main):
+    for graph in nested(main):
         for index, node in enumerate(graph.node):
             for attribute in node.attribute:
                 if attribute.ref_attr_name:
@@ -120,7 +120,7 @@ def _check_nodes(
         for name in node.input:
             if name and name not in defined and not any(name in names for names in outer):
                 raise _undefined(name, index, nodes, where)
-        for graph in inner_graphs(node):
+        for graph in subgraphs(node):
             check_graph(graph, scopes)
         for name in node.output:
             if name and name in defined:
@@ -208,7 +208,7 @@ def _check_nodes_alone(
 ) -> None:
     context.opset_imports = versions
     for index, node in enumerate(nodes):
-        for graph in inner_graphs(node):
+        for graph in subgraphs(node):
             _check_nodes_alone(graph.node, context, versions, local)
         if (node.domain, node.op_type) in local:
             continue
@@ -248,7 +248,7 @@ def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
     alone = onnx.NodeProto()
     alone.CopyFrom(node)
     for attribute in alone.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+        for graph in graphs_of(attribute):
             graph.Clear()
             graph.name = "graph"
     for tensor in attribute_tensors(alone.attribute):
@@ -284,11 +284,11 @@ def _sparse_as_dense(model: onnx.ModelProto) -> onnx.ModelProto:
 
     ONNX's inference takes them for values of a sparse type, which no operator accepts.
     """
-    if not any(graph.sparse_initializer for graph in _graphs(model.graph)):
+    if not any(graph.sparse_initializer for graph in nested(model.graph)):
         return model
     declared = onnx.ModelProto()
     declared.CopyFrom(model)
-    for graph in _graphs(declared.graph):
+    for graph in nested(declared.graph):
         for sparse in graph.sparse_initializer:
             known = graph.value_info.add(name=sparse.values.name).type.tensor_type
             known.elem_type = sparse.values.data_type
@@ -296,15 +296,6 @@ def _sparse_as_dense(model: onnx.ModelProto) -> onnx.ModelProto:
                 known.shape.dim.add(dim_value=size)
         del graph.sparse_initializer[:]
     return declared
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and those in its nodes, at any depth."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _graphs(inner)
 
 
 def type_error(message: str) -> str | None:

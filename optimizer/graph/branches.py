@@ -15,8 +15,9 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ...catalog.operators import schema_for
+from ...catalog.subgraphs import captured_names, free_names, subgraphs
 from ...rules import ABSENT
-from .convert import free_names, subgraphs, tensor_type
+from .convert import tensor_type
 from .graph import Constant, Graph, Loader, Node, TensorType
 
 # What a loop may grow to where it is written out.
@@ -220,7 +221,7 @@ def _paste(graph: Graph, body: GraphProto, bound: Mapping[str, int], load: Loade
 
 
 def _node(node: NodeProto, values: Mapping[str, int], outputs: Sequence[int]) -> Node:
-    captured = {name for inner in subgraphs(node) for name in free_names(inner)}
+    captured = set(captured_names(node))
     return Node(
         op_type=node.op_type,
         domain="" if node.domain == "ai.onnx" else node.domain,

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from ...catalog.onnx.operator_sets import with_effective_imports
 from ...catalog.operators.contributed import DOMAINS
+from ...catalog.subgraphs import captured_names, initializer_names, subgraphs
 from ...profiles.kernel import dtype_name, element_type
 from ...rules import ABSENT
 from .graph import (
@@ -56,39 +57,16 @@ def type_proto(type_: TensorType) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(element_type(type_.dtype), shape)
 
 
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that a node's attributes hold."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def names_of(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield every value name that occurs in a graph or in one nested in it."""
-    for entry in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+    for entry in (*graph.input, *graph.output, *graph.value_info):
         yield entry.name
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name
+    yield from initializer_names(graph)
     for node in graph.node:
         yield from node.input
         yield from node.output
         for inner in subgraphs(node):
             yield from names_of(inner)
-
-
-def free_names(graph: onnx.GraphProto) -> set[str]:
-    """Collect the names that a subgraph reads from the graphs around it."""
-    bound = {entry.name for entry in (*graph.input, *graph.initializer)}
-    bound |= {sparse.values.name for sparse in graph.sparse_initializer}
-    free: set[str] = set()
-    for node in graph.node:
-        free.update(name for name in node.input if name and name not in bound)
-        for inner in subgraphs(node):
-            free |= free_names(inner) - bound
-        bound.update(node.output)
-    free.update(entry.name for entry in graph.output if entry.name not in bound)
-    return free
 
 
 def constant_initializers(model: onnx.ModelProto) -> list[onnx.TensorProto]:
@@ -131,7 +109,7 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
         value(entry.name) for entry in proto.input if entry.name not in constants
     )
     for node in proto.node:
-        captured = {name for inner in subgraphs(node) for name in free_names(inner)}
+        captured = set(captured_names(node))
         graph.add_node(
             Node(
                 op_type=node.op_type,

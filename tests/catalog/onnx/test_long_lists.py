@@ -52,6 +52,11 @@ def test_of_long_lists_no_elements_are_noted(case):
     assert inferred.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
+def test_the_operator_set_may_be_imported_by_its_other_name():
+    model = parsed(BODIES["range"], opsets='"ai.onnx" : 18')
+    assert shapes(infer_with_data(model))["r"] == [HUGE]
+
+
 def test_functions_that_read_long_lists_are_left_alone():
     model = parsed(
         "r = Range(zero, many, one) y = my.cast(r)",

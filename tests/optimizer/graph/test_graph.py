@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.graph.convert import free_names, load_graph, to_model
+from tensolog.catalog.subgraphs import free_names
+from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import Node, TensorType
 from tensolog.optimizer.graph.infer import infer_types, same_type, sharpen
 
