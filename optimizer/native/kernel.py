@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from ..codegen.expressions import LoweringError
 from ..graph.graph import Graph, TensorType
@@ -145,6 +146,14 @@ def region_kernel(
     return RegionKernel(region, named(kernel))
 
 
+class _Match(Protocol):
+    """What a kernel computes as a whole."""
+
+    @property
+    def nodes(self) -> Collection[int]: ...
+
+
+Match = TypeVar("Match", bound=_Match)
 Attempts = Callable[[int, set[int]], Iterable[Callable[[], RegionKernel]]]
 """What may be lowered from a node on, of those that are free: the first that can be is chosen."""
 
@@ -162,6 +171,18 @@ def disjoint_kernels(
             free -= taken
             kernels.append(lowered)
     return kernels
+
+
+def whole_kernels(
+    matches: Mapping[int, Match], allowed: Collection[int], lower: Callable[[Match], RegionKernel]
+) -> list[RegionKernel]:
+    """Find kernels of matches of which all nodes are `allowed`, no two with a common one."""
+
+    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
+        if free.issuperset(matches[number].nodes):
+            yield partial(lower, matches[number])
+
+    return disjoint_kernels(matches, allowed, attempts)
 
 
 def _first_lowered(

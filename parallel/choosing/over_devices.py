@@ -305,13 +305,13 @@ class _DeviceRace:
         """Open what a setting has and run it; what can't be opened is left out, with the reason."""
         self.asked.tell("opening", str(setting))
 
-        def again(error: InstanceError) -> None:
+        def note_reopening(error: InstanceError) -> None:
             self.asked.tell("opening again", str(setting))
             self.reasons.append(f"{setting} was opened again: {error}")
 
         lanes = 1 if self.asked.goal == "latency" else None
         try:
-            served = _Served(opens, self.feeds, lanes, again)
+            served = _Served(opens, self.feeds, lanes, note_reopening)
         except TensologError as error:
             self.reasons.append(f"{setting} can't be served: {error}")
             return False
@@ -370,17 +370,17 @@ class _Served:
         opens: Callable[[], Opened],
         feeds: Feeds,
         lanes: int | None,
-        again: Callable[[InstanceError], None],
+        note_reopening: Callable[[InstanceError], None],
     ) -> None:
-        """Open it and run it; `again` is told why it has to be opened once more."""
-        self._opens, self._feeds, self._lanes, self._again = opens, feeds, lanes, again
+        """Open it and run it; `note_reopening` is told why it has to be opened once more."""
+        self._opens, self._feeds, self._lanes = opens, feeds, lanes
+        self._note_reopening = note_reopening
         self._runners: list[Runner] = []
         self.memory_bytes = 0
         try:
             self._open()
         except InstanceError as error:
-            self._again(error)
-            self._open()
+            self._reopen(error)
 
     def _open(self) -> None:
         self.close()
@@ -389,14 +389,20 @@ class _Served:
             warm(runners, self._feeds, _LIMIT_S)
         self._runners = runners
 
+    def _reopen(self, error: InstanceError) -> None:
+        self._note_reopening(error)
+        self._open()
+
     def time(self, seconds: float, least_runs: int) -> RunTimes:
         """Return the nanoseconds of each run; InstanceError where it is lost a second time."""
         try:
-            return timed(self._runners[: self._lanes], self._feeds, seconds, least_runs, _LIMIT_S)
+            return self._timed(seconds, least_runs)
         except InstanceError as error:
-            self._again(error)
-            self._open()
-            return timed(self._runners[: self._lanes], self._feeds, seconds, least_runs, _LIMIT_S)
+            self._reopen(error)
+            return self._timed(seconds, least_runs)
+
+    def _timed(self, seconds: float, least_runs: int) -> RunTimes:
+        return timed(self._runners[: self._lanes], self._feeds, seconds, least_runs, _LIMIT_S)
 
     def close(self) -> None:
         """End it."""

@@ -66,9 +66,8 @@ class Generation:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules found, each proved, none derived by the others and those known before."""
-        return tuple(
-            r for finding in self.findings if finding.status == "kept" for r in finding.rules
-        )
+        kept = with_status(self.findings, "kept")
+        return tuple(rule for finding in kept for rule in finding.rules)
 
     @property
     def proved(self) -> tuple[Rule, ...]:

@@ -8,11 +8,11 @@ them, they stay with it. Images have their channels last where convolutions besi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from functools import partial
 
 from ...codegen.expressions import LoweringError
-from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
+from ..kernel import Kernel, RegionKernel, region_kernel, shapes_of, whole_kernels
 from ..loops.affine import Affine, Extent, Map, axis_by_axis, loop
 from ..loops.c_function import function_text, operand
 from ..loops.cells import Access
@@ -31,13 +31,8 @@ BLOCK, GRAIN = 8192, 1 << 15
 
 def quantized_pairs(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find sums and products of two tensors of integers, no two with a common node."""
-    operators = candidates(meanings).integer_operators("integer_pair")
-
-    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        if free.issuperset(operators[number].nodes):
-            yield partial(_lowered, meanings, operators[number])
-
-    return disjoint_kernels(operators, allowed, attempts)
+    matches = candidates(meanings).integer_operators("integer_pair")
+    return whole_kernels(matches, allowed, partial(_lowered, meanings))
 
 
 def _lowered(meanings: Meanings, pair: IntegerOperator) -> RegionKernel:

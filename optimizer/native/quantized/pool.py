@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from functools import partial
 
 from ...codegen.expressions import LoweringError
 from ..kernel import (
     Kernel,
     RegionKernel,
-    disjoint_kernels,
     label_of,
     region_kernel,
     shapes_of,
+    whole_kernels,
 )
 from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text
@@ -28,13 +28,8 @@ GRAIN = 8192
 
 def quantized_pools(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find pools of integers, and such that stand between a dequantization and its inverse."""
-    pools = candidates(meanings).integer_operators("integer_pool")
-
-    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        if free.issuperset(pools[number].nodes):
-            yield partial(_lowered, meanings, pools[number])
-
-    return disjoint_kernels(pools, allowed, attempts)
+    matches = candidates(meanings).integer_operators("integer_pool")
+    return whole_kernels(matches, allowed, partial(_lowered, meanings))
 
 
 def _lowered(meanings: Meanings, pool: IntegerOperator) -> RegionKernel:

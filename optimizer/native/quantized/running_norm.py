@@ -9,7 +9,7 @@ release at hand, it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from functools import cache, partial
 
 import numpy as np
@@ -19,10 +19,10 @@ from ...codegen.expressions import LoweringError
 from ..kernel import (
     Kernel,
     RegionKernel,
-    disjoint_kernels,
     label_of,
     region_kernel,
     shapes_of,
+    whole_kernels,
 )
 from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text, initializer
@@ -41,15 +41,13 @@ LANES, GRAIN = 32, 1 << 13
 def running_norms(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find such normalizations among `allowed` nodes, no two with a common node."""
     norms = candidates(meanings).norms
-
-    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        if free.issuperset(norms[number].nodes) and is_running(norms[number].is_simplified):
-            yield partial(_lowered, meanings, norms[number])
-
-    return disjoint_kernels(meanings.in_order(norms), allowed, attempts)
+    matches = {number: norms[number] for number in meanings.in_order(norms)}
+    return whole_kernels(matches, allowed, partial(_lowered, meanings))
 
 
 def _lowered(meanings: Meanings, norm: Norm) -> RegionKernel:
+    if not is_running(norm.is_simplified):
+        raise LoweringError("the runtime at hand rounds otherwise")
     graph, nodes = meanings.graph, meanings.in_order(norm.nodes)
     names, outputs = OPERANDS[norm.is_simplified], tuple(norm.results.values())
     operands = {names[place]: value for place, value in norm.operands.items()}

@@ -9,14 +9,14 @@ Signed integers become unsigned ones there, on the processors that have these ke
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from functools import cache, partial
 
 import numpy as np
 from onnx import helper
 
 from ...codegen.expressions import LoweringError
-from ..kernel import Kernel, RegionKernel, disjoint_kernels, region_kernel, shapes_of
+from ..kernel import Kernel, RegionKernel, region_kernel, shapes_of, whole_kernels
 from ..loops.affine import axis_by_axis
 from ..loops.c_function import function_text, operand
 from ..loops.kernel_region import Meanings
@@ -36,13 +36,8 @@ RESERVED = 5.0
 
 def softmax_rows(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
     """Find softmaxes of integers along rows of known length."""
-    operators = candidates(meanings).integer_operators("integer_softmax")
-
-    def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        if free.issuperset(operators[number].nodes):
-            yield partial(_lowered, meanings, operators[number])
-
-    return disjoint_kernels(operators, allowed, attempts)
+    matches = candidates(meanings).integer_operators("integer_softmax")
+    return whole_kernels(matches, allowed, partial(_lowered, meanings))
 
 
 def _lowered(meanings: Meanings, operator: IntegerOperator) -> RegionKernel:
