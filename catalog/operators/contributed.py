@@ -54,13 +54,18 @@ def schema(op_type: str, opset: int, domain: str = "") -> defs.OpSchema | None:
         return None
 
 
+def register_imported(model: onnx.ModelProto) -> None:
+    """Register the operators, if a model imports a set of them."""
+    if any(imported.domain in DOMAINS for imported in model.opset_import):
+        register()
+
+
 def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     """Infer types and shapes of a model's values, and constants on the way, as onnx does.
 
     With `strict`, raises onnx.shape_inference.InferenceError where that fails somewhere.
     """
-    if any(imported.domain in DOMAINS for imported in model.opset_import):
-        register()
+    register_imported(model)
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
 
 

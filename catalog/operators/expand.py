@@ -92,6 +92,36 @@ def expand(
     return builder.build()
 
 
+def lengths_of(declared: s.Input, rank: int, scope: Scope) -> list[int]:
+    """How many dimensions each entry of an input's declared shape stands for, of a rank.
+
+    A name that `scope` has stands for as many as it holds. Raises ShapeError where that isn't told,
+    RankError where the rank is another one.
+    """
+    lengths: list[int | None] = []
+    for item in declared.shape:
+        if item.kind in ("plain", "each"):
+            lengths.append(1)
+        elif item.length is not None:
+            length = integer(evaluate(item.length, scope), "a number of dimensions")
+            length += rank if length < 0 else 0
+            if not 0 <= length <= rank:
+                raise ShapeError(f"axis {length} is outside of rank {rank} of {declared.name}")
+            lengths.append(length)
+        elif item.kind == "star" and item.name is not None and item.name in scope.names:
+            lengths.append(len(lookup(item.name, scope)))
+        else:
+            lengths.append(None)
+    known = sum(length or 0 for length in lengths)
+    free = lengths.count(None)
+    if known > rank or (free == 0 and known != rank):
+        wanted = f"{'at least ' if free else ''}{known}"
+        raise RankError(f"{declared.name} has rank {rank}, expected {wanted}")
+    if free > 1:
+        raise ShapeError(f"the shape of {declared.name} says too little")
+    return [rank - known if length is None else length for length in lengths]
+
+
 class _Builder:
     def __init__(
         self,
@@ -233,7 +263,7 @@ class _Builder:
         groups: dict[str, list[list[Term]]],
         starts: dict[int, tuple[str, int, int]],
     ) -> None:
-        lengths = self._lengths(declared, len(shape))
+        lengths = lengths_of(declared, len(shape), self.scope)
         at = 0
         for item, length in zip(declared.shape, lengths, strict=True):
             part = list(shape[at : at + length])
@@ -273,30 +303,6 @@ class _Builder:
             raise ShapeError(f"{self.operator.name}: {text} doesn't hold")
         if condition is not True:
             self.requirements.append((condition, text))
-
-    def _lengths(self, declared: s.Input, rank: int) -> list[int]:
-        lengths: list[int | None] = []
-        for item in declared.shape:
-            if item.kind in ("plain", "each"):
-                lengths.append(1)
-            elif item.length is not None:
-                length = integer(evaluate(item.length, self.scope), "a number of dimensions")
-                length += rank if length < 0 else 0
-                if not 0 <= length <= rank:
-                    raise ShapeError(f"axis {length} is outside of rank {rank} of {declared.name}")
-                lengths.append(length)
-            elif item.kind == "star" and item.name is not None and self._bound(item.name):
-                lengths.append(len(lookup(item.name, self.scope)))
-            else:
-                lengths.append(None)
-        known = sum(length or 0 for length in lengths)
-        free = lengths.count(None)
-        if known > rank or (free == 0 and known != rank):
-            wanted = f"{'at least ' if free else ''}{known}"
-            raise RankError(f"{declared.name} has rank {rank}, expected {wanted}")
-        if free > 1:
-            raise ShapeError(f"the shape of {declared.name} says too little")
-        return [rank - known if length is None else length for length in lengths]
 
     def _align(self, groups: Mapping[str, list[list[Term]]]) -> None:
         for name, parts in groups.items():

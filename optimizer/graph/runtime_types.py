@@ -11,7 +11,7 @@ from onnx import helper
 
 from ...catalog.onnx.long_lists import infer_with_data
 from ...catalog.operators import schema_for
-from ...catalog.operators.contributed import DOMAINS, register
+from ...catalog.operators.contributed import register_imported
 from ...profiles.sessions.session import AS_WRITTEN, open_session
 
 # Domains whose operators the runtime has without a library.
@@ -25,8 +25,7 @@ _ELEMENTS = {
 
 def inferred_with_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
     """Infer types and shapes as onnx does, behind operators that only the runtime knows as well."""
-    if any(imported.domain in DOMAINS for imported in model.opset_import):
-        register()
+    register_imported(model)
     inferred = infer_with_data(model)
     versions = {entry.domain: entry.version for entry in model.opset_import}
     if all(_is_known(node, versions) for node in model.graph.node):

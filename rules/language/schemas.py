@@ -159,6 +159,26 @@ def commutative() -> frozenset[str]:
     )
 
 
+def words(operator: str, attribute: str, opset: int) -> tuple[str, ...]:
+    """The words that an attribute may be, which schemas don't list; none for other values."""
+    match attribute, operator:
+        case "auto_pad", _:
+            return ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        case "approximate", _:
+            return ("none", "tanh")
+        case "direction", "BitShift":
+            return ("LEFT", "RIGHT")
+        case "direction", _:
+            return ("forward", "reverse", "bidirectional")
+        case "mode", "Pad":
+            return ("constant", "edge", "reflect", *(("wrap",) if opset >= 19 else ()))
+        case "mode", "Resize":
+            return ("nearest", "linear", "cubic")
+        case "mode", "DepthToSpace" | "SpaceToDepth":
+            return ("DCR", "CRD")
+    return ()
+
+
 # Inputs that are vectors of the operator's channel count in any valid model.
 CHANNEL_VECTORS = {"BatchNormalization": (1, 2, 3, 4), "InstanceNormalization": (1, 2)}
 

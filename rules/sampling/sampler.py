@@ -15,7 +15,7 @@ from ...catalog.operators.contributed import schema
 from ...catalog.operators.syntax import Dimension
 from ...catalog.terms.syntax_tree import Expression, Literal, walk
 from ..language.functions import Value
-from ..language.schemas import default_of
+from ..language.schemas import default_of, words
 from ..language.syntax import PatternNode
 from .specified_shapes import Shape, operand, sizes_of
 
@@ -67,22 +67,6 @@ SIZES = (1, 2, 3, 3, 4, 5, 6, 7)
 # Where kernels turn to other code, which rounds otherwise: a single row or column, and more than a
 # vector register holds.
 TURNING = (1, 1, 1, 2, 3, 9)
-
-
-def _words(operator: str, name: str) -> Sequence[str]:
-    match name, operator:
-        case "auto_pad", _:
-            return ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
-        case "direction", "BitShift":
-            return ("LEFT", "RIGHT")
-        case "direction", _:
-            return ("forward", "reverse", "bidirectional")
-        case _, "Resize":
-            return ("nearest", "linear", "cubic")
-        case _, "Pad":
-            return ("constant", "constant", "edge", "reflect")
-        case _:
-            return ("DCR", "CRD")
 
 
 class RejectedError(Exception):
@@ -460,8 +444,6 @@ class Sampler:
                 return self._window(operator, shapes).get(name)
             case "auto_pad" if "pads" in node.mentioned:
                 return "NOTSET"  # ONNX has one of them at a time
-            case "auto_pad" | "direction" | "mode":
-                return self.rng.choice(_words(operator, name))
             case "scale":
                 return self.rng.choice([1.0, 0.5, 2.0])
             case "ratio" | "seed":
@@ -479,7 +461,9 @@ class Sampler:
         return self._of_its_type(node, name)
 
     def _of_its_type(self, node: PatternNode, name: str) -> Value:
-        """A flag, a number of which some are 0 or negative, or the default of a word."""
+        """A word, a flag, or a number of which some are 0 or negative."""
+        if known_words := words(node.op_type, name, self.opset):
+            return self.rng.choice(known_words)
         known = schema(node.op_type, self.opset, node.domain)
         if known is None or name not in known.attributes:
             raise RejectedError

@@ -7,8 +7,9 @@ from functools import partial
 
 from ...catalog.operators import ShapeError
 from ...catalog.operators.definition import functions
+from ...catalog.operators.expand import lengths_of
 from ...catalog.operators.instantiate import Lazy, Scope, evaluate
-from ...catalog.operators.syntax import Dimension, Input, Operator
+from ...catalog.operators.syntax import Input, Operator
 
 Shape = tuple[int, ...]
 
@@ -37,13 +38,16 @@ def sizes_of(
         declared = operand(block, position)
         if shape is None or declared is None:
             continue
-        lengths = _lengths(declared.shape, len(shape), names, scope)
-        if lengths is None:
+        try:
+            lengths = lengths_of(declared, len(shape), scope)
+        except ShapeError:
             return None
         at = 0
         for item, length in zip(declared.shape, lengths, strict=True):
             if item.name is not None and item.kind in ("plain", "star", "broadcast"):
                 names.setdefault(item.name, shape[at : at + length])
+            if item.name is not None and item.kind == "star":
+                scope.names.setdefault(item.name, names[item.name])
             at += length
     return names
 
@@ -54,26 +58,3 @@ def _scope(block: Operator, attributes: Mapping[str, object]) -> Scope:
         if attribute.default is not None:
             scope.names[attribute.name] = Lazy(partial(evaluate, attribute.default, scope))
     return scope.inner(attributes)
-
-
-def _lengths(
-    items: Sequence[Dimension], rank: int, names: Mapping[str, Shape], scope: Scope
-) -> list[int] | None:
-    """How many axes each entry of a signature stands for; None where they are not so many."""
-    lengths: list[int | None] = []
-    for item in items:
-        if item.kind == "plain":
-            lengths.append(1)
-        elif item.length is not None:
-            try:
-                length = evaluate(item.length, scope)
-            except ShapeError:
-                return None
-            lengths.append(length + rank if length < 0 else length)
-        else:
-            known = names.get(item.name or "") if item.kind == "star" else None
-            lengths.append(None if known is None else len(known))
-    open_ = rank - sum(length or 0 for length in lengths)
-    if open_ < 0 or (open_ and None not in lengths):
-        return None
-    return [open_ if length is None else length for length in lengths]

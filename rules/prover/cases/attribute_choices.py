@@ -13,6 +13,7 @@ from itertools import combinations, permutations, product
 from ....catalog.operators import Specification
 from ....catalog.operators.contributed import BLOCKED
 from ....catalog.terms.index_notation import Term, apply
+from ...language.schemas import words
 from .axis_notation import Notations
 from .composition import UndescribedError
 from .enumeration import Choices, NoCaseError
@@ -32,10 +33,6 @@ LEFT_ALONE = frozenset(
         *("spatial", "output_dtype", "precision"),
     )
 )
-WORDS = {
-    "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
-    "approximate": ("none", "tanh"),
-}
 SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
 # What each entry is where they are left out; there is none for a kernel.
 WINDOW_DEFAULTS = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
@@ -107,15 +104,9 @@ class AttributeChoices:
             default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
             moves = name in ("keepdims", "transA", "transB")
             return pick(label, (default, 1 - default), "index" if moves else "form")
-        if name in WORDS:
-            return pick(label, WORDS[name], "form")
+        if known := words(node.operator, name, node.opset):
+            return pick(label, known, "form")
         match name:
-            case "mode" if node.operator in ("DepthToSpace", "Pad", "SpaceToDepth"):
-                return pick(label, self._modes(node), "form")
-            case "direction":
-                shifts = node.operator == "BitShift"
-                words = ("LEFT", "RIGHT") if shifts else ("forward", "reverse", "bidirectional")
-                return pick(label, words, "form")
             case "perm":
                 return pick(label, _orders(node.rank, still))
             case "axis":
@@ -153,11 +144,6 @@ class AttributeChoices:
         size = self.symbol(label, "integer")
         self.assume(apply(">=", size, 1))
         return size
-
-    def _modes(self, node: Node) -> tuple[str, ...]:
-        if node.operator == "Pad":
-            return ("constant", "edge", "reflect", *(("wrap",) if node.opset >= 19 else ()))
-        return ("DCR", "CRD")
 
     def axis(self, node: Node, label: str) -> int:
         """An axis, counted from the front or from the end."""

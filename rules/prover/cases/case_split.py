@@ -87,12 +87,12 @@ def statements(rule: Rule) -> list[Statement]:
     length = f"len({repeated_lists(rule)[0]})"
     return [
         replace(
-            node,
-            title=f"{node.title}, {count} of each",
-            free={**node.free, length: Extent(count, max(_REPEATED))},
+            statement,
+            title=f"{statement.title}, {count} of each",
+            free={**statement.free, length: Extent(count, max(_REPEATED))},
         )
         for count in _REPEATED
-        for node in _of_known_nodes(unrolled(rule, count))
+        for statement in _of_known_nodes(unrolled(rule, count))
     ]
 
 
