@@ -271,6 +271,16 @@ def test_a_port_that_is_taken_is_told():
         listen("127.0.0.1", place.getsockname()[1])
 
 
+def serve_by(server, monkeypatch):
+    """Let `serve` have a server of this class, and a session that computes nothing."""
+    monkeypatch.setattr(
+        http_server,
+        "ParallelSession",
+        lambda plan: nullcontext(SimpleNamespace(plan=plan, setting=plan.setting)),
+    )
+    monkeypatch.setattr(http_server.uvicorn, "Server", server)
+
+
 def test_who_waits_for_answers_at_the_end_is_told(monkeypatch, tmp_path):
     answered = threading.Event()
 
@@ -287,12 +297,7 @@ def test_who_waits_for_answers_at_the_end_is_told(monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
-    monkeypatch.setattr(
-        http_server,
-        "ParallelSession",
-        lambda plan: nullcontext(SimpleNamespace(plan=plan, setting=plan.setting)),
-    )
-    monkeypatch.setattr(http_server.uvicorn, "Server", Server)
+    serve_by(Server, monkeypatch)
     monkeypatch.setattr(http_server, "_SOON_S", 0.01)
     with listen("127.0.0.1", 0) as place, pytest.raises(KeyboardInterrupt):
         http_server.serve(plan, place, started=interrupted, waiting=answered.set)
@@ -318,12 +323,7 @@ def test_what_waits_is_answered_where_an_interrupt_comes_as_nothing_happens(tmp_
             answered.append(sockets)
 
     plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
-    monkeypatch.setattr(
-        http_server,
-        "ParallelSession",
-        lambda plan: nullcontext(SimpleNamespace(plan=plan, setting=plan.setting)),
-    )
-    monkeypatch.setattr(http_server.uvicorn, "Server", Server)
+    serve_by(Server, monkeypatch)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with listen("127.0.0.1", 0) as place, pytest.raises(KeyboardInterrupt):

@@ -215,25 +215,21 @@ def test_absent_bias_counts_as_zero_of_the_right_type():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_literals_take_the_type_of_their_neighbour(dtype):
-    rule = parse_rules(
-        "rule R\n tags always\n match\n Y = Neg(X)\n rewrite\n"
-        " Y = Mul(Reshape(Sub(X, 0.5), [-1]), 2)\n equal rounding\n"
-    )[0]
-    (instance,) = instances(rule, 1, 0, dtype)
-    constants = instantiate(instance.match, instance.view).constants
-    assert sorted(str(a.dtype) for a in constants.values()) == sorted([dtype, dtype, "int64"])
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_a_real_literal_without_neighbours_takes_the_type_of_the_left_side(dtype):
-    rule = parse_rules(
+@pytest.mark.parametrize(
+    ("rewrite", "reals"),
+    [
+        pytest.param("Mul(Reshape(Sub(X, 0.5), [-1]), 2)", 2, id="of their neighbour"),
+        pytest.param("Neg(Mul(X, Expand(1.0, [n])))", 1, id="of the left side without one"),
+    ],
+)
+def test_real_literals_take_the_type(rewrite, reals, dtype):
+    (rule,) = parse_rules(
         "rule R\n tags always\n given X [n]\n match\n Y = Neg(X)\n rewrite\n"
-        " Y = Neg(Mul(X, Expand(1.0, [n])))\n equal rounding\n"
-    )[0]
+        f" Y = {rewrite}\n equal rounding\n"
+    )
     (instance,) = instances(rule, 1, 0, dtype)
     constants = instantiate(instance.match, instance.view).constants
-    assert sorted(str(a.dtype) for a in constants.values()) == sorted([dtype, "int64"])
+    assert sorted(str(a.dtype) for a in constants.values()) == [dtype] * reals + ["int64"]
 
 
 # --------------------------------------------------------------------------------------- rows

@@ -168,129 +168,45 @@ FALSE = {
         "Y = Cast<to=1>(Div(Cast<to=11>(X), 3))",
     ),
 }
-TRUE = {
-    "digits": (
-        "A float32, c scalar, fits(c, A)",
-        "S = Mul(A, c); Y = Gemm<alpha=f>(S, B)",
-        "Y = Gemm<alpha=f * c>(A, B)",
-        "rounding\n  finite_math",
-    ),
-    "complement": ("X int32", "Y = BitwiseNot(X)", "Y = Sub(Neg(X), 1)", "exact", ">= 18"),
-    "power": ("X float32", "Y = Pow(X, 4)", "S = Mul(X, X); Y = Mul(S, S)", "rounding"),
-    "squeeze": (
-        "X float32, a, dim(a, 0) > 0",
-        "S = Squeeze(X, a); Y = Unsqueeze(S, a)",
-        "Y = X",
-    ),
-    "unsqueeze": (
-        "X float32, a, dim(a, 0) > 0",
-        "S = Unsqueeze(X, a); Y = Squeeze(S, a)",
-        "Y = X",
-    ),
-    "squeezes": (
-        "A float32, B, rank(A) = rank(B), dim(a, 0) > 0",
-        "S = Squeeze(A, a); T = Squeeze(B, a); Y = Add(S, T)",
-        "Z = Add(A, B); Y = Squeeze(Z, a)",
-    ),
-    "slice": (
-        "X [n] float32",
-        "Y = Slice(X, [-1], [9223372036854775806], [0], [-1])",
-        "Y = Slice(X, [0], [0], [0])",
-    ),
-    "wrap": (
-        "X [n] float32, n > 2",
-        'Y = Pad<mode="wrap">(X, [-1, 1])',
-        f"A = Slice(X, [1], {LARGEST}, [0]); B = Slice(X, [1], [2], [0]); Y = Concat<axis=0>(A, B)",
-        "exact",
-        ">= 19",
-    ),
-    "transposed": (
-        "X [n, c, w] float32, W [c, m, 1]",
-        'Y = ConvTranspose<auto_pad="SAME_UPPER", strides=[2]>(X, W)',
-        'Y = ConvTranspose<auto_pad="NOTSET", strides=[2]>(X, W)',
-        "rounding",
-    ),
-    "saturate": (
-        "X float32",
-        "Y = Cast<saturate=1, to=t>(X)",
-        "Y = Cast<to=t>(X)",
-        "exact",
-        ">= 19",
-    ),
-    "correction": (
-        "X [m, n] float32",
-        'E = Exp(X); S = Einsum<equation="ij->j">(E); Y = Div(E, S)',
-        'F = Exp(X); T = Einsum<equation="ij->j">(F); Y = Mul(F, Reciprocal(T)) '
-        "correct Y = Softmax<axis=0>(X)",
-        "partial except i0 = 0\n  finite_math",
-        ">= 13",
-    ),
-    "sums": (
-        "X [n] float32",
-        "Y = CumSum<exclusive=e, reverse=r>(Mul(X, 2), 0)",
-        "Y = Mul(CumSum<exclusive=e, reverse=r>(X, 0), 2)",
-        "exact\n  finite_math",
-    ),
-    "zero": (
-        "X float32, Z float32, c scalar, c >= 0, fits(c, X)",
-        "Y = Max(Mul(X, c), Mul(Z, c))",
-        "Y = Mul(Max(X, Z), c)",
-        "rounding\n  finite_math",
-    ),
-    "slope": (
-        "X float32, a < 1",
-        "Y = LeakyRelu<alpha=a>(X)",
-        "Y = Max(X, Mul(X, a))",
-        "rounding\n  finite_math",
-    ),
-    "fill": (
-        "X [n] float32",
-        "Y = Neg(Pad<mode=m>(X, p))",
-        "Y = Pad<mode=m>(Neg(X), p)",
-        "rounding",
-        ">= 18",
-    ),
-    "bits of itself": ("A int32", "Y = BitwiseOr(A, A)", "Y = A", "exact", ">= 18"),
-    "absorbed bits": (
-        "A [*s] int32, B [*s]",
-        "T = BitwiseOr(A, B); Y = BitwiseAnd(A, T)",
-        "Y = A",
-        "exact",
-        ">= 18",
-    ),
-    "bits twice": (
-        "A [*s] int32, B [*s]",
-        "T = BitwiseXor(A, B); Y = BitwiseXor(B, T)",
-        "Y = A",
-        "exact",
-        ">= 18",
-    ),
-    "order of bits": (
-        "A [*s] int32, B [*s], C [*s]",
-        "T = BitwiseAnd(A, B); Y = BitwiseAnd(T, C)",
-        "S = BitwiseAnd(C, B); Y = BitwiseAnd(S, A)",
-        "exact",
-        ">= 18",
-    ),
-    "row": (
-        "A [m, k] float32, B [m, k], W [k, n]",
-        "Y = Concat<axis=0>(MatMul(A, W), MatMul(B, W))",
-        "Y = MatMul(Concat<axis=0>(A, B), W)",
-        "rounding\n  finite_math",
-    ),
-    "half": ("X uint8", "Y = Cast<to=1>(X)", "Y = Cast<to=1>(Cast<to=10>(X))"),
-    "difference": (
-        "X int16, Z int16",
-        "Y = Sub(Cast<to=11>(X), Cast<to=11>(Z))",
-        "Y = Cast<to=11>(Sub(Cast<to=1>(X), Cast<to=1>(Z)))",
-        "rounding",
-    ),
-    "quotient": (
-        "X int16",
-        "Y = Div(Cast<to=1>(X), 3)",
-        "Y = Cast<to=1>(Div(Cast<to=11>(X), 3))",
-    ),
+# What makes each of them true, part by part; and one of which no false one was seen.
+MENDED = {
+    "digits": {"given": "A float32, c scalar, fits(c, A)"},
+    "complement": {"rewrite": "Y = Sub(Neg(X), 1)"},
+    "power": {"equal": "rounding", "given": "X float32"},
+    "squeeze": {"given": "X float32, a, dim(a, 0) > 0"},
+    "unsqueeze": {"given": "X float32, a, dim(a, 0) > 0"},
+    "squeezes": {"given": "A float32, B, rank(A) = rank(B), dim(a, 0) > 0"},
+    "slice": {"match": "Y = Slice(X, [-1], [9223372036854775806], [0], [-1])"},
+    "wrap": {
+        "rewrite": f"A = Slice(X, [1], {LARGEST}, [0]); B = Slice(X, [1], [2], [0]); "
+        "Y = Concat<axis=0>(A, B)"
+    },
+    "transposed": {"rewrite": 'Y = ConvTranspose<auto_pad="NOTSET", strides=[2]>(X, W)'},
+    "saturate": {"match": "Y = Cast<saturate=1, to=t>(X)"},
+    "correction": {"opset": ">= 13"},
+    "sums": {
+        "match": "Y = CumSum<exclusive=e, reverse=r>(Mul(X, 2), 0)",
+        "rewrite": "Y = Mul(CumSum<exclusive=e, reverse=r>(X, 0), 2)",
+    },
+    "zero": {"equal": "rounding\n  finite_math"},
+    "slope": {"equal": "rounding\n  finite_math"},
+    "fill": {"equal": "rounding"},
+    "bits of itself": {"match": "Y = BitwiseOr(A, A)"},
+    "absorbed bits": {"match": "T = BitwiseOr(A, B); Y = BitwiseAnd(A, T)"},
+    "bits twice": {"match": "T = BitwiseXor(A, B); Y = BitwiseXor(B, T)"},
+    "order of bits": {
+        "given": "A [*s] int32, B [*s], C [*s]",
+        "match": "T = BitwiseAnd(A, B); Y = BitwiseAnd(T, C)",
+        "rewrite": "S = BitwiseAnd(C, B); Y = BitwiseAnd(S, A)",
+        "equal": "exact",
+        "opset": ">= 18",
+    },
+    "row": {"equal": "rounding\n  finite_math"},
+    "half": {"equal": "exact", "given": "X uint8"},
+    "difference": {"given": "X int16, Z int16"},
+    "quotient": {"given": "X int16"},
 }
+PARTS = ("given", "match", "rewrite", "equal", "opset")
 
 
 @pytest.mark.parametrize("name", FALSE)
@@ -298,9 +214,10 @@ def test_a_slip_is_not_admitted(name):
     assert verdict_of(rule_of(*FALSE[name])).status not in ADMITTED
 
 
-@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("name", MENDED)
 def test_its_neighbour_is(name):
-    verdict = verdict_of(rule_of(*TRUE[name]))
+    false = dict(zip(PARTS, FALSE.get(name, ()), strict=False))
+    verdict = verdict_of(rule_of(**{**false, **MENDED[name]}))
     assert verdict.status in ADMITTED, verdict.reason
 
 
