@@ -13,8 +13,14 @@ from ...catalog.errors import TensologError
 from ...catalog.terms.index_notation import Apply, Read, Reduce, Term
 from ...catalog.terms.term_evaluator import TermEvaluator
 
-# C types by element type, and how the functions over them end.
-C_TYPES: Mapping[str, str] = {"float64": "double", "float32": "float", "bool": "uint8_t"}
+# What elements of a type are in memory, and how functions over those end that are computed with.
+C_TYPES: Mapping[str, str] = {
+    "float64": "double",
+    "float32": "float",
+    "bool": "uint8_t",
+    **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
+    **{f"{kind}{bits}": f"{kind}{bits}_t" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
 SUFFIXES: Mapping[str, str] = {"float64": "64", "float32": "32"}
 
 # Primitives that C has as operators.
@@ -56,6 +62,11 @@ def expression(term: Term, dtype: str, reads: Mapping[str, str | float | bool]) 
     LoweringError for a term that has no such form, naming the primitive.
     """
     return _Expression(dtype, reads).value(term)
+
+
+def declared(name: str, dtype: str, value: str) -> str:
+    """Return the declaration of a local variable that is an element's value, of type `dtype`."""
+    return f"const {'int' if dtype == 'bool' else C_TYPES[dtype]} {name} = {value};"
 
 
 def literal(value: float | bool, dtype: str = "float32") -> str:
@@ -153,9 +164,13 @@ class _Expression(TermEvaluator[str]):
         return None
 
 
+# What elements are reduced to, in the term of what becomes of it.
+WHOLE = Read("whole", ())
+
+
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction's parts in C: `body` of an element, and `last` of the reduced value `whole`.
+    """A reduction's parts in C: `body` of an element, and `last` of the reduced value, WHOLE.
 
     `kind` is sum, prod, max or min; none where an element is reduced to itself.
     """
@@ -163,9 +178,9 @@ class Reduction:
     node: int
     kind: str
     body: str
-    last: Term
     dtype: str
+    last: Term = WHOLE
 
     def finish(self, whole: str) -> str:
         """Return the value of the node, from that of the reduction."""
-        return expression(self.last, self.dtype, {"whole": whole})
+        return expression(self.last, self.dtype, {WHOLE.tensor: whole})

@@ -134,7 +134,7 @@ class Fold:
         """Return the statement inside of the loop."""
         return self._step(self.name)
 
-    def declare_lanes(self, count: int) -> list[str]:
+    def declare_lanes(self, count: str) -> list[str]:
         """Return the declarations of as many accumulators, at the identity."""
         each = f"for (i64 j = 0; j < {count}; j++)"
         lines = [f"{self.c_type} q{self.name}[{count}];"]
@@ -157,7 +157,7 @@ class Fold:
             )
         return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
 
-    def gather_lanes(self, count: int) -> list[str]:
+    def gather_lanes(self, count: str) -> list[str]:
         """Return the statements that reduce the accumulators to the one of `result`."""
         return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {self.join_lanes('j')}"]
 
@@ -195,11 +195,12 @@ def combine(kind: str, dtype: str, first: str, other: str) -> str:
 class OverTiles:
     """What the tiles of a loop are reduced to: the variable `prefix` with the reduction's number.
 
-    Sums are compensated (`total` of common.h), other results doubles.
+    Sums are `compensated` (`total` of common.h), or doubles like other results.
     """
 
     fold: Fold
     prefix: str
+    compensated: bool = True
 
     @property
     def name(self) -> str:
@@ -207,18 +208,18 @@ class OverTiles:
         return f"{self.prefix}{self.fold.reduction.node}"
 
     @property
-    def _is_sum(self) -> bool:
-        return self.fold.reduction.kind == "sum"
+    def _is_total(self) -> bool:
+        return self.compensated and self.fold.reduction.kind == "sum"
 
     def declare(self) -> str:
         """Return the declaration, at the identity."""
-        if self._is_sum:
+        if self._is_total:
             return f"total {self.name} = {{0, 0}};"
         return f"double {self.name} = {IDENTITY[self.fold.reduction.kind]};"
 
     def collect(self) -> str:
         """Return the statement that takes a tile's result into it."""
-        if self._is_sum:
+        if self._is_total:
             return f"add(&{self.name}, {self.fold.result()});"
         kind = self.fold.reduction.kind
         return f"{self.name} = {combine(kind, 'float64', self.name, self.fold.result())};"
@@ -226,7 +227,7 @@ class OverTiles:
     @property
     def value(self) -> str:
         """Its value, a double."""
-        return f"value({self.name})" if self._is_sum else self.name
+        return f"value({self.name})" if self._is_total else self.name
 
 
 def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[str]:
@@ -251,77 +252,96 @@ def simd_loop(
     body: Sequence[str],
     folds: Sequence[Fold],
     indent: str,
-    lanes: int = 0,
+    lanes: str = "",
 ) -> list[str]:
     """Return a loop whose steps don't depend on each other, but for the folds.
 
-    Without folds so many `lanes` may be computed at a time; 0 leaves that to the compiler.
+    So many `lanes` are computed at a time, each with accumulators of its own: a vector waits for
+    its own last sum, and by themselves compilers keep one of them. For little work, which fits the
+    registers so often; without that is left to the compiler.
     """
-    clauses = "".join(fold.clause() for fold in folds)
-    body = [*body, *(fold.step() for fold in folds)]
-    before, rest = split(variable, "each_from", "each_to", body)
+    before, rest = split(variable, "each_from", "each_to", [*body, *(f.step() for f in folds)])
     if before:
-        few = _loop(variable, "each_from", "each_to", rest, clauses)
+        few = _loop(variable, "each_from", "each_to", rest, folds)
         lines = [
             f"for (i64 each_from = {first}; each_from < {end}; each_from += {MOST}) {{",
             f"  const i64 each_to = LEAST(each_from + {MOST}, {end});",
             *(f"  {line}" for line in [*before, *few]),
             "}",
         ]
-    elif lanes and not folds:
-        lines = _by_lanes(variable, first, end, body, lanes)
+    elif lanes:
+        lines = _by_lanes(variable, first, end, body, folds, lanes)
     else:
-        lines = _loop(variable, first, end, body, clauses)
+        lines = _loop(variable, first, end, rest, folds)
     return [f"{indent}{line}" for line in lines]
 
 
-def _by_lanes(variable: str, first: str, end: str, body: Sequence[str], lanes: int) -> list[str]:
+def _by_lanes(
+    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: str
+) -> list[str]:
     """Return a loop of steps that are vectors of known number, unrolled, and one for the rest."""
     begin = f"{variable}_from"
+    rest = _loop(variable, begin, end, [*body, *(fold.step() for fold in folds)], folds)
+    joined = [fold.join_lanes("lane") for fold in folds]
     return [
         "{",
         f"  i64 {begin} = {first};",
+        *(f"  {line}" for fold in folds for line in fold.declare_lanes(lanes)),
         f"  for (; {begin} + {lanes} <= {end}; {begin} += {lanes}) {{",
         "    #pragma omp simd",
         f"    for (i64 lane = 0; lane < {lanes}; lane++) {{",
         f"      const i64 {variable} = {begin} + lane;",
-        *(f"      {line}" for line in body),
+        *(f"      {line}" for line in [*body, *(fold.step_lanes("lane") for fold in folds)]),
         "    }",
         "  }",
-        *(f"  {line}" for line in _loop(variable, begin, end, body, "")),
+        *(f"  {line}" for line in rest),
+        *(f"  {line}" for line in (_loop("lane", "0", lanes, joined, folds) if folds else ())),
         "}",
     ]
 
 
-def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str) -> list[str]:
+def _loop(
+    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold]
+) -> list[str]:
     return [
-        f"#pragma omp simd{clauses}",
+        f"#pragma omp simd{''.join(fold.clause() for fold in folds)}",
         f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
         *(f"  {line}" for line in body),
         "}",
     ]
 
 
-def laned_loop(body: Sequence[str], folds: Sequence[Fold], lanes: int) -> list[str]:
-    """Return a loop of j from 0 to n that reduces in several vectors at once.
-
-    One vector waits for its own last sum.
-
-    `body` is computed for `lanes` cells a step, and each fold has as many results; by themselves
-    compilers keep one vector of them. For little work, which fits the registers so often.
-    """
-    each = f"  for (i64 lane = 0; lane < {lanes}; lane++)"
-    lines = [f"  const i64 even = n / {lanes} * {lanes};"]
-    lines += [f"  {line}" for fold in folds for line in fold.declare_lanes(lanes)]
-    lines += [
-        f"  for (i64 first = 0; first < even; first += {lanes}) {{",
-        "    #pragma omp simd",
-        f"  {each} {{",
-        "      const i64 j = first + lane;",
-        *(f"      {line}" for line in body),
-        *(f"      {fold.step_lanes('lane')}" for fold in folds),
-        "    }",
-        "  }",
-        *simd_loop("j", "even", "n", body, folds, "  "),
+def tile(
+    variable: str,
+    first: str,
+    end: str,
+    body: Sequence[str],
+    wholes: Sequence[OverTiles],
+    indent: str,
+    lanes: str = "",
+) -> list[str]:
+    """Return the loop over a tile, whose results are taken into what all tiles are reduced to."""
+    folds = [whole.fold for whole in wholes]
+    return [
+        *(f"{indent}{fold.declare()}" for fold in folds),
+        *simd_loop(variable, first, end, body, folds, indent, lanes),
+        *(f"{indent}{whole.collect()}" for whole in wholes),
     ]
-    return [*lines, *(f"{each} {fold.join_lanes('lane')}" for fold in folds)]
+
+
+def tiles(
+    variable: str,
+    first: str,
+    end: str,
+    body: Sequence[str],
+    wholes: Sequence[OverTiles],
+    indent: str,
+    lanes: str = "",
+) -> list[str]:
+    """Return the same for each TILE of a loop."""
+    return [
+        f"{indent}for (i64 start = {first}; start < {end}; start += TILE) {{",
+        f"{indent}  const i64 stop = LEAST(start + TILE, {end});",
+        *tile(variable, "start", "stop", body, wholes, f"{indent}  ", lanes),
+        f"{indent}}}",
+    ]

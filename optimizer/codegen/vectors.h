@@ -1,7 +1,7 @@
 /* Vectors for the loops that compilers don't make well by themselves: several sums at once, with ends
    that fill no vector. For each element type, by the ending 64 or 32:
 
-   VEC, LANES            a vector, and how many elements it has
+   VEC, LANES            a vector, and how many elements it has (LANES on each processor)
    FULL(p), PART(p, n)   LANES elements, or the first n < LANES of them and zeros beside them
    PUT, PUT_PART         the same, stored
    SET(x)                x in each lane
@@ -56,6 +56,9 @@ static inline __m256i first_32(i64 n) {
 #define SET_32(x) _mm256_set1_ps(x)
 #define FMA_VEC_32(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define HALVED_32(v) (v)
+#else
+#define LANES_64 2
+#define LANES_32 4
 #endif
 
 #if defined(LEVEL_AVX512) || defined(LEVEL_AVX2)

@@ -16,7 +16,7 @@ import numpy as np
 from ...catalog.operators.derive import integer_range
 from ...profiles.kernel import numpy_dtype
 from ...rules import ABSENT
-from ..codegen.expressions import LoweringError
+from ..codegen.expressions import C_TYPES, LoweringError
 from ..graph.convert import node_proto
 from ..graph.graph import Graph
 from ..graph.simplify import is_pure
@@ -24,7 +24,7 @@ from .grow import MOST_NODES
 from .kernel import Kernel, RegionKernel, label_of, region_kernel, shapes_of
 from .loops.affine import axis_by_long_axis
 from .loops.c_function import function_text, operand
-from .loops.element_types import C_TYPES
+from .loops.element_types import ELEMENTS
 from .loops.kernel_region import Meanings, needed_outside
 from .loops.merged_loops import Groups
 from .quantized.packing import FixedNumbers
@@ -118,7 +118,7 @@ def _is_of_elements(meanings: Meanings, number: int, value: int, known: Collecti
         and len(node.outputs) == 1
         and is_pure(graph, node)
         and graph.shape(node.outputs[0]) == graph.shape(value)
-        and graph.dtype(node.outputs[0]) in C_TYPES
+        and graph.dtype(node.outputs[0]) in ELEMENTS
         and all(all(size == 1 for size in graph.shape(v) or ()) for v in numbers)
     )
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ....catalog.terms.index_notation import Read
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
-from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
+from ...codegen.vector_loops import Fold, OverTiles, over_chunks, tile
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..program import memory_pool
 from ..program.dag import Node, Program
@@ -37,12 +36,12 @@ from .launch import (
     prepared,
     start,
 )
-from .statements import BITS, kernel_dtype, load, reduction, statement
+from .statements import BITS, declare, kernel_dtype, reduction, statement
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
 # Sums of such cells wait for memory, and for their own last sum where one vector holds it; and how
-# many of these have vectors enough for laned_loop, each of so many bytes.
+# many of these have vectors enough for lanes, each of so many bytes.
 _LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqrt", "Cast"))
 _MOST_LANED, _LANED = 2, 128
 # The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
@@ -277,7 +276,7 @@ def _reduction(program: Program, node: Node) -> Reduction:
     if node.dtype not in SUFFIXES:
         raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
     left, right = node.inputs
-    return Reduction(node.id, "sum", f"v{left} * v{right}", Read("whole", ()), node.dtype)
+    return Reduction(node.id, "sum", f"v{left} * v{right}", node.dtype)
 
 
 def _check(
@@ -331,13 +330,13 @@ def _text(
         place += VIEW
         if node.size == 1:
             lines.append(f"  const {kind} x{node_id} = *(const {kind} *)in{node_id}->data;")
-            loads.append(load(node, f"x{node_id}"))
+            loads.append(declare(node, f"x{node_id}"))
             continue
         lines.append(f"  {kind} b{node_id}[TILE + NARROW] __attribute__((aligned(64)));")
         lines.append(f"  row_over_{bits}(in{node_id}, a[4], b{node_id});")
         read = f"cells_{bits}(in{node_id}, a[4], at, n, b{node_id})"
         tiles.append(f"const {kind} *restrict x{node_id} = {read};")
-        loads.append(load(node, f"x{node_id}[j]"))
+        loads.append(declare(node, f"x{node_id}[j]"))
     stores: list[str] = []
     for node in elementwise:
         if node.id in outputs:
@@ -349,16 +348,13 @@ def _text(
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
     lanes = fold_lanes(elementwise, folds, stores)
     lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
-    loop = laned_loop(body, folds, lanes) if lanes else simd_loop("j", "0", "n", body, folds, "  ")
     wholes = [OverTiles(fold, "t") for fold in folds]
     inside = [
         *(whole.declare() for whole in wholes),
         "for (i64 at = chunk * a[2]; at < end; at += tile) {",
         "  const i64 n = LEAST(tile, end - at);",
         *(f"  {line}" for line in tiles),
-        *(f"  {fold.declare()}" for fold in folds),
-        *loop,
-        *(f"  {whole.collect()}" for whole in wholes),
+        *tile("j", "0", "n", body, wholes, "  ", lanes),
         "}",
     ]
     for column, whole in enumerate(wholes):
@@ -366,13 +362,13 @@ def _text(
     return [*lines, *over_chunks("end", inside), "}"]
 
 
-def fold_lanes(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
-    """Return how many results a fold has side by side; 0 where the compiler's one vector does."""
+def fold_lanes(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> str:
+    """Return how many results a fold has side by side; "" where the compiler's one vector does."""
     light = all(node.op in _LIGHT for node in elementwise)
     accumulators = sum(_ACCUMULATORS.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)
     if not folds or accumulators > _MOST_LANED or stores or not light:
-        return 0
-    return _LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds))
+        return ""
+    return str(_LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds)))
 
 
 def _tile(program: Program, arrays: Sequence[int]) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...codegen.expressions import SUFFIXES, LoweringError
-from ...codegen.vector_loops import Fold, OverTiles, laned_loop, over_chunks, simd_loop
+from ...codegen.vector_loops import Fold, OverTiles, over_chunks, tile
 from ..program.dag import Node
 from .cell_kernel import fold_lanes
 from .launch import HEADER, VIEW
 from .region_kernel import KernelText
-from .statements import MOVES, load, reduction, statement
+from .statements import MOVES, declare, reduction, statement
 
 # Doubles of sums that lie in the nearest caches: scattered among more, they are looked ahead for.
 _NEAR = 1 << 15
@@ -45,7 +45,7 @@ class EntryText(KernelText):
     widths: dict[int, int] = field(default_factory=dict)
     heads: list[str] = field(default_factory=list)
     gathers: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
+    loads: dict[int, str] = field(default_factory=dict)
     body: list[str] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
     tails: list[str] = field(default_factory=list)
@@ -98,11 +98,11 @@ class EntryText(KernelText):
         kind = self.c_type(self.driver)
         # the rows of single entries are found for those who ask, in the tile and further on
         asked = any("rr" in line for line in (*self.gathers, *self.tails))
-        lanes = 0
+        lanes = ""
         if not (self.gathers or self.tails):
             lanes = fold_lanes(cells, self.folds, self.stores)
-        tile = "4 * TILE" if lanes else "TILE"
-        body = [*self.loads, *self.body, *self.stores]
+        step = "4 * TILE" if lanes else "TILE"
+        body = [*self.loads.values(), *self.body, *self.stores]
         lines = [f"static void {name}(i64 *a) {{"]
         lines += [f"  const i64 n{i} = a[{HEADER + i}];" for i in range(len(self.sizes))]
         lines += [
@@ -122,18 +122,12 @@ class EntryText(KernelText):
             "const i64 stop = begin(rows, last);",
             "i64 row = chunk * a[2], known = 0;",
             "i64 summed = row;",
-            f"for (i64 k = begin(rows, row); k < stop; k += {tile}) {{",
-            f"  const i64 n = LEAST({tile}, stop - k);",
+            f"for (i64 k = begin(rows, row); k < stop; k += {step}) {{",
+            f"  const i64 n = LEAST({step}, stop - k);",
             "  const int32_t *const cc = columns + k;",
             *(f"  {line}" for line in (_FIND if asked else ())),
             *(f"  {line}" for line in self.gathers),
-            *(f"  {fold.declare()}" for fold in self.folds),
-            *(
-                laned_loop(body, self.folds, lanes)
-                if lanes
-                else simd_loop("j", "0", "n", body, self.folds, "  ")
-            ),
-            *(f"  {whole.collect()}" for whole in wholes),
+            *tile("j", "0", "n", body, wholes, "  ", lanes),
             *(f"  {line}" for line in self.tails),
             *(f"  {line}" for line in self.passed),
             *(f"  {line}" for line in (_KEEP if asked else ())),
@@ -148,13 +142,10 @@ class EntryText(KernelText):
     def _operand(self, number: int) -> None:
         """Make v<id> of what is given: gathered before the loop, read in it."""
         node, kind = self.program.nodes[number], self.c_type(number)
-        marker = f"const {kind} v{number} ="
-        if node.op == "Constant" or any(line.startswith(f"{marker} ") for line in self.loads):
-            return
-        if any(line.startswith(f"const int v{number} =") for line in self.loads):
+        if node.op == "Constant" or number in self.loads:
             return
         if number == self.driver:
-            self.loads.append(load(node, "values[k + j]"))
+            self.loads[number] = declare(node, "values[k + j]")
             return
         rows, columns = self.axes[number]
         if rows is not None and columns is not None and node.layout != "dense":
@@ -162,7 +153,7 @@ class EntryText(KernelText):
                 f"const {kind} *const x{number} = "
                 f"(const {kind} *){self.view(number, 'sparse')}->data;"
             )
-            self.loads.append(load(node, f"x{number}[k + j]"))
+            self.loads[number] = declare(node, f"x{number}[k + j]")
             return
         if node.layout != "dense":
             raise LoweringError("a sparse vector beside a sparse driver")
@@ -171,7 +162,7 @@ class EntryText(KernelText):
             call = f"entries_{self.bits(number)}({view}, rr, cc, n, known, b{number});"
             self.heads.append(f"{kind} b{number}[TILE];")
             self.gathers.append(call)
-            self.loads.append(load(node, f"b{number}[j]"))
+            self.loads[number] = declare(node, f"b{number}[j]")
             return
         if rows is not None or columns is not None:
             if node.size != node.shape[rows if rows is not None else columns or 0]:
@@ -183,13 +174,13 @@ class EntryText(KernelText):
             self.heads.append(
                 f"const {kind} x{number} = *(const {kind} *){self.view(number, 'number')}->data;"
             )
-            self.loads.append(load(node, f"x{number}"))
+            self.loads[number] = declare(node, f"x{number}")
             return
         else:
             raise LoweringError(f"%{number} has neither the driver's rows nor its columns")
         self.heads.append(f"{kind} b{number}[TILE];")
         self.gathers.append(f"for (i64 j = 0; j < n; j++) b{number}[j] = {element};")
-        self.loads.append(load(node, f"b{number}[j]"))
+        self.loads[number] = declare(node, f"b{number}[j]")
 
     def _factors(self, node: Node) -> tuple[int, int]:
         """Return the factors of a product at entries: along the driver's rows, and columns."""
@@ -219,7 +210,7 @@ class EntryText(KernelText):
             )
         self.heads.append(f"{kind} b{node.id}[TILE];")
         self.gathers.append(f"dots_at_{bits}(f{along}, rr, f{across}, cc, b{node.id}, n, {wide});")
-        self.loads.append(load(node, f"b{node.id}[j]"))
+        self.loads[node.id] = declare(node, f"b{node.id}[j]")
 
     # ---- aggregates
     def _aggregate(self, node: Node) -> None:

@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...codegen.expressions import LoweringError
-from ...codegen.vector_loops import IDENTITY, Fold, OverTiles, combine, over_chunks, simd_loop
+from ...codegen.vector_loops import (
+    IDENTITY,
+    Fold,
+    OverTiles,
+    combine,
+    over_chunks,
+    simd_loop,
+    tiles,
+)
 from ..planning.work import work
 from ..program.dag import Node
 from .launch import HEADER, VIEW
 from .row_products import RowProducts
 from .row_state import Group
-from .statements import load, reduction, statement
+from .statements import declare, reduction, statement
 
 # Rows shorter than this that don't fill vectors: what they are reduced to is added up one by one.
 SHORT = 16
@@ -172,7 +180,7 @@ class RowText(RowProducts):
 
         To reduce a part of a vector to one number in each row would cost more than all else.
         """
-        wide = group.width
+        wide = str(group.width)
         each = f"for (i64 j = 0; j < {wide}; j++)"
         sums = [f"c{node.id}" for node in group.columns]
         for fold in full:
@@ -188,7 +196,7 @@ class RowText(RowProducts):
             self.block.append(f"  {fold.c_type} {name}[{wide}];")
             body.append(f"{name}[j] = {fold.reduction.body};")
         body += [fold.step_lanes() for fold in full]
-        self.block += simd_loop("j", "0", str(wide), body, [], "  ")
+        self.block += simd_loop("j", "0", wide, body, [], "  ")
         for fold in rows:
             node = fold.reduction.node
             fold_of_lane = Fold(replace(fold.reduction, body=f"e{node}[j]"))
@@ -216,14 +224,14 @@ class RowText(RowProducts):
                     self.before.append(line)
                 if node.size not in (1, group.width):
                     raise LoweringError(f"%{number} doesn't lie along a row")
-                loads.append(load(node, f"x{number}[{'0' if node.size == 1 else 'j'}]"))
+                loads.append(declare(node, f"x{number}[{'0' if node.size == 1 else 'j'}]"))
             elif group.width == 1:
-                loads.append(load(node, f"t{number}[r]"))
+                loads.append(declare(node, f"t{number}[r]"))
             elif self.width(number) == 1:
-                heads.append(load(node, f"t{number}[r]"))
+                heads.append(declare(node, f"t{number}[r]"))
             elif self.width(number) == group.width:
                 heads.append(f"const {kind} *restrict x{number} = t{number} + r * p{number};")
-                loads.append(load(node, f"x{number}[j]"))
+                loads.append(declare(node, f"x{number}[j]"))
             else:
                 raise LoweringError(f"%{number} has rows of another width")
         return heads, loads
@@ -232,19 +240,14 @@ class RowText(RowProducts):
         self, index: str, end: str, body: Sequence[str], full: Sequence[Fold], rows: Sequence[Fold]
     ) -> None:
         """A loop over cells in tiles; what is reduced in one is collected after it."""
-        folds = [*full, *rows]
-        if not folds:
-            self.block += simd_loop(index, "0", end, body, folds, "  ")
-            return
-        self.block += [
-            f"  for (i64 from = 0; from < {end}; from += TILE) {{",
-            f"    const i64 to = LEAST(from + TILE, {end});",
-            *(f"    {fold.declare()}" for fold in folds),
-            *simd_loop(index, "from", "to", body, folds, "    "),
-            *(f"    {OverTiles(fold, 'g').collect()}" for fold in full),
-            *(f"    {OverTiles(fold, 'q').collect()}" for fold in rows),
-            "  }",
+        wholes = [
+            *(OverTiles(fold, "g") for fold in full),
+            *(OverTiles(fold, "q") for fold in rows),
         ]
+        if wholes:
+            self.block += tiles(index, "0", end, body, wholes, "  ")
+        else:
+            self.block += simd_loop(index, "0", end, body, [], "  ")
 
     def _full(self, node: Node) -> Fold:
         fold = Fold(reduction(self.program, node, self.plan.alias))

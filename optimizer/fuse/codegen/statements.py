@@ -10,7 +10,15 @@ from types import MappingProxyType
 
 from ....catalog.operators.expand import Expansion
 from ....catalog.terms.index_notation import Apply, Read, Reduce, Symbol, Term, map_children
-from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction, expression
+from ...codegen.expressions import (
+    C_TYPES,
+    SUFFIXES,
+    WHOLE,
+    LoweringError,
+    Reduction,
+    declared,
+    expression,
+)
 from ..program.dag import Node, Program
 from ..program.numpy_operators import FUNCTIONS
 
@@ -36,17 +44,11 @@ LOGICAL = frozenset(
 
 def kernel_dtype(node: Node) -> str:
     """Return the type that a node's elements have inside a kernel; raise LoweringError."""
-    if node.dtype in C_TYPES:
+    if node.dtype in BITS:
         return node.dtype
     if node.dtype in SMALL_INTEGERS or node.dtype in ("int64", "uint64"):
         return "float64"
     raise LoweringError(f"{node.dtype} (%{node.id}) is no type of a kernel")
-
-
-def variable(node: Node) -> str:
-    """Return the declaration of a node's element."""
-    dtype = kernel_dtype(node)
-    return f"const {'int' if dtype == 'bool' else C_TYPES[dtype]} v{node.id}"
 
 
 def computed_dtype(program: Program, node: Node) -> str:
@@ -68,20 +70,18 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
         given = operands[0].attributes["value"] if operands[0].op == "Constant" else None
         name = f"v{alias.get(operands[0].id, operands[0].id)}"
         known = {"X": name if given is None else given}
-        return (
-            f"{variable(node)} = {expression(Read('X', ()), computed_dtype(program, node), known)};"
-        )
+        return declare(node, expression(Read("X", ()), computed_dtype(program, node), known))
     if not node.is_elementwise:
         raise LoweringError(f"{node.op} is not elementwise")
     if node.op == "Cast":
-        return f"{variable(node)} = {_cast(node, operands[0], alias)};"
+        return declare(node, _cast(node, operands[0], alias))
     expansion = program.expansion(node.id)
     value = expansion.outputs[0].value
     if node.op in FUNCTIONS:  # what it means may be less exact, computed as it is written
         named = tuple(Read(tensor.name, ()) for tensor in expansion.inputs if tensor is not None)
         value = Apply(FUNCTIONS[node.op], named)
-    text = expression(value, computed_dtype(program, node), reads(expansion, operands, alias))
-    return f"{variable(node)} = {text};"
+    operand_texts = reads(expansion, operands, alias)
+    return declare(node, expression(value, computed_dtype(program, node), operand_texts))
 
 
 def reads(
@@ -109,7 +109,7 @@ def _cast(node: Node, operand: Node, alias: Mapping[int, int]) -> str:
 
 def _refuse_integers(node: Node, operands: Sequence[Node]) -> None:
     """Integer arithmetic wraps around in NumPy; doubles hold the smaller types' numbers only."""
-    if node.dtype not in C_TYPES:
+    if node.dtype not in BITS:
         raise LoweringError(f"{node.op} (%{node.id}) of {node.dtype}")
     if node.dtype == "bool" and node.op not in LOGICAL | MOVES:
         raise LoweringError(f"{node.op} (%{node.id}) of bool")
@@ -136,18 +136,18 @@ def reduction(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
             raise LoweringError(f"{node.op} of several reductions")
         # nothing is reduced: the value is elementwise
         body = expression(last, node.dtype, reads(expansion, [operand], alias))
-        return Reduction(node.id, "none", body, Read("whole", ()), node.dtype)
+        return Reduction(node.id, "none", body, node.dtype)
     if reduces[0].condition is not True or reduces[0].kind not in ("sum", "prod", "max", "min"):
         raise LoweringError(f"{node.op} under a condition")
     body = expression(reduces[0].body, node.dtype, reads(expansion, [operand], alias))
-    return Reduction(node.id, reduces[0].kind, body, last, node.dtype)
+    return Reduction(node.id, reduces[0].kind, body, node.dtype, last)
 
 
 def _without_reduce(term: Term, reduces: list[Reduce]) -> Term:
     match term:
         case Reduce():
             reduces.append(term)
-            return Read("whole", ())
+            return WHOLE
         case Symbol():
             raise LoweringError(f"{term} must be known")
         case Read():
@@ -156,6 +156,6 @@ def _without_reduce(term: Term, reduces: list[Reduce]) -> Term:
             return map_children(lambda part: _without_reduce(part, reduces), term)
 
 
-def load(node: Node, element: str) -> str:
-    """Return the statement that reads an element from memory."""
-    return f"{variable(node)} = {element};"
+def declare(node: Node, value: str) -> str:
+    """Return the statement that reads a node's element from memory, or computes it."""
+    return declared(f"v{node.id}", kernel_dtype(node), value)

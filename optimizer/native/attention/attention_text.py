@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ...codegen.expressions import literal
+from ...codegen.expressions import C_TYPES, literal
 from ..loops.affine import Extent
 from ..loops.c_function import access_base, function_text, unravelled
 from ..loops.cells import Access
-from ..loops.element_types import C_TYPES
 from ..loops.elementwise_chain import ElementwiseChain
 from .mask import mask_of
 

@@ -15,7 +15,7 @@ from .chosen import Chosen
 class RowConfiguration:
     """How a row is gone through that is reduced.
 
-    streams  parts of a row that are added up side by side, where adding takes longer than the cells
+    streams  vectors that are added up side by side, where adding takes longer than the cells
     kept     what a cell that is needed again costs at least, in loads, to be kept and not computed
              anew
     """
@@ -26,8 +26,7 @@ class RowConfiguration:
     @property
     def description(self) -> str:
         """Say it for people."""
-        parts = f"{self.streams} parts of a row at once"
-        texts = [parts if self.streams > 1 else "rows in one part"]
+        texts = [f"{self.streams} vectors at once" if self.streams > 1 else "a vector at once"]
         texts += [f"cells of {self.kept} loads kept"] * (self.kept != 2)
         return ", ".join(texts)
 
@@ -59,7 +58,7 @@ class CellConfiguration:
     """How cells are gone through of which each is computed by itself.
 
     block   cells of a row that are a unit of work
-    unroll  vectors of 16 numbers that are computed at a time; 1: as the compiler does
+    unroll  vectors that are computed at a time; 1: as the compiler does
     """
 
     block: int = 4096

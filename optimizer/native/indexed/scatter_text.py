@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...codegen.expressions import literal
+from ...codegen.expressions import C_TYPES, literal
 from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
 from ..loops.c_function import extent_text, function_text, operand, unravelled
 from ..loops.cells import Cells
-from ..loops.element_types import C_TYPES
 from ..loops.merged_loops import Groups, inner_step
 from ..loops.row_text import Writer
 from .row_operators import Gather, Scatter
@@ -76,7 +75,7 @@ class ScatterText:
         for number, access in enumerate(self.cells.accesses):
             lines.append(self._base(number, C_TYPES[access.dtype]))
         for i, dtype in enumerate(self.index_types):
-            lines.append(self._base(count + i, f"{dtype}_t"))
+            lines.append(self._base(count + i, C_TYPES[dtype]))
         lines += [
             "  for (i64 unit = own->first; unit < own->end; unit++) {",
             "    const i64 table = unit / c->blocks, from = unit % c->blocks * c->block;",

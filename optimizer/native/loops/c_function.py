@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ...codegen.expressions import C_TYPES
 from .affine import Extent
 from .cells import Access
-from .element_types import C_TYPES
 from .merged_loops import Groups
 
 
@@ -21,11 +21,6 @@ def function_text(lines: Iterable[str], *, reads_call: bool = True) -> str:
     return "\n".join([*opening, *lines, "}"])
 
 
-def c_type(dtype: str) -> str:
-    """Return what an element is in memory, of a type that is computed with, or of indices."""
-    return C_TYPES.get(dtype, f"{dtype}_t")
-
-
 def operand(number: int, c_type: str = "float") -> str:
     """Return a pointer to the elements of an input."""
     return f"(const {c_type} *)c->in[{number}]"
@@ -33,13 +28,13 @@ def operand(number: int, c_type: str = "float") -> str:
 
 def access_base(number: int, access: Access, inputs: Sequence[int]) -> str:
     """Return a pointer to where an access, of a number, begins."""
-    return f"{operand(inputs.index(access.value), c_type(access.dtype))} + c->offset[{number}]"
+    return f"{operand(inputs.index(access.value), C_TYPES[access.dtype])} + c->offset[{number}]"
 
 
 def access_pointers(accesses: Sequence[Access], inputs: Sequence[int]) -> list[str]:
     """Declare pointers to where accesses begin: a0, a1, and so on."""
     return [
-        f"  const {c_type(access.dtype)} *a{number} = {access_base(number, access, inputs)};"
+        f"  const {C_TYPES[access.dtype]} *a{number} = {access_base(number, access, inputs)};"
         for number, access in enumerate(accesses)
     ]
 

@@ -101,6 +101,11 @@ class Cell:
     boolean: bool = False
     cost: float = 1.0
 
+    @property
+    def dtype(self) -> str:
+        """The type that it is computed in."""
+        return "bool" if self.boolean else "float32"
+
 
 @dataclass(frozen=True)
 class _Frame:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...codegen.expressions import expression
+from ...codegen.expressions import C_TYPES, declared, expression
 from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from ..configurations.loop_configuration import ColumnConfiguration
 from .c_function import function_text, known_extent, unravelled
 from .cells import SLOW_COST, Cells
-from .element_types import C_TYPES, stored
-from .row_text import Writer, local_type
+from .element_types import stored
+from .row_text import Writer
 
 # Rows that are computed at once where their number is known, and cells of a column then.
 FEW_ROWS, FEW_CELLS = 8, 160
@@ -301,7 +301,7 @@ class ColumnWriter(Writer):
             known = {k: self._value(k, copy) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cell.operands, known))
             self._new.append(number)
-        self._body.append(f"const {local_type(cell.boolean)} c{number}_{copy} = {text};")
+        self._body.append(declared(f"c{number}_{copy}", cell.dtype, text))
         self._texts[number, copy] = f"c{number}_{copy}"
         return self._texts[number, copy]
 
@@ -319,7 +319,7 @@ class ColumnWriter(Writer):
         else:
             known = {k: self._column(k) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cell.operands, known))
-        self._body.append(f"const {local_type(cell.boolean)} c{number} = {text};")
+        self._body.append(declared(f"c{number}", cell.dtype, text))
         self._texts[number, -1] = f"c{number}"
         return self._texts[number, -1]
 

@@ -19,15 +19,10 @@ from ...codegen.expressions import LoweringError
 
 # Those that C has no arithmetic for: they are converted, many at a time.
 HALVES = frozenset({"float16", "bfloat16"})
-# What elements are in memory, by type.
-C_TYPES: Mapping[str, str] = {
-    "float32": "float",
-    "bool": "uint8_t",
-    **dict.fromkeys(sorted(HALVES), "uint16_t"),
-    **{name: f"{name}_t" for name in ("int8", "uint8", "int16", "uint16")},
-}
 # The types that products, convolutions and attention are computed in.
 FULL = frozenset({"float32", "bool"})
+# The types of elements that kernels read and write.
+ELEMENTS = FULL | HALVES | {"int8", "uint8", "int16", "uint16"}
 
 
 def stored(text: str, dtype: str) -> str:

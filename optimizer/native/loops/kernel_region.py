@@ -17,7 +17,7 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, TensorType
 from .affine import Extent
-from .element_types import C_TYPES, FULL, as_numbers
+from .element_types import ELEMENTS, FULL, as_numbers
 from .reshape import expanded_reshape
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -202,7 +202,7 @@ class Meanings:
     def scalar(self, value: int) -> float | bool | None:
         """Give the number that a constant of one element is, None for anything else."""
         constant = self.graph.constants.get(value)
-        if constant is None or constant.type.dtype not in C_TYPES or constant.type.shape is None:
+        if constant is None or constant.type.dtype not in ELEMENTS or constant.type.shape is None:
             return None
         if any(size != 1 for size in constant.type.shape):
             return None
@@ -231,7 +231,7 @@ class Meanings:
         output_types = [
             "" if value == ABSENT else graph.dtype(value) or "" for value in node.outputs
         ]
-        if any(dtype not in C_TYPES for dtype in output_types):
+        if any(dtype not in ELEMENTS for dtype in output_types):
             raise LoweringError(f"{node.operator} gives something else than kernels do")
         shapes: list[Sequence[Extent] | None] = []
         values: dict[int, object] = {}
@@ -247,7 +247,7 @@ class Meanings:
                 if known is None:
                     raise LoweringError(f"{node.operator}: its input {position} is not known")
                 values[position] = known.tolist()
-            elif graph.dtype(value) not in C_TYPES and (node.operator, position) != ("Gather", 1):
+            elif graph.dtype(value) not in ELEMENTS and (node.operator, position) != ("Gather", 1):
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
         attributes = graph.attributes(number)
         if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:

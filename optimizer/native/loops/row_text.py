@@ -8,26 +8,21 @@ scratch memory. So the output's memory is fetched while something is computed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ....catalog.terms.index_notation import Read
-from ...codegen.expressions import LoweringError, Reduction, expression
-from ...codegen.vector_loops import IDENTITY, Fold, combine, simd_loop
+from ...codegen.expressions import C_TYPES, LoweringError, Reduction, declared, expression
+from ...codegen.vector_loops import Fold, OverTiles, simd_loop, tiles
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
 from .affine import Extent, Map
 from .c_function import access_pointers, extent_text, function_text, unravelled
 from .cells import SLOW_COST, Access, Cells, Pick
-from .element_types import C_TYPES, HALVES, stored
+from .element_types import HALVES, stored
 from .merged_loops import Groups
 
 # Cells of a row that are computed at a time where they are converted before and after, and lie in
 # the first cache meanwhile.
 CONVERTED_BLOCK = 1024
-MOST_FOLDS = 1000
-# Numbers of a vector, the widest there is.
-LANES = 16
 
 
 @dataclass(frozen=True)
@@ -307,10 +302,8 @@ class Writer:
             folds = []
             for number, reduction in enumerate(cells.reductions):
                 if cells.cells[reduction.body].level == stage:
-                    part = Reduction(
-                        number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
-                    )
-                    folds.append(Fold(part))
+                    body_text = texts[reduction.body]
+                    folds.append(Fold(Reduction(number, reduction.kind, body_text, "float32")))
             for kept_cell in self.kept:
                 if kept_cell in new and kept_cell not in assigned:
                     body.append(f"{self._slot(kept_cell)}[j] = {texts[kept_cell]};")
@@ -336,53 +329,17 @@ class Writer:
             return []
         if not folds:
             return self._over_cells("from", "to", body)
-        lines = []
-        for fold in folds:
-            kind = "double" if fold.reduction.kind in ("sum", "prod") else "float"
-            lines.append(f"    {kind} w{fold.reduction.node} = {IDENTITY[fold.reduction.kind]};")
-        lines += [
-            "    for (i64 start = from; start < to; start += TILE) {",
-            "      const i64 stop = LEAST(start + TILE, to);",
+        wholes = [OverTiles(fold, "w", compensated=False) for fold in folds]
+        vectors = 1 if cost >= SLOW_COST else self.row_configuration.streams
+        return [
+            *(f"    {whole.declare()}" for whole in wholes),
+            *tiles("j", "from", "to", body, wholes, "    ", _lanes(vectors)),
         ]
-        in_streams = cost < SLOW_COST and self.row_configuration.streams > 1
-        lines += self._streams(body, folds) if in_streams else self._stream(body, folds)
-        return [*lines, "    }"]
 
     def _over_cells(self, first: str, end: str, body: Sequence[str]) -> list[str]:
         """Return a loop over cells that nothing is reduced of."""
         vectors = 1 if self.reduces else self.cell_configuration.unroll
-        lanes = LANES * vectors if vectors > 1 else 0
-        return simd_loop("j", first, end, body, [], "    ", lanes)
-
-    def _stream(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
-        lines = [f"      {fold.declare()}" for fold in folds]
-        lines += simd_loop("j", "start", "stop", body, folds, "      ")
-        return [*lines, *(_gathered(fold, fold.result()) for fold in folds)]
-
-    def _streams(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
-        """Return a loop over several parts of a tile at once: sums don't wait for each other."""
-        streams = self.row_configuration.streams
-        lines = [f"      const i64 part = (stop - start) / {16 * streams} * 16;"]
-        all_folds = [[_of_part(fold, part) for fold in folds] for part in range(streams)]
-        every = [fold for part in all_folds for fold in part]
-        lines += [f"      {fold.declare()}" for fold in every]
-        inside: list[str] = []
-        for part, folds_of_part in enumerate(all_folds):
-            shifted = [line.replace("[j]", f"[j + {part} * part]") for line in body]
-            shifted = [
-                re.sub(r"\[(\d+) \* j\]", rf"[\1 * (j + {part} * part)]", x) for x in shifted
-            ]
-            steps = [fold.step().replace("[j]", f"[j + {part} * part]") for fold in folds_of_part]
-            inside += ["{", *(f"  {line}" for line in (*shifted, *steps)), "}"]
-        clauses = "".join(fold.clause() for fold in every)
-        lines += [
-            f"      #pragma omp simd{clauses}",
-            "      for (i64 j = start; j < start + part; j++) {",
-            *(f"        {line}" for line in inside),
-            "      }",
-            *simd_loop("j", f"start + {streams} * part", "stop", body, all_folds[0], "      "),
-        ]
-        return [*lines, *(_gathered(fold, fold.result()) for fold in every)]
+        return simd_loop("j", first, end, body, [], "    ", _lanes(vectors))
 
     def _part(self, cells: Cells, start: int, end: int | None) -> list[str]:
         """Return the loop over one part of the row; nothing is reduced along it."""
@@ -437,18 +394,18 @@ class Writer:
             return texts[index]
         if index in ready:
             source = self._slot(index) if index in self.kept else f"q{cells.outputs.index(index)}"
-            body.append(f"const float c{index} = {source}[j];")
+            body.append(declared(f"c{index}", "float32", f"{source}[j]"))
         elif cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
             element = "j" if step == 1 or self._is_widened(number) else f"{step} * j"
             source = self._pointer(number)
-            body.append(f"const {local_type(cell.boolean)} c{index} = {source}[{element}];")
+            body.append(declared(f"c{index}", cell.dtype, f"{source}[{element}]"))
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
             text = expression(cell.term, "float32", self._reads(cell.operands, texts))
-            body.append(f"const {local_type(cell.boolean)} c{index} = {text};")
+            body.append(declared(f"c{index}", cell.dtype, text))
             new.append(index)
         texts[index] = f"c{index}"
         return texts[index]
@@ -457,18 +414,18 @@ class Writer:
         """Write a row's cell before the loop, once."""
         if index in named:
             return f"c{index}"
-        cell, kind = cells.cells[index], local_type(cells.cells[index].boolean)
+        cell, dtype = cells.cells[index], cells.cells[index].dtype
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             text = f"*{self._pointer(number)}"
         elif cell.reduction >= 0 and _stays_wide(cells, index):
-            kind, text = "double", f"w{cell.reduction}"
+            dtype, text = "float64", f"w{cell.reduction}"
         elif cell.reduction >= 0:
             text = f"(float)w{cell.reduction}"
         else:
             texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cell.operands, texts))
-        rows.append(f"    const {kind} c{index} = {text};")
+        rows.append(f"    {declared(f'c{index}', dtype, text)}")
         named.add(index)
         return f"c{index}"
 
@@ -497,14 +454,9 @@ def _stays_wide(cells: Cells, number: int) -> bool:
     return number not in cells.outputs and all(cell.row for cell in users)
 
 
-def _of_part(fold: Fold, part: int) -> Fold:
-    """Return a fold with accumulators of its own; the first part has the fold's."""
-    return Fold(replace(fold.reduction, node=fold.reduction.node + part * MOST_FOLDS))
-
-
-def _gathered(fold: Fold, result: str) -> str:
-    whole = f"w{fold.reduction.node % MOST_FOLDS}"
-    return f"      {whole} = {combine(fold.reduction.kind, 'float32', whole, result)};"
+def _lanes(vectors: int) -> str:
+    """Return how many cells are computed at a time; of one vector, as the compiler does."""
+    return f"{vectors} * LANES_32" if vectors > 1 else ""
 
 
 class _Sizes(dict[str, str | float | bool]):
@@ -512,8 +464,3 @@ class _Sizes(dict[str, str | float | bool]):
 
     def __missing__(self, key: str) -> str:
         raise LoweringError(f"the {key} is no loop's extent")
-
-
-def local_type(boolean: bool) -> str:
-    """Return the type that a cell has inside of a kernel."""
-    return "int" if boolean else "float"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...codegen.expressions import C_TYPES
 from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
 from ..loops.c_function import access_pointers, function_text, operand, unravelled
 from ..loops.cells import Access
-from ..loops.element_types import C_TYPES
 from ..loops.elementwise_chain import ElementwiseChain
 
 # The panel of a matrix of float32 or float16 numbers, and room for a piece of one in float32.
