@@ -53,7 +53,7 @@ def run_original(state: State, seconds: float) -> Iterator[Plan]:
                 state.original,
                 state.setting,
                 state.phases,
-                given=state.sizes,
+                fixed_sizes=state.sizes,
                 size_bytes=size_bytes,
                 widened=partial(state.candidate_files.place_widened, state.skeleton, size_bytes),
                 end=state.schedule.end,

@@ -216,8 +216,8 @@ class Planner:
             if laid_out is not None and search_file is not None:
                 write_search(result, search_file, laid_out.account())
         first, second = (
-            None if plan is None else Plan(each, plan.graph, steps=[*start.steps, *plan.steps])
-            for each, plan in ((name, laid_out), (f"{name} for kernels", further))
+            None if plan is None else Plan(plan_name, plan.graph, steps=[*start.steps, *plan.steps])
+            for plan_name, plan in ((name, laid_out), (f"{name} for kernels", further))
         )
         return first, second
 

@@ -102,7 +102,9 @@ class Timed:
 
 def kernels(fused: Any) -> list[Step]:
     """Return the steps of a function's regions that are kernels."""
-    prepared = [region for region in fused._engine.known() if isinstance(region, Prepared)]
+    prepared = [
+        region for region in fused._engine.prepared_regions() if isinstance(region, Prepared)
+    ]
     compiled = [region.compiled for region in prepared if region.compiled is not None]
     return [step for plan in compiled for step in plan.steps if step.kernel is not None]
 

@@ -253,12 +253,14 @@ def _intact(entry: Path) -> bool:
 
 def _discard(entry: Path) -> None:
     """Move a damaged entry away; another process may have done it, or may use its library."""
-    away = tempfile.TemporaryDirectory(dir=_made(entry.parent), ignore_cleanup_errors=True)
+    away = tempfile.TemporaryDirectory(
+        dir=_private_folder(entry.parent), ignore_cleanup_errors=True
+    )
     with away, contextlib.suppress(OSError):
         entry.rename(Path(away.name) / "damaged")
 
 
-def _made(folder: Path) -> Path:
+def _private_folder(folder: Path) -> Path:
     make_private(folder)
     return folder
 

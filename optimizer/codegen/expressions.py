@@ -87,9 +87,9 @@ class _Expression(TermEvaluator[str]):
         self.reads = reads
 
     def value(self, term: Term) -> str:
-        known = self._known(term)
-        if known is not None:
-            return self._literal(known)
+        constant = self._constant(term)
+        if constant is not None:
+            return self._literal(constant)
         return self._special(term) or super().value(term)
 
     def refusal(self, term: Term) -> LoweringError:
@@ -126,7 +126,7 @@ class _Expression(TermEvaluator[str]):
             return f"__builtin_{_LIBRARY[function]}{ending}({', '.join(arguments)})"
         raise LoweringError(f"{function} has no form in C")
 
-    def _known(self, term: Term) -> float | bool | None:
+    def _constant(self, term: Term) -> float | bool | None:
         if isinstance(term, int | float):
             return term
         if isinstance(term, Read):
@@ -147,7 +147,7 @@ class _Expression(TermEvaluator[str]):
             case Apply("-", (Apply("exp", (operand,)), 1)):
                 return f"expm1_{self.suffix}({self.value(operand)})"
             case Apply("pow", (base, exponent)):
-                return self._power(self.value(base), self._known(exponent))
+                return self._power(self.value(base), self._constant(exponent))
             case _:
                 return None
 

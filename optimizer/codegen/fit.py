@@ -185,12 +185,13 @@ def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
                     matrix[row, power] = x**power
                 for power in range(1, fit.under + 1):
                     matrix[row, fit.degree + power] = -values[i] * x**power
-                matrix[row, count] = (-1) ** row * _at(under, x) / weights[i]
+                matrix[row, count] = (-1) ** row * _polynomial(under, x) / weights[i]
             solved = mp.lu_solve(matrix, mp.matrix([values[i] for i in chosen]))
             over = [solved[k] for k in range(fit.degree + 1)]
             under = [mp.mpf(1), *(solved[fit.degree + k] for k in range(1, fit.under + 1))]
         errors = [
-            (values[i] - _at(over, grid[i]) / _at(under, grid[i])) * weights[i] for i in usable
+            (values[i] - _polynomial(over, grid[i]) / _polynomial(under, grid[i])) * weights[i]
+            for i in usable
         ]
         if max(map(abs, errors)) <= abs(solved[count]) * mp.mpf("1.001"):
             break
@@ -198,7 +199,7 @@ def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
     return over, under
 
 
-def _at(coefficients: list[Number], x: Number) -> Number:
+def _polynomial(coefficients: list[Number], x: Number) -> Number:
     """Evaluate a polynomial whose coefficients start with the lowest power's."""
     import mpmath as mp
 
@@ -232,7 +233,10 @@ def solve(fit: Fit) -> tuple[list[float], list[float], Number]:
         for coefficients in remez(fit)
     )
     grid = [mp.mpf(fit.low) + (mp.mpf(fit.high) - mp.mpf(fit.low)) * k / 2000 for k in range(2001)]
-    errors = [abs(fit.target(x) - _at(over, x) / _at(under, x)) * fit.weight(x) for x in grid]
+    errors = [
+        abs(fit.target(x) - _polynomial(over, x) / _polynomial(under, x)) * fit.weight(x)
+        for x in grid
+    ]
     return over, under, max(errors)
 
 

@@ -46,16 +46,16 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
         place = f"[{variable} - ({first})]"
         if key not in arguments:
             name = arguments[key] = f"each_x{len(arguments)}"
-            known = [line for line in lines[: mark.line] if line.startswith("const ")]
+            constant_lines = [line for line in lines[: mark.line] if line.startswith("const ")]
             before += [
                 f"{kind} {name}[{MOST}] __attribute__((aligned(64)));",
                 "#pragma omp simd",
                 f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
-                *(f"  {line}" for line in known),
+                *(f"  {line}" for line in constant_lines),
                 f"  {name}{place} = {mark.argument};",
                 "}",
             ]
-            lines = [_given(line, mark.argument, f"{name}{place}") for line in lines]
+            lines = [_reading_element(line, mark.argument, f"{name}{place}") for line in lines]
             mark = _first(lines)
             assert mark is not None
         name, results = arguments[key], f"each_y{len(before)}"
@@ -69,7 +69,7 @@ def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[lis
     return before, lines
 
 
-def _given(line: str, argument: str, element: str) -> str:
+def _reading_element(line: str, argument: str, element: str) -> str:
     """Read an argument where it was computed anew, so that it isn't in both loops."""
     declared = _DECLARED.match(line)
     if declared is None or declared[1] != argument:
@@ -136,9 +136,9 @@ class Fold:
 
     def declare_lanes(self, count: str) -> list[str]:
         """Return the declarations of as many accumulators, at the identity."""
-        each = f"for (i64 j = 0; j < {count}; j++)"
+        loop_head = f"for (i64 j = 0; j < {count}; j++)"
         lines = [f"{self.c_type} q{self.name}[{count}];"]
-        lines.append(f"{each} q{self.name}[j] = {IDENTITY[self.reduction.kind]};")
+        lines.append(f"{loop_head} q{self.name}[j] = {IDENTITY[self.reduction.kind]};")
         flags = f"{self._flag} nq{self.name}[{count}] = {{0}};"
         return [*lines, flags] if self._compares else lines
 

@@ -53,9 +53,9 @@ class _Builder:
     def _names(self) -> dict[int, list[int]]:
         """Class -> the model's values in it that a node may give, pinned ones first."""
         names: dict[int, list[int]] = {}
-        given = set(self.egraph.graph.producer)
-        for value in (*self.pinned, *sorted(given - set(self.pinned))):
-            if value in given:
+        computed = set(self.egraph.graph.producer)
+        for value in (*self.pinned, *sorted(computed - set(self.pinned))):
+            if value in computed:
                 names.setdefault(self.egraph.find(value), []).append(value)
         return names
 

@@ -48,7 +48,7 @@ class _Form:
     inputs: tuple[AxisParameter, ...]
 
     @cached_property
-    def known(self) -> tuple[int, ...]:
+    def known_positions(self) -> tuple[int, ...]:
         """Positions of the inputs whose contents the meaning depends on."""
         return () if self.described is None else tuple(sorted(self.described.known_inputs))
 
@@ -79,8 +79,8 @@ class Spelling:
         form = self._form(operator)
         if form is None:
             return row
-        given = self.egraph.vocabulary.attributes[attributes]
-        if given.identity is not None or not (given.protos or form.inputs):
+        attribute_values = self.egraph.vocabulary.attributes[attributes]
+        if attribute_values.identity is not None or not (attribute_values.protos or form.inputs):
             return row
         key = self._key(form, row)
         if key not in self._spelled:
@@ -103,14 +103,14 @@ class Spelling:
     def written(self, row: Row) -> Row:
         """An e-node as the model spells its like; as it is where the model has none."""
         form = self._form(row[0])
-        known = None if form is None else self._written.get(self._key(form, row))
-        if form is None or known is None:
+        model_row = None if form is None else self._written.get(self._key(form, row))
+        if form is None or model_row is None:
             return row
         operands = list(row[2])
         for parameter in form.inputs:
             if parameter.position is not None and parameter.position < len(operands):
-                operands[parameter.position] = self.egraph.find(known[2][parameter.position])
-        return row[0], known[1], tuple(operands)
+                operands[parameter.position] = self.egraph.find(model_row[2][parameter.position])
+        return row[0], model_row[1], tuple(operands)
 
     def counting_from_the_end(self) -> list[int]:
         """The operators that have an axis by a default which counts from the end."""
@@ -121,12 +121,12 @@ class Spelling:
         """The axes that an e-node has by a default which counts from the end, from the front."""
         columns = self.egraph.columns
         form = self._form(columns.operator(node))
-        given = self.egraph.vocabulary.attributes[columns.attribute(node)].protos
+        protos = self.egraph.vocabulary.attributes[columns.attribute(node)].protos
         spelled_defaults = []
         for name, default in form.from_the_end.items() if form else ():
             ranks = [self._rank(value) for value in columns.operands(node)]
             rank = None if form is None else form.attributes[name].rank_of(ranks, 1)
-            if name not in given and rank is not None:
+            if name not in protos and rank is not None:
                 spelled_defaults.append((name, counted(default, rank)))
         return spelled_defaults
 
@@ -157,7 +157,7 @@ class Spelling:
         """What a spelling depends on: ranks, the size of a window, lists that are read."""
         operator, attributes, operands = row
         ranks = tuple(self._rank(value) for value in operands[:2])
-        lists = tuple(self._number(operands, position) for position in form.known)
+        lists = tuple(self._number(operands, position) for position in form.known_positions)
         filters = self._shape(operands[1]) if form.has_window and len(operands) > 1 else None
         return operator, attributes, len(operands), ranks, lists, filters
 
@@ -179,10 +179,10 @@ class Spelling:
     def _spell(self, form: _Form, row: Row) -> tuple[int, dict[int, np.ndarray]]:
         """The attributes' number, and the lists of axes that other ones take the place of."""
         _, number, operands = row
-        given = self.egraph.vocabulary.attributes[number]
+        node_attributes = self.egraph.vocabulary.attributes[number]
         ranks = [self._rank(value) for value in operands]
         protos: dict[str, onnx.AttributeProto] = {}
-        for name, proto in given.protos.items():
+        for name, proto in node_attributes.protos.items():
             if proto.type not in _PLAIN:
                 protos[name] = proto
                 continue
@@ -196,8 +196,8 @@ class Spelling:
                 )
             if spelled != default:
                 protos[name] = proto if spelled == value else helper.make_attribute(name, spelled)
-        if protos != dict(given.protos):
-            number = self.egraph.vocabulary.attribute(Attributes(protos, given.present))
+        if protos != dict(node_attributes.protos):
+            number = self.egraph.vocabulary.attribute(Attributes(protos, node_attributes.present))
         lists: dict[int, np.ndarray] = {}
         for parameter in form.inputs:
             array = self._list(operands, parameter)
@@ -267,14 +267,14 @@ class Spelling:
             constant = None if operand == NONE else self.egraph.constant(operand)
             if position in form.described.known_inputs and constant is not None:
                 values[position] = constant.array().tolist()
-        given = self.egraph.vocabulary.attributes[number].values
+        attribute_values = self.egraph.vocabulary.attributes[number].values
         try:
             expansions = []
             for spelled in (axes, ordered):
                 if parameter.position is None:
-                    attributes: Mapping[str, object] = {**given, parameter.name: spelled}
+                    attributes: Mapping[str, object] = {**attribute_values, parameter.name: spelled}
                 else:
-                    attributes, values[parameter.position] = given, list(spelled)
+                    attributes, values[parameter.position] = attribute_values, list(spelled)
                 expansions.append(form.described.expand(shapes, attributes, values=values))
         except ShapeError:
             return False

@@ -218,8 +218,8 @@ class EGraph:
     ) -> tuple[TensorType | None, ...] | None:
         if self.vocabulary.operators[operator].is_virtual:
             return tuple(None for _ in self.vocabulary.attributes[attributes].present)
-        known = self.operands(operands, sized=sized)
-        return self.inference.types(operator, attributes, known)
+        typed_operands = self.operands(operands, sized=sized)
+        return self.inference.types(operator, attributes, typed_operands)
 
     def _analyse(self, node: int) -> None:
         """Find out the types of what a new e-node gives, and whether it can be folded."""
@@ -310,16 +310,16 @@ class EGraph:
         owners, _, values = columns.reads(foldable)
         _, _, results = columns.gives(foldable)
         givers = columns.gives(foldable)[0]
-        known = np.array(self.known, bool)
+        is_known = np.array(self.known, bool)
         while True:
             open_ = np.zeros(columns.size, bool)
-            open_[owners[~known[values]]] = True
-            news = results[~open_[givers] & ~known[results]]
+            open_[owners[~is_known[values]]] = True
+            news = results[~open_[givers] & ~is_known[results]]
             if not len(news):
                 break
-            known[news] = True
+            is_known[news] = True
             self._touch_readers(np.unique(news))
-        self.known = known.tolist()
+        self.known = is_known.tolist()
 
     def _foldable_flags(self) -> Flags:
         return np.array(self.foldable, bool)
@@ -372,13 +372,13 @@ class EGraph:
         living = columns.living()
         chosen: list[int] = []
         taken: set[int] = set()
-        known, is_constant = np.array(self.known, bool), np.zeros(columns.classes, bool)
+        is_known, is_constant = np.array(self.known, bool), np.zeros(columns.classes, bool)
         is_constant[np.fromiter(self.constants, np.int64, len(self.constants))] = True
         owners, _, results = columns.gives(living[self._foldable_flags()[living]])
-        nodes = np.unique(owners[known[results]])
+        nodes = np.unique(owners[is_known[results]])
         left_out = np.zeros(columns.size, bool)
-        givers, _, given = columns.gives(nodes)
-        left_out[givers[is_constant[given]]] = True
+        givers, _, classes = columns.gives(nodes)
+        left_out[givers[is_constant[classes]]] = True
         readers, _, read = columns.reads(nodes)
         left_out[readers[~is_constant[read]]] = True
         for node in nodes[~left_out[nodes]].tolist():

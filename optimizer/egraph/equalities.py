@@ -48,14 +48,14 @@ def derivation(
 
     None of those named can be left out; () where sums and products in another order suffice.
     """
-    known = {rule.name: rule for rule in rules}
-    egraph, growth = _grown(model, known.values(), budget)
+    rules_by_name = {rule.name: rule for rule in rules}
+    egraph, growth = _grown(model, rules_by_name.values(), budget)
     if not all(_equal(egraph, pairs)):
         return None
-    used = [a.rule for a in growth.applications if a.united and a.rule in known]
+    used = [a.rule for a in growth.applications if a.united and a.rule in rules_by_name]
     needed = list(dict.fromkeys(used))
     for name in needed[:_MOST_LEFT_OUT]:
-        fewer = [known[other] for other in needed if other != name]
+        fewer = [rules_by_name[other] for other in needed if other != name]
         if all(derived_equalities(model, pairs, fewer, budget)):
             needed.remove(name)
     return tuple(needed)
@@ -66,11 +66,11 @@ def derives(rule: Rule, rules: Iterable[Rule], budget: Budget = BUDGET) -> bool:
 
     What they derive of equal sizes may be less than the rule says.
     """
-    known = [other for other in rules if other.name != rule.name]
+    other_rules = [other for other in rules if other.name != rule.name]
     drawn = draw_sides(rule, DRAWS, _SEED, "float32")
     models = [both_sides(sides) for sides in drawn]
     return bool(models) and all(
-        all(derived_equalities(model, pairs, known, budget)) for model, pairs in models
+        all(derived_equalities(model, pairs, other_rules, budget)) for model, pairs in models
     )
 
 

@@ -76,12 +76,12 @@ class Inference:
         self, operator: int, attributes: int, operands: Operands, results: tuple[int | None, ...]
     ) -> Kernel | None:
         """What an e-node is measured as; None where a size is not known."""
-        known = all(o is None or o.type is not None for o in operands)
+        is_typed = all(o is None or o.type is not None for o in operands)
         key = (operator, attributes, operands, results)
         if key not in self._kernels:
             graph, _ = self._single(operator, attributes, operands, results)
             fixed = {v for v, operand in enumerate(operands) if operand and operand.known}
-            self._kernels[key] = kernel_of(graph, 0, graph.types, fixed) if known else None
+            self._kernels[key] = kernel_of(graph, 0, graph.types, fixed) if is_typed else None
         return self._kernels[key]
 
     def _single(
@@ -102,7 +102,7 @@ class Inference:
     ) -> tuple[Graph, tuple[int, ...]]:
         """A graph of nodes side by side, with values of their own; and the outputs of all."""
         graph = Graph(base=self.base, names=[])
-        given: list[int] = []
+        all_outputs: list[int] = []
         for op, attributes, operands, results in nodes:
             inputs = tuple(self._operand(graph, operand) for operand in operands)
             first = len(graph.names)
@@ -116,9 +116,9 @@ class Inference:
                     graph.types[value] = self.vocabulary.types[type_]
             protos = dict(attributes.protos)
             graph.add_node(Node(op.op_type, op.domain, inputs, outputs, protos))
-            given += outputs
-        graph.graph_outputs = tuple(value for value in given if value != ABSENT)
-        return graph, tuple(given)
+            all_outputs += outputs
+        graph.graph_outputs = tuple(value for value in all_outputs if value != ABSENT)
+        return graph, tuple(all_outputs)
 
     def _operand(self, graph: Graph, operand: Operand | None) -> int:
         if operand is None:

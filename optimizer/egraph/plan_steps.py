@@ -42,13 +42,13 @@ def _unions(
 ) -> list[Application]:
     uniting = []
     chosen = {choice.node for choice in selection.values()}
-    given = {egraph.find(value) for value in egraph.graph.graph_inputs}
+    graph_inputs = {egraph.find(value) for value in egraph.graph.graph_inputs}
     for application in applications:
         if application.refusal or application.target_nodes:
             continue
         gone = [n for n in application.nodes if n in egraph.origin and n not in chosen]
         ends = [egraph.find(old) for old, _ in application.united]
-        if gone and any(e in selection or e in given or egraph.is_known(e) for e in ends):
+        if gone and any(e in selection or e in graph_inputs or egraph.is_known(e) for e in ends):
             uniting.append(application)
     return uniting
 

@@ -39,10 +39,10 @@ def redundancy(
     tried = (draw_sides(rule, _TIMES * draws, seed, "float32") for seed in range(_SEEDS))
     drawn: Sequence[SideModels] = next(filter(None, tried), ())
     drawn = sorted(drawn, key=_size, reverse=True)[:draws]
-    known = [other for other in others if other.name != rule.name]
+    other_rules = [other for other in others if other.name != rule.name]
     needed: dict[str, None] = {}
     for sides in drawn:
-        by = derivation(*both_sides(sides), known, budget)
+        by = derivation(*both_sides(sides), other_rules, budget)
         if by is None:
             return Redundancy(rule.name, "new")
         needed.update(dict.fromkeys(by))

@@ -256,7 +256,7 @@ def _measuring(progress: Report | None) -> Progress | None:
     if progress is None:
         return None
     report = progress
-    return lambda done, total, what: report("measuring", done, total, what)
+    return lambda done, total, detail: report("measuring", done, total, detail)
 
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Problem, Selection, Extraction]:

@@ -100,10 +100,10 @@ def explain_model(
         _named(base, rule)
     with read_graph(model, input_shapes) as read:
         in_file = read.graph.opset()
-        graph, given = basis_of(read.graph, setting, base)
+        graph, basis_steps = basis_of(read.graph, setting, base)
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
-        fired = given + simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
+        fired = basis_steps + simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
         weighed = [
             Step(
                 rule=match.rule.name,
@@ -120,10 +120,10 @@ def explain_model(
         ]
         near = near_misses((*always, *explorative), graph)
         seen = {step.rule for step in (*fired, *weighed)} | {miss.rule for miss in near}
-        barred = {known.name: setting.bar(known, graph.opset()) for known in base}
-        idle = [known.name for known in base if not barred[known.name] and known.name not in seen]
+        barred = {r.name: setting.bar(r, graph.opset()) for r in base}
+        idle = [r.name for r in base if not barred[r.name] and r.name not in seen]
         barred = {name: why for name, why in barred.items() if why}
-        at_home = {known.name for known in with_present_operators(base, graph)}
+        at_home = {r.name for r in with_present_operators(base, graph)}
         foreign = [name for name in idle if name not in at_home]
         explanation = Explanation(
             _name_of(model),

@@ -50,12 +50,12 @@ def options_in_layouts(
     node, names = asker.named(number)
     layout_options = []
     for plain, name in names.items():
-        known = [(layout, c) for p, layout, c in space.blocking.values.every() if p == plain]
-        if known:
+        forms = [(layout, c) for p, layout, c in space.blocking.values.every() if p == plain]
+        if forms:
             layout_options.append(_layout_option(space, asker, plain, name, OUTSIDE, LEAVING))
         layout_options += [
             _layout_option(space, asker, c, name, f"as {layout.name}", ENTERING)
-            for layout, c in known
+            for layout, c in forms
         ]
     refusal = space.blocking.unconverted().get(node, "")
     clause = refusing_clause(space.blocking, node, refusal)

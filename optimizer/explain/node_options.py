@@ -271,10 +271,10 @@ class Asker:
         roots = [
             (self.egraph.find(old), self._giver(old, target_nodes)) for old, _ in application.united
         ]
-        known = [(class_, node) for class_, node in roots if node is not None]
-        if any(node in taken for _, node in known):
+        root_nodes = [(class_, node) for class_, node in roots if node is not None]
+        if any(node in taken for _, node in root_nodes):
             return Reason(rule, names, IN_PLAN, "", 0.0)
-        for class_, node in known:
+        for class_, node in root_nodes:
             choice = self._choices(class_).get(node)
             more, note = self._more(class_, node, choice)
             if more is not None:

@@ -80,10 +80,10 @@ class NodeStory:
 
     def to_json(self) -> dict[str, object]:
         """Give the story as plain values."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        del given["matches"]
+        plain_values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
+        del plain_values["matches"]
         return {
-            **given,
+            **plain_values,
             "steps": [asdict(step) for step in self.steps],
             "ways": [asdict(way) for way in self.ways],
             "uses": [reason.match_json() for reason in self.matches],
@@ -213,7 +213,7 @@ def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Reason]:
             PATTERN,
             part.reason or _no_use(rule),
         )
-        for part, rule in sorted(parts, key=lambda each: each[0].missing)
+        for part, rule in sorted(parts, key=lambda pair: pair[0].missing)
     ]
 
 
@@ -260,12 +260,12 @@ def _done_to(graph: Graph, number: int, steps: Sequence[Step]) -> list[Step]:
         if step.accepted:
             others = [numbers[name] for name in step.nodes if name in numbers]
             values = {value for other in others for value in graph.nodes[other].outputs}
-            given = {graph.value_name(value) for value in values}
+            value_names = {graph.value_name(value) for value in values}
             names |= {
                 name
                 for later in steps
                 for name in later.nodes
-                if name not in numbers and name.partition("(")[2].removesuffix(")") in given
+                if name not in numbers and name.partition("(")[2].removesuffix(")") in value_names
             }
     return taken_part
 
@@ -309,7 +309,7 @@ def _fate(story: NodeStory, options: NodeOptions) -> str:
     if not options.is_needed:
         if any(way.note.startswith("known") for way in options.ways):
             return "computed before the model runs"
-        rules = dict.fromkeys(each.rule for each in options.matches if each.outcome == IN_PLAN)
+        rules = dict.fromkeys(match.rule for match in options.matches if match.outcome == IN_PLAN)
         by = f": taken over by {', '.join(rules)}" if rules else ""
         return f"not needed in the cheapest plan{by}"
     rules = dict.fromkeys(way.rule for way in options.ways if way.is_chosen)

@@ -126,10 +126,10 @@ class _Search:
     def _candidates(self, part: Part, node: PatternNode) -> list[int]:
         """Nodes of the graph that touch the part where a node of the pattern does."""
         graph = self.graph
-        given = [part.values[o.value] for o in node.outputs if part.holds(o.value)]
+        outputs = [part.values[o.value] for o in node.outputs if part.holds(o.value)]
         read = [part.values[i.value] for i in node.inputs if i.value and part.holds(i.value)]
-        if given:
-            return [graph.producer[v] for v in given[:1] if v in graph.producer]
+        if outputs:
+            return [graph.producer[v] for v in outputs[:1] if v in graph.producer]
         if read:
             return sorted(graph.users.get(read[0], ()))
         return list(graph.nodes)
@@ -174,8 +174,8 @@ class _Search:
                 giver = graph.node_name(graph.producer[value])
                 return f"{giver}, which gives {name}, does not fit the rest of the pattern"
             return f"{name} is given by {other}, not by {wanted}"
-        what = "a constant" if graph.is_constant(value) else "an input of the model"
-        return f"{name} is {what}, not given by {wanted}"
+        source = "a constant" if graph.is_constant(value) else "an input of the model"
+        return f"{name} is {source}, not given by {wanted}"
 
     def _readers(self, part: Part, value: int, wanted: str) -> str:
         graph, inside = self.graph, set(part.nodes.values())

@@ -57,14 +57,14 @@ class Reason:
 
     def match_json(self) -> dict[str, object]:
         """Give what came of a match as plain values."""
-        given = {"rule": self.rule, "nodes": self.nodes, "state": self.outcome}
+        entry = {"rule": self.rule, "nodes": self.nodes, "state": self.outcome}
         correction = {"correction": self.correction} if self.correction else {}
-        return {**given, "detail": self.detail, "more_ns": self.more_ns, **correction}
+        return {**entry, "detail": self.detail, "more_ns": self.more_ns, **correction}
 
     def refusal_json(self) -> dict[str, object]:
         """Give what kept the rule from a place as plain values."""
-        given = {"rule": self.rule, "nodes": self.nodes, "kind": self.outcome}
-        return {**given, "detail": self.detail}
+        entry = {"rule": self.rule, "nodes": self.nodes, "kind": self.outcome}
+        return {**entry, "detail": self.detail}
 
     def near_miss_json(self) -> NearMiss:
         """Give the condition that alone failed as plain values, as reports have it."""

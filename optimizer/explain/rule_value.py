@@ -78,13 +78,13 @@ def value_of(
     *,
     name: str,
     catalog: Catalog,
-    apart: bool = False,
+    leave_one_out: bool = False,
     save: Path | None = None,
     **options: Any,
 ) -> ModelValue:
     """Say what rules are worth on a model, beside `others`, which may be applied as well.
 
-    With `apart`, the model is optimized once more without each rule that the winner uses; with
+    With `leave_one_out`, the model is optimized once more without each rule of the winner; with
     `save` the winner is written there. What was found is stored in `catalog` with the plan.
     `options` are those of `optimize`, and so is what is raised.
     """
@@ -104,7 +104,7 @@ def value_of(
     places, values_of_rules = _places(judged_rules, model, setting), []
     for rule in judged_rules:
         value = _value(rule.name, result, places.get(rule.name, 0), reached.get(rule.name, 0))
-        if apart and value.applied:
+        if leave_one_out and value.applied:
             without = [other for other in rules if other.name != rule.name]
             value = replace(
                 value,

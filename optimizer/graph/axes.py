@@ -70,6 +70,6 @@ def _put(graph: Graph, number: int, axes: tuple[int, ...]) -> None:
         graph.users[constant] = {number}
         graph.nodes[number] = replace(node, inputs=(node.inputs[0], constant), proto=None)
         return
-    given = {"axis": axes[0]} if node.op_type in CHOICES else {"axes": axes}
-    protos = {name: helper.make_attribute(name, value) for name, value in given.items()}
+    attribute_values = {"axis": axes[0]} if node.op_type in CHOICES else {"axes": axes}
+    protos = {name: helper.make_attribute(name, value) for name, value in attribute_values.items()}
     graph.nodes[number] = replace(node, attributes={**node.attributes, **protos}, proto=None)

@@ -33,7 +33,7 @@ def inline_branches(graph: Graph) -> int:
     count = 0
     for number in graph.order():
         node = graph.nodes[number]
-        condition = _known(graph, node.inputs[0]) if node.operator == "If" else None
+        condition = _constant(graph, node.inputs[0]) if node.operator == "If" else None
         if condition is None:
             continue
         body = node.attributes[_BRANCHES[bool(condition.reshape(-1)[0])]].g
@@ -102,7 +102,7 @@ def hoist_invariants(graph: Graph) -> int:
 # ------------------------------------------------------------------ what is known
 
 
-def _known(graph: Graph, value: int) -> np.ndarray | None:
+def _constant(graph: Graph, value: int) -> np.ndarray | None:
     constant = graph.constants.get(value)
     return None if constant is None or constant.type.size_bytes == 0 else constant.array()
 
@@ -113,11 +113,11 @@ def _trips(graph: Graph, node: Node) -> int | None:
         return _scanned(graph, node)
     if node.operator != "Loop" or node.inputs[0] == ABSENT:
         return None
-    count = _known(graph, node.inputs[0])
+    count = _constant(graph, node.inputs[0])
     if count is None:
         return None
     if len(node.inputs) > 1 and node.inputs[1] != ABSENT:
-        going = _known(graph, node.inputs[1])
+        going = _constant(graph, node.inputs[1])
         if going is None or not going.reshape(-1)[0]:
             return None
     body = node.attributes["body"].g
@@ -129,7 +129,7 @@ def _scanned(graph: Graph, node: Node) -> int | None:
     if graph.opset() < _FIRST_SCAN:
         return None
     scan_inputs = int(node.attributes["num_scan_inputs"].i)
-    axes = _each(node, "scan_input_axes", scan_inputs)
+    axes = _scanned_integers(node, "scan_input_axes", scan_inputs)
     for value, axis in zip(node.inputs[len(node.inputs) - scan_inputs :], axes, strict=True):
         shape = graph.shape(value)
         size = None if shape is None else shape[axis]
@@ -138,7 +138,7 @@ def _scanned(graph: Graph, node: Node) -> int | None:
     return None
 
 
-def _each(node: Node, name: str, count: int) -> list[int]:
+def _scanned_integers(node: Node, name: str, count: int) -> list[int]:
     """An attribute with a number for each input or output that is scanned, 0 by default."""
     proto = node.attributes.get(name)
     return [0] * count if proto is None else list(proto.ints)
@@ -275,34 +275,36 @@ def _unroll_scan(graph: Graph, node: Node, body: GraphProto, trips: int, load: L
     results = node.outputs[first:]
     rows: list[list[int]] = [[] for _ in results]
     outer = _captured(graph, node)
-    axes = _each(node, "scan_input_axes", scan_inputs)
-    backwards = _each(node, "scan_input_directions", scan_inputs)
+    axes = _scanned_integers(node, "scan_input_axes", scan_inputs)
+    backwards = _scanned_integers(node, "scan_input_directions", scan_inputs)
     for trip in range(trips):
         elements = [
             _element(graph, source, axis, trips - 1 - trip if back else trip)
             for source, axis, back in zip(sources, axes, backwards, strict=True)
         ]
-        given = [entry.name for entry in body.input]
-        bound = {**outer, **dict(zip(given, [*carried, *elements], strict=True))}
+        parameters = [entry.name for entry in body.input]
+        bound = {**outer, **dict(zip(parameters, [*carried, *elements], strict=True))}
         values = _paste(graph, body, bound, load)
         carried = values[:first]
         for row, value in zip(rows, values[first:], strict=False):
             row.append(value)
     for value, output in zip(carried, node.outputs, strict=False):
         _pass_on(graph, value, output)
-    axes = _each(node, "scan_output_axes", len(results))
-    backwards = _each(node, "scan_output_directions", len(results))
+    axes = _scanned_integers(node, "scan_output_axes", len(results))
+    backwards = _scanned_integers(node, "scan_output_directions", len(results))
     for row, output, axis, back in zip(rows, results, axes, backwards, strict=False):
         _stack(graph, row[::-1] if back else row, output, axis)
 
 
 def _element(graph: Graph, source: int, axis: int, place: int) -> int:
     """Take out what stands at a place of an axis, without that axis."""
-    known = graph.types.get(source)
+    source_type = graph.types.get(source)
     type_ = None
-    if known is not None and known.shape is not None:
-        rest = [size for i, size in enumerate(known.shape) if i != axis % len(known.shape)]
-        type_ = TensorType(known.dtype, tuple(rest))
+    if source_type is not None and source_type.shape is not None:
+        rest = [
+            size for i, size in enumerate(source_type.shape) if i != axis % len(source_type.shape)
+        ]
+        type_ = TensorType(source_type.dtype, tuple(rest))
     index = graph.add_constant(np.array(place, np.int64), "place")
     value = graph.new_value(f"{graph.names[source]}_element", type_)
     axis_proto = {"axis": helper.make_attribute("axis", axis)}
@@ -327,12 +329,12 @@ def _stack(graph: Graph, row: Sequence[int], output: int, axis: int = 0) -> None
         attributes = {"axes": helper.make_attribute("axes", [axis])}
     parts = []
     for value in row:
-        known = graph.types.get(value)
+        value_type = graph.types.get(value)
         shape = None
-        if known is not None and known.shape is not None:
-            place = axis % (len(known.shape) + 1)
-            shape = (*known.shape[:place], 1, *known.shape[place:])
-        type_ = None if known is None else TensorType(known.dtype, shape)
+        if value_type is not None and value_type.shape is not None:
+            place = axis % (len(value_type.shape) + 1)
+            shape = (*value_type.shape[:place], 1, *value_type.shape[place:])
+        type_ = None if value_type is None else TensorType(value_type.dtype, shape)
         parts.append(graph.new_value(f"{graph.names[value]}_row", type_))
         graph.add_node(Node("Unsqueeze", "", (value, *extra), (parts[-1],), attributes))
     along = {"axis": helper.make_attribute("axis", axis)}
@@ -345,13 +347,15 @@ def _stack(graph: Graph, row: Sequence[int], output: int, axis: int = 0) -> None
 def _invariant(graph: Graph, body: GraphProto) -> list[NodeProto]:
     """The nodes of a body that read nothing which changes from trip to trip, in order."""
     changing = {entry.name for entry in body.input}
-    given = {entry.name for entry in body.output}
+    output_names = {entry.name for entry in body.output}
     invariant = []
     for node in body.node:
         spec = schema_for(node.domain, node.op_type, graph.opset(node.domain))
         pure = spec is not None and spec.deterministic and not any(True for _ in subgraphs(node))
         fixed = (
-            pure and not changing.intersection(node.input) and not given.intersection(node.output)
+            pure
+            and not changing.intersection(node.input)
+            and not output_names.intersection(node.output)
         )
         if fixed and node.op_type != "Constant":
             invariant.append(node)

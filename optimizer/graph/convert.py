@@ -199,8 +199,8 @@ def model_around(graph: Graph, proto: onnx.GraphProto) -> onnx.ModelProto:
 
 def import_contributed(model: onnx.ModelProto) -> None:
     """Import the operator sets that rules bring operators of, where nodes use them."""
-    known = {entry.domain for entry in model.opset_import}
-    for domain in sorted({node.domain for node in model.graph.node} & DOMAINS.keys() - known):
+    imported = {entry.domain for entry in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} & DOMAINS.keys() - imported):
         model.opset_import.add(domain=domain, version=DOMAINS[domain])
 
 

@@ -177,7 +177,7 @@ def _four_bits(
         return text.reshaped(text("Gather", numbers, bytes_, axis=0), sizes)
 
     def cut(value: str, end: int) -> str:
-        return text("Slice", value, *(text.integers([at]) for at in (0, end, 1)))
+        return text("Slice", value, *(text.integers([bound]) for bound in (0, end, 1)))
 
     weights = unpacked(packed, 0.0 if zeros else float(1 << bits - 1), [width, blocks, size])
     if zeros:

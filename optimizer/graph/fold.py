@@ -62,16 +62,16 @@ def becomes_constant(graph: Graph, node: Node, constants: Iterable[int]) -> bool
 
 
 def _foldable(graph: Graph, limit_bytes: int) -> list[int]:
-    known: set[int] = set()
+    constants: set[int] = set()
     batch: list[int] = []
     for number in graph.order():
         node = graph.nodes[number]
-        if not becomes_constant(graph, node, known) or not _fits(graph, node, limit_bytes):
+        if not becomes_constant(graph, node, constants) or not _fits(graph, node, limit_bytes):
             continue
         if not _is_harmless(graph, node):
             continue
         batch.append(number)
-        known.update(value for value in node.outputs if value != ABSENT)
+        constants.update(value for value in node.outputs if value != ABSENT)
     return batch
 
 

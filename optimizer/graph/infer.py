@@ -61,9 +61,9 @@ def refine_types(graph: Graph) -> bool:
     """Infer types again where more is known by now, in place; tell whether that led anywhere."""
     before = dict(graph.types)
     for value, type_ in infer_types(graph).items():
-        known = graph.types.get(value)
-        if known is None or same_type(known, type_):
-            sharper = sharpen(known, type_)
+        type_before = graph.types.get(value)
+        if type_before is None or same_type(type_before, type_):
+            sharper = sharpen(type_before, type_)
             if sharper is not None:
                 graph.types[value] = sharper
     return graph.types != before
@@ -144,9 +144,9 @@ def _typed_model(graph: Graph, sizes: Mapping[str, int] | None) -> onnx.ModelPro
             )
             proto.input.append(helper.make_value_info(name, type_))
     # Defaults that a caller may override have a type, but no value to reason with.
-    known = {entry.name for entry in proto.input} | {t.name for t in proto.initializer}
+    defined_names = {entry.name for entry in proto.input} | {t.name for t in proto.initializer}
     for tensor in graph.base.graph.initializer:
-        if tensor.name not in known and tensor.name in declared:
+        if tensor.name not in defined_names and tensor.name in declared:
             proto.input.append(declared[tensor.name])
     for number in graph.order():
         proto.node.append(node_proto(graph, graph.nodes[number]))

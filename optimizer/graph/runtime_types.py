@@ -66,13 +66,13 @@ def _typed_by_runtime(model: onnx.ModelProto, names: list[str]) -> list[onnx.Val
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     graph = bare.graph
-    given = {entry.name for entry in graph.input}
+    input_names = {entry.name for entry in graph.input}
     shown = []
     for tensor in graph.initializer:
         is_here = tensor.data_location != onnx.TensorProto.EXTERNAL
         if is_here and tensor.ByteSize() <= _SHOWN_BYTES:
             shown.append(tensor)
-        elif tensor.name not in given:
+        elif tensor.name not in input_names:
             type_ = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
             graph.input.append(helper.make_value_info(tensor.name, type_))
     shown = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in shown]

@@ -132,8 +132,8 @@ def _of_tensors(
             self.module = module
 
         def forward(self, *tensors: torch.Tensor) -> Any:
-            given = dict(zip(places, tensors, strict=True))
-            filled = [given.get(place, value) for place, value in enumerate(values)]
+            tensors_by_place = dict(zip(places, tensors, strict=True))
+            filled = [tensors_by_place.get(place, value) for place, value in enumerate(values)]
             arguments = pytree.tree_unflatten(filled, form)
             again = inspect.BoundArguments(call.signature, arguments)
             return self.module(*again.args, **again.kwargs)

@@ -44,11 +44,11 @@ def why_not_widened(model: onnx.ModelProto) -> str:
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             return f"{node.op_type} has a graph of its own"
     names = {function.name for function in model.functions}
-    known = names | CONTRIBUTED
-    for node in (node for each in model.functions for node in each.node):
-        if _is_foreign(node) and node.op_type not in known:
+    known_operators = names | CONTRIBUTED
+    for node in (node for function in model.functions for node in function.node):
+        if _is_foreign(node) and node.op_type not in known_operators:
             return f"{node.domain}:{node.op_type} is no operator of ONNX's own"
-    foreign = [n for n in model.graph.node if _is_foreign(n) and n.op_type not in known]
+    foreign = [n for n in model.graph.node if _is_foreign(n) and n.op_type not in known_operators]
     typed = _typed_values(_inferred(model)) if foreign else set()
     for node in foreign:
         if not typed.issuperset(filter(None, (*node.input, *node.output))):
@@ -159,8 +159,12 @@ def _widened(node: onnx.NodeProto, double: Double) -> onnx.NodeProto:
         if attribute.name in ("to", "dtype") and attribute.i in NARROW:
             attribute.i = TensorProto.DOUBLE
     if node.op_type == "Constant" and node.attribute[0].name in ("value_float", "value_floats"):
-        given = node.attribute[0]
-        array = np.array(given.f if given.name == "value_float" else list(given.floats))
+        value_attribute = node.attribute[0]
+        array = np.array(
+            value_attribute.f
+            if value_attribute.name == "value_float"
+            else list(value_attribute.floats)
+        )
         del wide.attribute[:]
         wide.attribute.append(helper.make_attribute("value", numpy_helper.from_array(array)))
     return wide

@@ -96,8 +96,10 @@ class LegalSteps:
         for class_, forms in self._forms().items():
             for form in forms:
                 if (class_, form) in ways:
-                    made = self._convolution(form)
-                    legal[made.nodes[-1]].append((made, frozenset(ways[class_, form])))
+                    convolution = self._convolution(form)
+                    legal[convolution.nodes[-1]].append(
+                        (convolution, frozenset(ways[class_, form]))
+                    )
         return legal
 
     def _forms(self) -> dict[int, list[_Form]]:
@@ -105,7 +107,7 @@ class LegalSteps:
         order = {node: place for place, node in enumerate(self._operations)}
         normal = self._normalizations
         kept: dict[int, list[_Form]] = defaultdict(list)
-        at: dict[_Form, int] = {}
+        positions: dict[_Form, int] = {}
         stages: list[list[tuple[int, _Form]]] = [[], [], []]
         for class_, conv, sum_, other, end in self.rows["form"]:
             stage = 2 if end != NONE else 1 if sum_ != NONE else 0
@@ -114,30 +116,30 @@ class LegalSteps:
             placed = []
             for class_, form in forms:
                 last, before = _last(form)
-                if before is None or before in at:
-                    key = (last in normal, order[last], 0 if before is None else at[before])
+                if before is None or before in positions:
+                    key = (last in normal, order[last], 0 if before is None else positions[before])
                     placed.append((key, class_, form))
             for _, class_, form in sorted(placed):
                 if len(kept[class_]) < MOST_FORMS:
-                    at[form] = len(kept[class_])
+                    positions[form] = len(kept[class_])
                     kept[class_].append(form)
         return kept
 
     def _convolution(self, form: _Form) -> Convolution:
         conv, sum_, other, end = form
-        made = self._normalizations.get(conv)
-        if made is None:
-            made = plain_convolution(self._operations[conv])
+        convolution = self._normalizations.get(conv)
+        if convolution is None:
+            convolution = plain_convolution(self._operations[conv])
         if sum_ != NONE:
-            made = replace(made, nodes=(*made.nodes, sum_), summand=other)
+            convolution = replace(convolution, nodes=(*convolution.nodes, sum_), summand=other)
         activation = None
         if end != NONE:
             activation = activation_of(self._blocking.egraph, self._operations[end])
         if activation is not None:
             name, parameters = activation
-            nodes = (*made.nodes, end)
-            made = replace(made, nodes=nodes, activation=name, parameters=parameters)
-        return made
+            nodes = (*convolution.nodes, end)
+            convolution = replace(convolution, nodes=nodes, activation=name, parameters=parameters)
+        return convolution
 
 
 def _last(form: _Form) -> tuple[int, _Form | None]:

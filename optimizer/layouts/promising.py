@@ -45,9 +45,13 @@ def frees(
             continue
         before = [operation_of(egraph, node) for node in application.nodes]
         before = [operation for operation in before if operation.name == "Conv"]
-        if before and not any(_is_promising(egraph, each, filters) for each in before):
+        if before and not any(_is_promising(egraph, operation, filters) for operation in before):
             after = (operation_of(egraph, node) for node in application.target_nodes)
-            if any(_is_promising(egraph, each, filters) for each in after if each.name == "Conv"):
+            if any(
+                _is_promising(egraph, operation, filters)
+                for operation in after
+                if operation.name == "Conv"
+            ):
                 return True
     return False
 
@@ -58,6 +62,6 @@ def _is_promising(
     weights = egraph.type(operation.operands[1])
     if weights is None or weights.shape is None:
         return False
-    given = operation.attributes
-    whole = all(tuple(given.get(name, (1, 1))) == (1, 1) for name in ("strides", "dilations"))
-    return whole and given.get("group", 1) == 1 and weights.shape[2:] in filters
+    attributes = operation.attributes
+    whole = all(tuple(attributes.get(name, (1, 1))) == (1, 1) for name in ("strides", "dilations"))
+    return whole and attributes.get("group", 1) == 1 and weights.shape[2:] in filters

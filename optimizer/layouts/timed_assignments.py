@@ -56,11 +56,11 @@ def time_assignments(
 ) -> TimedAssignments:
     """Run assignments in turns for about `budget_s` seconds, all sessions open at once."""
     graph = assignments.space.egraph.graph
-    given = {
+    input_types = {
         graph.names[value]: (graph.types[value].dtype, tuple(map(int, graph.types[value].shape)))  # type: ignore[arg-type]
         for value in graph.graph_inputs
     }
-    feeds = random_feeds(given, "normal", 0)
+    feeds = random_feeds(input_types, "normal", 0)
     sessions = [
         BoundRun(
             open_session(

@@ -79,7 +79,7 @@ class BlockedValues:
     # class -> the e-nodes that lead into its plain layout and out of it
     entering: dict[int, int] = field(default_factory=dict)
     leave_nodes: dict[int, int] = field(default_factory=dict)
-    _made: dict[Row, int] = field(default_factory=dict)
+    _nodes_by_row: dict[Row, int] = field(default_factory=dict)
     _pairs: list[tuple[int, int]] = field(default_factory=list)
 
     # ------------------------------------------------------------------------------- licences
@@ -164,17 +164,17 @@ class BlockedValues:
             tuple(self.egraph.find(value) for value in operands),
         )
         # Each pass asks for the same ones: what is alive still is what there is for its operands.
-        node = self._made.get(row)
+        node = self._nodes_by_row.get(row)
         if node is None or not self.egraph.columns.is_alive(node):
             (node,) = self.egraph.intern([row])
             if node is None:
                 raise UnfitError(f"{op_type} doesn't take these operands")
-            self._made[row] = node
+            self._nodes_by_row[row] = node
         outputs = self.egraph.columns.outputs(node)
-        for output, known in zip(outputs, types, strict=True):
-            if known is not None and not self._has_shape(output):
-                self.egraph.types[output] = vocabulary.type(known[0])
-                self.egraph.sized[output] = vocabulary.type(known[1])
+        for output, output_types in zip(outputs, types, strict=True):
+            if output_types is not None and not self._has_shape(output):
+                self.egraph.types[output] = vocabulary.type(output_types[0])
+                self.egraph.sized[output] = vocabulary.type(output_types[1])
         return node
 
     def _has_shape(self, class_: int) -> bool:
@@ -212,7 +212,7 @@ class BlockedValues:
         node = self.node(domain, op_type, attributes, operands, types)
         (output,) = self.egraph.columns.outputs(node)
         self.note(rule, sources, [node], [(class_, output)])
-        self._given(class_, layout, output, is_left=rule not in (ENTER, ENTER_LAST))
+        self._record_blocked(class_, layout, output, is_left=rule not in (ENTER, ENTER_LAST))
         return node
 
     def give_parts(
@@ -237,15 +237,15 @@ class BlockedValues:
         outputs = self.egraph.columns.outputs(node)
         self.note(rule, (source,), [node], list(zip(classes, outputs, strict=True)))
         for (class_, layout), output in zip(pairs, outputs, strict=True):
-            self._given(class_, layout, output, is_left=True)
+            self._record_blocked(class_, layout, output, is_left=True)
         return node
 
-    def _given(self, class_: int, layout: Layout, output: int, *, is_left: bool) -> None:
-        known = self.blocked.setdefault(class_, {})
-        if layout in known:
-            self._pairs.append((known[layout], output))
+    def _record_blocked(self, class_: int, layout: Layout, output: int, *, is_left: bool) -> None:
+        outputs_by_layout = self.blocked.setdefault(class_, {})
+        if layout in outputs_by_layout:
+            self._pairs.append((outputs_by_layout[layout], output))
         else:
-            known[layout] = output
+            outputs_by_layout[layout] = output
         is_left = is_left and LEAVE in self.licensed()
         if is_left and layout.is_plain and class_ not in self.leave_nodes:
             type_pair = self.types(class_, layout.channels)
@@ -316,8 +316,8 @@ class BlockedValues:
     def constant(self, kind: str, source: int, shape: Shape, attributes: Mapping[str, Any]) -> int:
         """The class of a constant that is computed from another one when the plan is written."""
         type_ = TensorType("float32", shape)
-        given = {"block": self.block, **attributes}
-        node = self.node(FILTERS, kind, given, (source,), (type_, type_))
+        all_attributes = {"block": self.block, **attributes}
+        node = self.node(FILTERS, kind, all_attributes, (source,), (type_, type_))
         (output,) = self.egraph.columns.outputs(node)
         self.egraph.declare_known(node)
         self.egraph.made_by.setdefault(node, Application(FILTER, (), always=True))

@@ -217,11 +217,11 @@ class Tables:
 
     def __init__(
         self,
-        given: Mapping[str, Table],
+        relations: Mapping[str, Table],
         clauses: Mapping[str, Sequence[Conjunction]],
         symbols: Mapping[str, int],
     ) -> None:
-        self._rows: dict[str, Table] = dict(given)
+        self._rows: dict[str, Table] = dict(relations)
         self._clauses, self._symbols = dict(clauses), symbols
         self.was_cut = False  # whether a body had more bindings than were asked for
         self._chosen: dict[tuple[object, ...], Ints] = {}
@@ -558,10 +558,10 @@ def _key(columns: Sequence[Values]) -> Values:
     return mix
 
 
-def _difference(rows: Table, known: Table) -> Table:
+def _difference(rows: Table, old_rows: Table) -> Table:
     """The rows that aren't known, of tables without duplicates."""
-    old = np.repeat([0, 1], [len(known[0]), len(rows[0])])
-    columns = [np.concatenate(parts) for parts in zip(known, rows, strict=True)]
+    old = np.repeat([0, 1], [len(old_rows[0]), len(rows[0])])
+    columns = [np.concatenate(parts) for parts in zip(old_rows, rows, strict=True)]
     order = np.lexsort([old, *columns[::-1]])
     fresh = old[order] == 1
     if len(order) > 1:

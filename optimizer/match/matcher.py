@@ -60,9 +60,9 @@ def count_matches(rules: Sequence[Rule], graph: Graph) -> Counter[str]:
 
 def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:
     """What holds for a graph, and what rules state; `symbols` takes up the texts, numbered."""
-    given = fact_columns(graph, symbols)
-    given |= rule_facts(rules, lambda text: symbols.setdefault(text, len(symbols)))
-    return Tables(given, graph_clauses(), symbols)
+    relations = fact_columns(graph, symbols)
+    relations |= rule_facts(rules, lambda text: symbols.setdefault(text, len(symbols)))
+    return Tables(relations, graph_clauses(), symbols)
 
 
 def with_present_operators(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:

@@ -54,17 +54,17 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
         facts["captured"] += [(value,) for value in node.captures]
         attributes = graph.attributes(number)
         shapes = [graph.shape(value) for value in node.inputs[:2]]
-        for name, given in attributes.items():
+        for name, attribute_value in attributes.items():
             implied = implied_attribute(node.operator, name, shapes)
-            if implied is not None and implied == plain(given):
+            if implied is not None and implied == plain(attribute_value):
                 facts["implied"].append((number, name))
-        for name, given in {**graph.defaults(number), **attributes}.items():
-            if is_plain(given):
+        for name, attribute_value in {**graph.defaults(number), **attributes}.items():
+            if is_plain(attribute_value):
                 # Bytes that are no text are no attribute that a rule could name.
-                text = attribute_text(given).encode("utf-8", "backslashreplace").decode()
+                text = attribute_text(attribute_value).encode("utf-8", "backslashreplace").decode()
                 facts["attribute"].append((number, name, text))
-            if isinstance(given, int):
-                facts["attribute_int"].append((number, name, given))
+            if isinstance(attribute_value, int):
+                facts["attribute_int"].append((number, name, attribute_value))
         if node.operator not in operators:
             operators.add(node.operator)
             spec = schema_for(node.domain, node.op_type, graph.opset(node.domain))

@@ -235,8 +235,8 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
     if folded:
         reason = f"{folded} nodes depend on constants alone"
         steps.append(Step("fold constants", (), folded, 0, True, reason))
-    if known := _by_code(graph):
-        steps += [*known, *clean(graph, fold_limit)]
+    if steps_of_code := _by_code(graph):
+        steps += [*steps_of_code, *clean(graph, fold_limit)]
     share_constants(graph)
     if shared := share_subexpressions(graph):
         names = tuple(graph.node_name(kept) for _, kept in shared)
@@ -252,11 +252,11 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
 def _by_code(graph: Graph) -> list[Step]:
     """Take subgraphs and inputs that needn't be out of their nodes; no proof speaks of that."""
     steps = []
-    for name, change, what in _BY_CODE:
+    for name, change, description in _BY_CODE:
         before = len(graph.nodes)
         if count := change(graph):
             added = len(graph.nodes) - before
-            reason = f"{what}: {count}; not proved, compared with ONNX Runtime"
+            reason = f"{description}: {count}; not proved, compared with ONNX Runtime"
             steps.append(Step(name, (), 0, added, True, reason))
     if steps:
         refine_types(graph)

@@ -114,8 +114,8 @@ def _measure(trials: Sequence[Trial], prices: Prices, progress: Report) -> None:
     of what comes overlap, the widest first.
     """
 
-    def tell(done: int, total: int, what: str) -> None:
-        progress("measuring", done, total, what)
+    def tell(done: int, total: int, detail: str) -> None:
+        progress("measuring", done, total, detail)
 
     if prices.model.predictions is None:
         prices.measure([k for trial in trials for k in (*trial.before, *trial.after)], tell)

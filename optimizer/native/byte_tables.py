@@ -79,11 +79,11 @@ def _function(
         waiting.remove(number)
         node = graph.nodes[number]
         numbers = {n for v in node.inputs if (n := _number(graph, v)) is not None}
-        known = {v for n in numbers for v in graph.nodes[n].outputs} | graph.constants.keys()
-        read = [v for v in node.inputs if v != ABSENT and v not in known]
+        constants = {v for n in numbers for v in graph.nodes[n].outputs} | graph.constants.keys()
+        read = [v for v in node.inputs if v != ABSENT and v not in constants]
         if not {number, *numbers} <= allowed or any(v != value and v not in of for v in read):
             continue
-        if not _is_of_elements(meanings, number, value, known):
+        if not _is_of_elements(meanings, number, value, constants):
             continue
         inside[number] = {number, *numbers}.union(*(inside[of[v]] for v in read if v in of))
         of[node.outputs[0]] = number
@@ -104,15 +104,17 @@ def _number(graph: Graph, value: int) -> int | None:
     number = graph.producer.get(value)
     if number is None or graph.nodes[number].operator != "DequantizeLinear":
         return None
-    given = [v for v in graph.nodes[number].inputs if v != ABSENT]
-    single = all(all(size == 1 for size in graph.shape(v) or ()) for v in given)
-    return number if single and all(v in graph.constants for v in given) else None
+    operands = [v for v in graph.nodes[number].inputs if v != ABSENT]
+    single = all(all(size == 1 for size in graph.shape(v) or ()) for v in operands)
+    return number if single and all(v in graph.constants for v in operands) else None
 
 
-def _is_of_elements(meanings: Meanings, number: int, value: int, known: Collection[int]) -> bool:
+def _is_of_elements(
+    meanings: Meanings, number: int, value: int, constants: Collection[int]
+) -> bool:
     """Tell whether a node gives for each element what depends on that, and on numbers, alone."""
     graph, node = meanings.graph, meanings.graph.nodes[number]
-    numbers = [v for v in node.inputs if v in known]
+    numbers = [v for v in node.inputs if v in constants]
     return (
         meanings.kind(number) == "elementwise"
         and len(node.outputs) == 1
@@ -130,7 +132,7 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     if not axes:
         raise LoweringError("no loops")
     (output,) = graph.nodes[nodes[-1]].outputs
-    given, result_dtype = graph.dtype(value) or "", graph.dtype(output) or ""
+    dtype, result_dtype = graph.dtype(value) or "", graph.dtype(output) or ""
     table = FixedNumbers(_results(graph, value, nodes, output), result_dtype, "table")
     numbers = (v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
     source = next(numbers, None)
@@ -144,11 +146,11 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
         extents,
         [(shape, axis_by_long_axis(shape))],
         groups=Groups((0,) * len(axes)),
-        made=(result_dtype,),
+        output_types=(result_dtype,),
     )
     kernel = Kernel(
         label_of(meanings, nodes),
-        _text(given, result_dtype),
+        _text(dtype, result_dtype),
         shapes,
         (value, laid.value),
         (output,),
@@ -161,11 +163,11 @@ def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> RegionKe
     return region_kernel(meanings, nodes, kernel, "table", space=shape)
 
 
-def _text(given: str, result_dtype: str) -> str:
-    low, result = (integer_range(given) or (0, 0))[0], C_TYPES[result_dtype]
+def _text(dtype: str, result_dtype: str) -> str:
+    low, result = (integer_range(dtype) or (0, 0))[0], C_TYPES[result_dtype]
     return function_text(
         [
-            f"  const {C_TYPES[given]} *restrict x = {operand(0, C_TYPES[given])};",
+            f"  const {C_TYPES[dtype]} *restrict x = {operand(0, C_TYPES[dtype])};",
             f"  const {result} *restrict table = {operand(1, result)};",
             f"  {result} *restrict y = ({result} *)c->out[0];",
             f"  const i64 end = LEAST(own->end * {BLOCK}, c->inner);",

@@ -223,7 +223,7 @@ class ConfiguredKinds:
                 chosen += tried
             for configuration in chosen:
                 in_place = Chosen(configuration, sizes, self.here.level)
-                again = [configured(meanings, each, in_place) for each in group]
+                again = [configured(meanings, region, in_place) for region in group]
                 reconfigured_kinds.append(Kind(again, {sort}))
         return reconfigured_kinds
 
@@ -245,11 +245,11 @@ class ConfiguredKinds:
             if (sizes := self._sizes_of_other(kind.regions[0], types)) is not None
         ]
         sized.sort(key=lambda pair: -len(pair[0].regions) * _work(pair[1]))
-        known: list[Kind] = []
+        kinds_to_race: list[Kind] = []
         fresh: list[tuple[int, int, float, Kind]] = []
         for kind, sizes in sized:
             best, others = self._others_of(sizes)
-            known += _in_configurations(meanings, kind, best)
+            kinds_to_race += _in_configurations(meanings, kind, best)
             compiling_s = COMPILING_S if isinstance(sizes, AttentionSizes) else LOOPS_S
             untried = _in_configurations(meanings, kind, others)[:MOST_OF_ONE]
             rank = OTHERS.index(type(sizes))
@@ -260,8 +260,8 @@ class ConfiguredKinds:
             left_s -= compiling_s
             if left_s < 0:
                 break
-            known.append(kind)
-        return known
+            kinds_to_race.append(kind)
+        return kinds_to_race
 
     def _others_of(self, sizes: OtherSizes) -> tuple[list[OtherChoice], list[OtherChoice]]:
         """Return the configuration that is known to be the fastest, and those that nobody tried."""
@@ -312,8 +312,8 @@ class ConfiguredKinds:
             nonlocal remaining
             sizes = replace(asked, threads=self.threads)
             if sizes not in chosen:
-                best, known, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
-                fresh = [other for other in others if other not in known][:remaining]
+                best, timed_before, others = timed.best(sizes), timed.timed(sizes), others_of(sizes)
+                fresh = [other for other in others if other not in timed_before][:remaining]
                 known_best = [best] if best is not None and best in others else []
                 chosen[sizes] = [*known_best, *fresh]
                 remaining -= len(fresh)
@@ -329,10 +329,10 @@ class ConfiguredKinds:
         columns = region.kernel.shapes.extents[-2]
         if rows is None or rows.shape is None or not isinstance(columns, int):
             return None
-        known = [size for size in rows.shape if isinstance(size, int) and size > 0]
-        if len(known) < len(rows.shape):
+        row_sizes = [size for size in rows.shape if isinstance(size, int) and size > 0]
+        if len(row_sizes) < len(rows.shape):
             return None
-        return ProductSizes(math.prod(known[:-1]), known[-1], columns, self.threads)
+        return ProductSizes(math.prod(row_sizes[:-1]), row_sizes[-1], columns, self.threads)
 
     def note(self, kinds: Sequence[Kind]) -> None:
         """Put into the catalog what configurations were measured to take beside the default."""
@@ -362,7 +362,7 @@ class ConfiguredKinds:
 
     def _tried(self, sizes: ProductSizes, count: int) -> list[ProductConfiguration]:
         """Choose what is tried of a product."""
-        known = {
+        measured = {
             configuration: timed.ratio
             for configuration, timed in self.timed[ProductSizes].timed(sizes).items()
         }
@@ -375,7 +375,7 @@ class ConfiguredKinds:
                 if configuration in legal(other, self.here)
             ),
         ]
-        return promising(sizes, legal(sizes, self.here), samples, self.here, count, known)
+        return promising(sizes, legal(sizes, self.here), samples, self.here, count, measured)
 
 
 def _work(sizes: OtherSizes) -> int:
@@ -390,7 +390,7 @@ def _in_configurations(meanings: Meanings, kind: Kind, chosen: Sequence[OtherCho
     """Return a kind in configurations, without those that make no difference."""
     kinds = {kind.name: kind}
     for choice in chosen:
-        again = [in_configuration(meanings, each, choice) for each in kind.regions]
+        again = [in_configuration(meanings, region, choice) for region in kind.regions]
         kinds.setdefault(again[0].kernel.name, Kind(again, set(kind.sorts)))
     del kinds[kind.name]
     return list(kinds.values())

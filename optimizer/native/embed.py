@@ -63,12 +63,12 @@ def channels_last(type_: TensorType) -> TensorType:
     return TensorType(type_.dtype, (first, *sizes, channels))
 
 
-def turning(graph: Graph, given: int, result: int, *, back: bool = False) -> Node:
+def turning(graph: Graph, source: int, result: int, *, back: bool = False) -> Node:
     """Return the node that puts the channels of an image last, or `back` behind the batch."""
-    rank = len(graph.shape(given) or ())
+    rank = len(graph.shape(source) or ())
     order = [0, rank - 1, *range(1, rank - 1)] if back else [0, *range(2, rank), 1]
     perm = helper.make_attribute("perm", order)
-    return Node("Transpose", "", (given,), (result,), {"perm": perm}, rule=RULE)
+    return Node("Transpose", "", (source,), (result,), {"perm": perm}, rule=RULE)
 
 
 def embed(graph: Graph, domain: str, old: str = PENDING) -> Graph:

@@ -143,8 +143,8 @@ def with_makers(
             break
         number = max(remaining)
         try:
-            made = graph.nodes[number].outputs
-            if any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in made):
+            outputs = graph.nodes[number].outputs
+            if any(graph.is_pinned(v) or graph.users.get(v, set()) - inside for v in outputs):
                 raise LoweringError("what others read")
             best = lower((*taken, number))
         except LoweringError:

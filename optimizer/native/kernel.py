@@ -59,7 +59,7 @@ class Shapes:
 
     `inputs` are (element type, shape) of the operands; `accesses` (operand, place) of what is
     read; `extents` the loops before they are merged; `outputs` the shape of each output and which
-    loop each of its axes is; `made` the outputs' element types, float32 where it is empty. The
+    loop each of its axes is; `output_types` their element types, float32 where it is empty. The
     last loops, `picked` of them, are none: they stand for indices that are read.
     """
 
@@ -68,7 +68,7 @@ class Shapes:
     extents: tuple[Extent, ...]
     groups: Groups
     outputs: tuple[tuple[tuple[Extent, ...], Map], ...]
-    made: tuple[str, ...] = ()
+    output_types: tuple[str, ...] = ()
     picked: int = 0
 
 
@@ -214,8 +214,8 @@ def extents_under(kernel: Kernel, types: Mapping[int, TensorType]) -> tuple[int,
     """Return the extents of a kernel's loops where its operands have types; None if not known."""
     sizes: dict[str, int] = {}
     for value, (_, shape) in zip(kernel.inputs, kernel.shapes.inputs, strict=True):
-        known = types[value].shape if value in types else None
-        for name, size in zip(shape, known or (), strict=False):
+        operand_shape = types[value].shape if value in types else None
+        for name, size in zip(shape, operand_shape or (), strict=False):
             if isinstance(name, str) and isinstance(size, int):
                 sizes[name] = size
     extents = [
@@ -259,9 +259,9 @@ def named(kernel: Kernel) -> Kernel:
     kernel = replace(kernel, shapes=_renamed(kernel.shapes))
     if kernel.flushes:
         kernel = replace(kernel, text=_BRIEF.sub(r"brief_\1_32(", kernel.text))
-    told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
+    parts = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
     how = (kernel.flushes, kernel.arrange, *kernel.columns)
-    digest = hashlib.sha256(repr((*told, *how)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(repr((*parts, *how)).encode()).hexdigest()[:12]
     name = f"{kernel.label}_{digest}"
     return replace(kernel, name=name, text=kernel.text.replace("NAME", f"run_{name}"))
 
@@ -289,7 +289,7 @@ def shapes_of(
     *,
     accesses: Iterable[Access] = (),
     groups: Groups | None = None,
-    made: tuple[str, ...] = (),
+    output_types: tuple[str, ...] = (),
     picked: int = 0,
 ) -> Shapes:
     """Return how operands are checked and read; `groups` are loops one by one unless given.
@@ -303,7 +303,7 @@ def shapes_of(
         extents,
         Groups(tuple(range(len(extents)))) if groups is None else groups,
         tuple(outputs),
-        made,
+        output_types,
         picked,
     )
     _check(shapes)
@@ -319,9 +319,9 @@ def _check(shapes: Shapes) -> None:
     most_operands = max(len(operands), len(results))
     if most_operands > MOST_OPERANDS or len(shapes.accesses) > MOST_ACCESSES:
         raise LoweringError("too many operands")
-    given = {size for shape in operands for size in shape}
-    if any(isinstance(extent, str) and extent not in given for extent in shapes.extents):
+    operand_sizes = {size for shape in operands for size in shape}
+    if any(isinstance(extent, str) and extent not in operand_sizes for extent in shapes.extents):
         raise LoweringError("a loop whose extent no operand tells")
-    for size in given:
+    for size in operand_sizes:
         if isinstance(size, str) and size not in shapes.extents:
             raise LoweringError("an operand with an axis of unknown size that is no loop")

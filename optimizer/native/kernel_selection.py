@@ -269,10 +269,10 @@ class Fusing:
         does, and what is beside it then may be others' matter.
         """
         promise_ns, own_ns = self._expected_ns(self.base, self.chosen), self.base.predicted_ns
-        known = [(plan.predicted_ns, plan) for plan in plans if plan.predicted_ns is not None]
-        if promise_ns is None or own_ns is None or not known:
+        predicted = [(plan.predicted_ns, plan) for plan in plans if plan.predicted_ns is not None]
+        if promise_ns is None or own_ns is None or not predicted:
             return None
-        least_ns, best = min(known, key=lambda pair: pair[0])
+        least_ns, best = min(predicted, key=lambda pair: pair[0])
         return best if own_ns - least_ns > least * max(0.0, promise_ns) else None
 
     def _expected_ns(self, plan: Plan, kinds: Sequence[Kind]) -> float | None:

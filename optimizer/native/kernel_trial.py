@@ -56,16 +56,21 @@ def measured_forms(
     inputs = tuple(turned.get(value, value) for value in region.inputs)
     outputs = tuple(turned.get(value, value) for value in region.outputs)
     laid_out = {value for kernel in kernels for packed in kernel.packed for value in packed[:2]}
-    known = {value for value in {*inputs, *asked} if value in laid_out or _is_telling(graph, value)}
-    given = {graph.names[value]: types[value] for value in inputs if value not in known}
+    constants = {
+        value for value in {*inputs, *asked} if value in laid_out or _is_telling(graph, value)
+    }
+    input_types = {graph.names[value]: types[value] for value in inputs if value not in constants}
     feeds = random_feeds(
-        {name: (type_.dtype, tuple(map(int, type_.shape or ()))) for name, type_ in given.items()},
+        {
+            name: (type_.dtype, tuple(map(int, type_.shape or ())))
+            for name, type_ in input_types.items()
+        },
         "normal",
         zlib.crc32(kernels[0].name.encode()),
     )
-    feeds.update(_indices(graph, kernels[0], given, types))
+    feeds.update(_indices(graph, kernels[0], input_types, types))
     nodes = [node_proto(graph, node) for node in _between(graph, region, turned)]
-    models = {OPERATORS: _model(graph, inputs, outputs, nodes, types, known, "", place)}
+    models = {OPERATORS: _model(graph, inputs, outputs, nodes, types, constants, "", place)}
     for kernel in kernels:
         fused = helper.make_node(
             kernel.name,
@@ -74,7 +79,7 @@ def measured_forms(
             domain=library.domain,
         )
         models[kernel.name] = _model(
-            graph, kernel.inputs, outputs, [fused], types, known, library.domain, place
+            graph, kernel.inputs, outputs, [fused], types, constants, library.domain, place
         )
     opened = Execution(libraries=(library.path,))
     while len(models) > 1:
@@ -119,7 +124,7 @@ def joined(openings: Sequence[Mapping[str, Lap]]) -> dict[str, Lap]:
 def _indices(
     graph: Graph,
     kernel: Kernel,
-    given: Mapping[str, TensorType],
+    input_types: Mapping[str, TensorType],
     types: Mapping[int, TensorType],
 ) -> dict[str, np.ndarray]:
     """Draw the indices that a kernel is given anywhere along what they index."""
@@ -131,7 +136,7 @@ def _indices(
     indices = {}
     for value, count in counts.items():
         name, type_ = graph.names[value], types[value]
-        if name in given:
+        if name in input_types:
             drawn = random.integers(0, max(1, count), tuple(map(int, type_.shape or ())))
             indices[name] = drawn.astype(type_.dtype)
     return indices
@@ -157,7 +162,7 @@ def _model(
     outputs: tuple[int, ...],
     nodes: list[onnx.NodeProto],
     types: Mapping[int, TensorType],
-    known: Collection[int],
+    constant_values: Collection[int],
     domain: str,
     place: Placer | None,
 ) -> bytes | Path:
@@ -167,7 +172,7 @@ def _model(
             graph.names[value], element_type(type_.dtype), type_.shape
         )
 
-    drawn = [value for value in inputs if value in known]
+    drawn = [value for value in inputs if value in constant_values]
     size_bytes = sum(types[value].size_bytes or 0 for value in drawn)
     written = place is not None and size_bytes > MOST_INLINE_BYTES
     constants = [
@@ -179,7 +184,7 @@ def _model(
     proto = helper.make_graph(
         nodes,
         "region",
-        [info(value) for value in inputs if value not in known],
+        [info(value) for value in inputs if value not in constant_values],
         [info(value) for value in outputs],
         constants,
     )

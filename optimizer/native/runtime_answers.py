@@ -48,11 +48,14 @@ def answer(
         nodes,
         "question",
         [
-            helper.make_tensor_value_info(given, element_type(array.dtype.name), array.shape)
-            for given, array in feeds.items()
+            helper.make_tensor_value_info(input_name, element_type(array.dtype.name), array.shape)
+            for input_name, array in feeds.items()
         ],
         [helper.make_tensor_value_info(name, element_type(dtype), None)],
-        [numpy_helper.from_array(np.asarray(array), given) for given, array in constants.items()],
+        [
+            numpy_helper.from_array(np.asarray(array), constant_name)
+            for constant_name, array in constants.items()
+        ],
     )
     if graph is None:
         domains = sorted({node.domain for node in nodes} - {""})
@@ -62,7 +65,7 @@ def answer(
         model = model_around(graph, proto)
     session = open_session(model.SerializeToString(), threads=1)
     (answered,) = session.run(
-        [name], {given: np.ascontiguousarray(array) for given, array in feeds.items()}
+        [name], {input_name: np.ascontiguousarray(array) for input_name, array in feeds.items()}
     )
     return np.asarray(answered)
 

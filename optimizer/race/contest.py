@@ -117,13 +117,13 @@ class Contest:
         setting: Setting,
         phases: Phases,
         *,
-        given: Mapping[str, int],
+        fixed_sizes: Mapping[str, int],
         size_bytes: int,
         widened: Wide | None,
         end: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Run the original on likely sizes of its free dimensions, `given` ones kept.
+        """Run the original on likely sizes of its free dimensions, `fixed_sizes` kept.
 
         `end`, a time of the clock, bounds its runs; `clock` is for tests. Raises what ONNX Runtime
         raises where the model runs on none of the sizes, and what a Verifier raises.
@@ -134,10 +134,10 @@ class Contest:
         self.clock = clock
         self.size_bytes = size_bytes
         self._end = end
-        self.sizes: dict[str, int] = dict(given)
+        self.sizes: dict[str, int] = dict(fixed_sizes)
         # The best plan so far: verified, and faster than the original when they raced last.
         self.incumbent: Plan | None = None
-        self._verifier = self._first_that_runs(given, widened)
+        self._verifier = self._first_that_runs(fixed_sizes, widened)
         self._others: Verifier | None = None
         other = other_sizes(self.sizes)
         if other is not None:
@@ -261,10 +261,10 @@ class Contest:
             elif best is None or best.lap is None or plan is best or lap.ratio < best.lap.ratio:
                 best, plan.lap = plan, lap
                 self.original.lap = laps[ORIGINAL]
-        known, self.incumbent = self.incumbent, best
+        previous, self.incumbent = self.incumbent, best
         if best is not None and best.lap is not None:
             self.phases.tell(BEST, 0, 0, f"{1 / best.lap.ratio:.2f}x, plan {best.name!r}")
-        elif known is not None:
+        elif previous is not None:
             self.phases.tell(BEST, 0, 0, "")
 
     def time_runnable(
@@ -295,11 +295,13 @@ class Contest:
             return None
         with self.phases("opening sessions"):
             return race_openings(
-                {each.name: each.source for each in (self.original, plan)},
+                {timed_plan.name: timed_plan.source for timed_plan in (self.original, plan)},
                 threads=self.setting.threads,
                 budget_s=budget_s,
                 reference=ORIGINAL,
-                executions={each.name: each.execution for each in (self.original, plan)},
+                executions={
+                    timed_plan.name: timed_plan.execution for timed_plan in (self.original, plan)
+                },
             )[plan.name]
 
     def operators_run(self, plan: Plan) -> Counter[str]:
@@ -336,8 +338,10 @@ class Contest:
     @property
     def verifying_s(self) -> float:
         """Seconds that verifying a plan takes at least."""
-        verifiers = [each for each in (self._verifier, self._others) if each is not None]
-        return sum(each.verifying_s for each in verifiers)
+        verifiers = [
+            verifier for verifier in (self._verifier, self._others) if verifier is not None
+        ]
+        return sum(verifier.verifying_s for verifier in verifiers)
 
     @property
     def seats(self) -> int:
@@ -380,9 +384,9 @@ class Contest:
         promised -= max(session // 2, cost.opening_bytes - session)  # for the one that is opened
         return int(min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised) / session)
 
-    def _first_that_runs(self, given: Mapping[str, int], widened: Wide | None) -> Verifier:
+    def _first_that_runs(self, fixed_sizes: Mapping[str, int], widened: Wide | None) -> Verifier:
         failure: Exception | None = None
-        for sizes in guesses(self.original.graph, given):
+        for sizes in guesses(self.original.graph, fixed_sizes):
             self.sizes = sizes
             feeds = {name: self.feeds(name) for name in self._distributions()}
             try:

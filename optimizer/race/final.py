@@ -98,8 +98,8 @@ def _with_recalled(
 
     One of both times was disturbed. A winner that was sure once stays where this tells nothing.
     """
-    known = winner.lap
-    reached = 1.0 if known is None else known.ratio
+    lap_before = winner.lap
+    reached = 1.0 if lap_before is None else lap_before.ratio
     recalled = [
         (plan.lap.ratio, place)
         for place, plan in enumerate(behind)
@@ -114,7 +114,7 @@ def _with_recalled(
         return _confirmed(contest, again, placing, remaining_s, winner)
     best = _confirmed(contest, [winner, *again], placing, remaining_s, winner)
     if best is contest.original:
-        winner.lap, winner.refusal = known, ""
+        winner.lap, winner.refusal = lap_before, ""
         return winner
     return best
 
@@ -169,7 +169,7 @@ def _confirmed(
 
     plain = [rival for rival in rivals if rival.execution.is_default]
     for plan in (*sorted(contenders, key=ratio), *sorted(plain, key=ratio)):
-        lap, known = again[plan.name], early[plan.name]
+        lap, early_lap = again[plan.name], early[plan.name]
         plan.refusal = options_in_vain(plan, raced)
         if plan.refusal:
             continue
@@ -178,7 +178,7 @@ def _confirmed(
                 plan.refusal = _refusal_to_open(contest, plan, opening_s)
             if not plan.refusal:
                 return plan
-        elif known is not None and verdict(known) == "faster":
+        elif early_lap is not None and verdict(early_lap) == "faster":
             plan.refusal = "won once, but not when raced again"
     return original
 

@@ -47,18 +47,18 @@ def is_risky(graph: Graph, types: Mapping[int, TensorType]) -> bool:
 
 
 def _may_die(graph: Graph, node: Node, types: Mapping[int, TensorType]) -> bool:
-    given = [value for value in node.inputs if value != ABSENT]
+    operands = [value for value in node.inputs if value != ABSENT]
     if node.op_type in FATAL_WHEN_EMPTY:
-        return any(_may_be_empty(types.get(value)) for value in given)
-    if node.op_type not in DIVISIONS or len(given) != 2:
+        return any(_may_be_empty(types.get(value)) for value in operands)
+    if node.op_type not in DIVISIONS or len(operands) != 2:
         return False
-    type_ = types.get(given[1])
+    type_ = types.get(operands[1])
     if type_ is not None and "int" not in type_.dtype:
         return False
-    if given[1] not in graph.constants:
+    if operands[1] not in graph.constants:
         return True
-    dividend = graph.constants.get(given[0])
-    arrays = [dividend.array() if dividend else None, graph.constants[given[1]].array()]
+    dividend = graph.constants.get(operands[0])
+    arrays = [dividend.array() if dividend else None, graph.constants[operands[1]].array()]
     return bool(fatal_input(node.op_type, arrays))
 
 

@@ -118,7 +118,8 @@ class Prediction:
             return False
         with self.phases("measuring"):
             self.prices.measure(
-                open_, lambda done, total, what: self.phases.tell("measuring", done, total, what)
+                open_,
+                lambda done, total, detail: self.phases.tell("measuring", done, total, detail),
             )
         return True
 

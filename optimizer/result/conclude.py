@@ -138,8 +138,8 @@ def outside_bytes(original: Plan, winner: Plan) -> int | None:
         return None
     if winner.execution.libraries:  # it is no single file in any case
         return LARGE_BYTES
-    known = (constant.type.size_bytes for constant in original.graph.constants.values())
-    return max(MAPPED_BYTES, 1 + max((size or 0 for size in known), default=0))
+    sizes = (constant.type.size_bytes for constant in original.graph.constants.values())
+    return max(MAPPED_BYTES, 1 + max((size or 0 for size in sizes), default=0))
 
 
 def _weights_files(state: State) -> frozenset[Path]:

@@ -118,10 +118,15 @@ class Deliverable:
 
     def _note(self, files: Collection[Path], name: str) -> str:
         """Say what the folder holds, and how it is opened; it marks the folder as one of ours."""
-        what = {MODEL: "the model", f"{MODEL}.data": "its weights, mapped when it is opened"}
+        descriptions = {
+            MODEL: "the model",
+            f"{MODEL}.data": "its weights, mapped when it is opened",
+        }
         native = f"its operators, native code for {platform.system()} on {platform.machine()}"
         rows = [
-            f"  {file.name:16} {what.get(file.name, native)}" for file in files if file.name != NOTE
+            f"  {file.name:16} {descriptions.get(file.name, native)}"
+            for file in files
+            if file.name != NOTE
         ]
         python, c = [], []
         for library in self.libraries or {}:

@@ -143,8 +143,8 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
     """Say what was cut, and where the time went, in a sentence each, if it was over."""
     if cut:
         had_s: dict[str, float] = {}
-        for each in cut:
-            had_s[each.name] = had_s.get(each.name, 0.0) + each.seconds
+        for cut_phase in cut:
+            had_s[cut_phase.name] = had_s.get(cut_phase.name, 0.0) + cut_phase.seconds
         named = ", ".join(f"{name} (cut after {had:.0f} s)" for name, had in had_s.items())
         yield f"There was no time for all of this: {named}; a larger budget gives more."
     seconds = time.monotonic() - phases.start

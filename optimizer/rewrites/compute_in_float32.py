@@ -137,6 +137,6 @@ def _new(graph: Graph, value: int) -> int:
     return graph.new_value(f"{graph.names[value]}/{SINGLE}", TensorType(SINGLE, type_.shape))
 
 
-def _cast(given: int, result: int, to: int) -> Node:
+def _cast(operand: int, result: int, to: int) -> Node:
     attributes = {"to": helper.make_attribute("to", to)}
-    return Node("Cast", "", (given,), (result,), attributes, rule=NAME)
+    return Node("Cast", "", (operand,), (result,), attributes, rule=NAME)

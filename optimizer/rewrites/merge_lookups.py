@@ -118,7 +118,7 @@ def merge_lookups(graph: Graph, rules: Sequence[Rule]) -> list[Step]:
 def _runs(graph: Graph, node: Node) -> Iterator[list[tuple[int, Lookup]]]:
     """Yield lookups of one kind that are side by side, with their places."""
     lookups = [_lookup(graph, value) for value in node.inputs]
-    for kind, run in groupby(enumerate(lookups), key=lambda each: each[1] and each[1].kind):
+    for kind, run in groupby(enumerate(lookups), key=lambda item: item[1] and item[1].kind):
         if kind is not None:
             yield [(place, lookup) for place, lookup in run if lookup is not None]
 
@@ -197,14 +197,14 @@ class _Merging:
             lookup.gather: number for number, group in enumerate(groups) for lookup in group
         }
         short = {gather for gather in group_of if self._index_type(gather) == "int32"}
-        group_of = self._moved(group_of, self._each(OF_64_BITS, short))
-        separate = self._each(APART, group_of)
+        group_of = self._moved(group_of, self._replace_each(OF_64_BITS, short))
+        separate = self._replace_each(APART, group_of)
         if len(separate) < len(group_of):
             return
         group_of = self._moved(group_of, separate)
         for number in range(len(groups)):
             self._cut([gather for gather, group in group_of.items() if group == number])
-        group_of = self._moved(group_of, self._each(WHOLE, group_of))
+        group_of = self._moved(group_of, self._replace_each(WHOLE, group_of))
         remove_dead(self.graph)
         fold_constants(self.graph, _FOLD_LIMIT)
         share_constants(self.graph)
@@ -217,7 +217,7 @@ class _Merging:
 
     # ------------------------------------------------------------------------------- steps
 
-    def _each(self, names: Sequence[str], targets: Collection[int]) -> dict[int, list[int]]:
+    def _replace_each(self, names: Sequence[str], targets: Collection[int]) -> dict[int, list[int]]:
         """Apply rules wherever they match at one of some nodes; what was added in its place."""
         new_gathers: dict[int, list[int]] = {}
         applied: dict[str, list[str]] = {}

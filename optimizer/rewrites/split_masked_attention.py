@@ -240,13 +240,13 @@ class _Builder(Maker):
         start, end, low, high = block
         node = self.graph.nodes[number]
         inputs = []
-        for given in node.inputs:
-            array = self.graph.constant(given)
+        for operand in node.inputs:
+            array = self.graph.constant(operand)
             if array is None:
                 inputs.append(value)
             elif array.ndim >= 2 and array.shape[-2:] != (1, 1):
                 cut = np.ascontiguousarray(array[..., start:end, low:high])
                 inputs.append(self.graph.add_constant(cut, NAME))
             else:
-                inputs.append(given)
+                inputs.append(operand)
         return self.add(Node(node.op_type, node.domain, tuple(inputs), (), node.attributes))

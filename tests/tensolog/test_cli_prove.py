@@ -206,7 +206,7 @@ def test_value_without_a_rule_is_that_of_a_plan_that_does_without_it(monkeypatch
     asked = [rule for rule in load_rules() if rule.name in ("EliminateIdentity", "JoinTiles")]
     with Catalog(":memory:") as catalog:
         found = value_module.value_of(
-            asked, (), small_model, name="small", catalog=catalog, apart=True
+            asked, (), small_model, name="small", catalog=catalog, leave_one_out=True
         )
     (value,) = found.rules
     assert (value.places, value.applied, value.gain_ns) == (1, 1, None)

@@ -62,7 +62,7 @@ def fuse_attention(derivation: Derivation) -> None:
             scores = next(_scores(derivation, softmax.operands[0]), None)
             if scores is not None:
                 nodes = (*scores.nodes, softmax.node, product.node)
-                new_nodes = _made(derivation, shape, scores, product.operands[1])
+                new_nodes = _attention_nodes(derivation, shape, scores, product.operands[1])
                 if new_nodes:
                     _state(derivation, class_, shape, new_nodes, nodes, moved)
     derivation.unite_pairs()
@@ -155,7 +155,9 @@ def _turned(derivation: Derivation, class_: int) -> Iterator[tuple[_Heads, tuple
 # -------------------------------------------------------------------------------------- making
 
 
-def _made(derivation: Derivation, shape: Shape, scores: _Scores, values: int) -> list[int]:
+def _attention_nodes(
+    derivation: Derivation, shape: Shape, scores: _Scores, values: int
+) -> list[int]:
     """The e-nodes of a kernel that gives heads side by side, [b, s, h * f], it the last one."""
     b, h, s, f = shape
     queries, value_shape = derivation.shape(scores.queries), derivation.shape(values)
@@ -237,13 +239,13 @@ def _mask(
     shape = derivation.shape(mask)
     if shape is None or len(shape) > 4:
         return None
-    given = (*(1,) * (4 - len(shape)), *shape)
-    if any(size not in (1, full) for size, full in zip(given, whole, strict=True)):
+    padded_shape = (*(1,) * (4 - len(shape)), *shape)
+    if any(size not in (1, full) for size, full in zip(padded_shape, whole, strict=True)):
         return None
-    target = (*given[:2], *whole[2:])
+    target = (*padded_shape[:2], *whole[2:])
     if shape == target:
         return mask
-    sizes = _sizes(derivation, mask, target, given, query, new_nodes)
+    sizes = _sizes(derivation, mask, target, padded_shape, query, new_nodes)
     node = None if sizes is None else derivation.make("Expand", [mask, sizes], {}, target)
     if node is None:
         return None
@@ -252,12 +254,17 @@ def _mask(
 
 
 def _sizes(
-    derivation: Derivation, mask: int, target: Shape, given: Shape, query: int, new_nodes: list[int]
+    derivation: Derivation,
+    mask: int,
+    target: Shape,
+    padded_shape: Shape,
+    query: int,
+    new_nodes: list[int],
 ) -> int | None:
     """What to expand a mask to; where sizes are free, 1 in the place of those that it has."""
     if all(isinstance(size, int) for size in target):
         return derivation.integers([int(size) for size in target])
-    if given[3] != target[3] or derivation.egraph.inference.opset("") < _PART_OF_SHAPE:
+    if padded_shape[3] != target[3] or derivation.egraph.inference.opset("") < _PART_OF_SHAPE:
         return None
     if target[2] == target[3]:  # one for all layers
         rows = derivation.make("Shape", [mask], {"start": -1})

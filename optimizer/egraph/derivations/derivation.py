@@ -118,14 +118,14 @@ class Derivation:
         output = self.output(node)
         if shape is not None:
             type_ = TensorType("float32", shape)
-            for numbers, known in (
+            for numbers, output_type in (
                 (self.egraph.types, type_),
                 (self.egraph.sized, bind(type_, self.egraph.sizes)),
             ):
                 known_type = (
                     None if numbers[output] == UNTYPED else vocabulary.types[numbers[output]]
                 )
-                sharper = sharpen(known_type, known)
+                sharper = sharpen(known_type, output_type)
                 assert sharper is not None
                 numbers[output] = vocabulary.type(sharper)
         return node

@@ -113,9 +113,9 @@ def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool
     An e-graph does not ask for that, since nothing is taken away; a program does.
     """
     matched = set(match.nodes.values())
-    given = {class_ for node in matched for class_ in egraph.columns.outputs(node)}
+    results = {class_ for node in matched for class_ in egraph.columns.outputs(node)}
     kept = {egraph.find(match.values[name]) for name in match.rule.outputs}
-    return {class_ for class_ in given if readers.get(class_, set()) - matched} == kept
+    return {class_ for class_ in results if readers.get(class_, set()) - matched} == kept
 
 
 def _pays(application: Application, costs: Costs) -> bool:

@@ -37,10 +37,10 @@ def decide_cut(
     cases = chain.from_iterable(combinations(shared, n) for n in range(len(shared) + 1))
     for case in cases:
         checkpoint()
-        given = _given(problem, case, set(shared) - set(case))
-        if given is None:
+        subproblem = _subproblem(problem, case, set(shared) - set(case))
+        if subproblem is None:
             continue
-        part = _decide_case(region, given, incumbent, steps - spent, decisions)
+        part = _decide_case(region, subproblem, incumbent, steps - spent, decisions)
         spent += part.steps
         bound = min(bound, part.bound)
         if part.cost < cost:
@@ -66,7 +66,7 @@ def cutset(region: Region) -> tuple[int, ...]:
     return ()
 
 
-def _largest_part(region: Region, given: Sequence[int]) -> int:
+def _largest_part(region: Region, computed_classes: Sequence[int]) -> int:
     """Return how many classes hold together where some of them are computed anyway."""
     above: dict[int, int] = {}
 
@@ -76,7 +76,7 @@ def _largest_part(region: Region, given: Sequence[int]) -> int:
             key = above[key]
         return key
 
-    anyway = {*region.roots, *given}
+    anyway = {*region.roots, *computed_classes}
     first: dict[int, int] = {}  # of each knot
     for class_, offered in region.choices.items():
         nearby = [~choice.node for choice in offered]
@@ -99,7 +99,7 @@ def _problem(region: Region) -> Problem:
     return Problem(choices, (*region.roots, *region.fixed))
 
 
-def _given(problem: Problem, roots: Sequence[int], without: set[int]) -> Problem | None:
+def _subproblem(problem: Problem, roots: Sequence[int], without: set[int]) -> Problem | None:
     """Return a problem with more roots, without some classes; None where it has no solution."""
     asked = tuple(dict.fromkeys([*problem.roots, *roots]))
     if not without:

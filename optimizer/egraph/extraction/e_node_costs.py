@@ -94,10 +94,10 @@ class Costs:
         cost, kernel = self(node), self.kernel(node)
         if kernel is None or kernel.is_constant or cost == UNUSABLE:
             return cost
-        known, failure = self.prices.model.cost(kernel), self.prices.model.failure(kernel)
-        if known.source == "measured" or failure is not None or self._is_free(node):
+        estimate, failure = self.prices.model.cost(kernel), self.prices.model.failure(kernel)
+        if estimate.source == "measured" or failure is not None or self._is_free(node):
             return cost
-        return min(known.most_ns, _UNKNOWN_NS) if node in chosen else known.least_ns
+        return min(estimate.most_ns, _UNKNOWN_NS) if node in chosen else estimate.least_ns
 
     def by_effect(self, nodes: Iterable[int]) -> list[Kernel]:
         """The kernels of e-nodes that nobody measured, those of the widest intervals first.
@@ -210,8 +210,8 @@ def free_classes(egraph: EGraph) -> set[int]:
     """The classes that cost nothing: known before the model runs, or given to it."""
     columns = egraph.columns
     living = columns.living()
-    given = [n for n, op in enumerate(egraph.vocabulary.operators) if op.op_type == INPUT]
-    leaves = living[np.isin(columns.operators_of(living), given)]
+    input_operators = [n for n, op in enumerate(egraph.vocabulary.operators) if op.op_type == INPUT]
+    leaves = living[np.isin(columns.operators_of(living), input_operators)]
     known = np.flatnonzero(np.array(egraph.known, bool))
     return {*columns.gives(leaves)[2].tolist(), *columns.canonical(known).tolist()}
 

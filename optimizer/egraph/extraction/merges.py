@@ -126,24 +126,24 @@ def merge_everywhere(
 
 
 def matches_in(
-    egraph: EGraph, patterns: Patterns, nodes: Collection[int], known: Known | None = None
+    egraph: EGraph, patterns: Patterns, nodes: Collection[int], memo: Known | None = None
 ) -> list[Match]:
     """The matches of rules among some e-nodes, those that have come to equal others by these.
 
-    `known` keeps what was found, for the next time.
+    `memo` keeps what was found, for the next time.
     """
     current = np.unique(egraph.columns.current(np.array(sorted(nodes), np.int64)))
     view = View(egraph)
     tables = patterns.tables(current)
-    known = {} if known is None else known
+    memo = {} if memo is None else memo
     matches: list[Match] = []
     for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY)):
         for row in rows:
-            if (rule.name, row) not in known:
+            if (rule.name, row) not in memo:
                 match = match_of(rule, row)
                 fits = check_conditions(match, view) is None
-                known[rule.name, row] = match if fits else None
-            if (match_ := known[rule.name, row]) is not None:
+                memo[rule.name, row] = match if fits else None
+            if (match_ := memo[rule.name, row]) is not None:
                 matches.append(match_)
     return matches
 

@@ -18,22 +18,22 @@ from .regions import Region
 class Decisions:
     """The decisions of one extraction."""
 
-    _known: dict[Hashable, tuple[int, dict[int, int], Decision]] = field(default_factory=dict)
+    _memo: dict[Hashable, tuple[int, dict[int, int], Decision]] = field(default_factory=dict)
 
     def of(self, region: Region, incumbent: Mapping[int, Choice], steps: int) -> Decision:
         """Return what decide does, with no steps spent where a region alike is decided."""
         classes = {c: i for i, c in enumerate(sorted({*region.choices, *region.fixed}))}
         nodes = _places(region)
         form = _form(region, incumbent, classes, nodes)
-        known = self._known.get(form)
-        if known is None or (known[0] < steps and not known[2].is_exact):
+        entry = self._memo.get(form)
+        if entry is None or (entry[0] < steps and not entry[2].is_exact):
             decision = decide(region, incumbent, steps)
             selected = {
                 classes[class_]: nodes[choice.node] for class_, choice in decision.selection.items()
             }
-            self._known[form] = steps, selected, decision
+            self._memo[form] = steps, selected, decision
             return decision
-        _, selected, decision = known
+        _, selected, decision = entry
         by_place = {i: class_ for class_, i in classes.items()}
         selection: dict[int, Choice] = {}
         for i, node in selected.items():

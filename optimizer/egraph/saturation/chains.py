@@ -318,11 +318,12 @@ def _kinds(egraph: EGraph, operation: Operation, classes: Iterable[int]) -> dict
 
 def _gainful(egraph: EGraph, terms: Terms, kinds: Mapping[int, set[int]]) -> list[Terms]:
     """What to bring together: all constants at once, and pairs that one operator gave."""
-    known = tuple(term for term in terms if egraph.is_known(term[0]))
-    ways = [known] if 1 < len(known) < len(terms) else []
+    constants = tuple(term for term in terms if egraph.is_known(term[0]))
+    ways = [constants] if 1 < len(constants) < len(terms) else []
     ways += [
         (a, b)
         for a, b in combinations(terms, 2)
-        if kinds.get(a[0], set()) & kinds.get(b[0], set()) and not (a in known and b in known)
+        if kinds.get(a[0], set()) & kinds.get(b[0], set())
+        and not (a in constants and b in constants)
     ]
     return list(dict.fromkeys(ways))[:MOST_WAYS]

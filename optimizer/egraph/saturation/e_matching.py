@@ -40,8 +40,8 @@ class Patterns:
 
     def tables(self, nodes: Ints) -> Tables:
         """What holds for some e-nodes."""
-        given = {**self.facts.of(nodes), **self._rule_facts}
-        return Tables(given, graph_clauses(), self.facts.symbols)
+        relations = {**self.facts.of(nodes), **self._rule_facts}
+        return Tables(relations, graph_clauses(), self.facts.symbols)
 
     def rows(
         self, tables: Tables, rules_since: Mapping[Rule, int], most: int | None = None

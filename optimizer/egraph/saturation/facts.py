@@ -67,13 +67,13 @@ class Facts:
         touched = np.zeros(columns.classes, bool)
         touched[reads[2]] = touched[gives[2]] = True
         classes = np.flatnonzero(touched)
-        known = np.array(egraph.known, bool)[classes]
+        is_known = np.array(egraph.known, bool)[classes]
         relations: dict[str, Relation] = {
             "node": [nodes, names[numbers]],
             "reads": list(reads),
             "gives": list(gives),
-            "constant": [classes[known]],
-            "scalar": self._scalars(classes[known]),
+            "constant": [classes[is_known]],
+            "scalar": self._scalars(classes[is_known]),
             "commutative": [names[[o for o in np.unique(numbers) if self._is_commutative(o)]]],
             "graph_output": [self._leaders(egraph.graph.graph_outputs)],
             "captured": [self._leaders(captured(egraph))],
@@ -168,13 +168,13 @@ class Facts:
         texts: list[int] = []
         integers: list[int] = []
         values = self.egraph.vocabulary.attributes[attribute].values
-        for name, given in {**self._defaults[operator], **values}.items():
+        for name, value in {**self._defaults[operator], **values}.items():
             text = NONE
-            if is_plain(given):
+            if is_plain(value):
                 # Bytes that are no text are no attribute that a rule could name.
-                shown = attribute_text(given).encode("utf-8", "backslashreplace").decode()
+                shown = attribute_text(value).encode("utf-8", "backslashreplace").decode()
                 text = self.symbol(shown)
-            integer = given if isinstance(given, int) else NO_INTEGER
+            integer = value if isinstance(value, int) else NO_INTEGER
             if text != NONE or integer != NO_INTEGER:
                 names.append(self.symbol(name))
                 texts.append(text)

@@ -43,11 +43,11 @@ class RuleTriggers:
             for number, latest in _latest(operators[living], stamps[living]).items()
         }
         readers, _, read = columns.reads(living)
-        givers, _, given = columns.gives(living)
-        order = np.argsort(given, kind="stable")
-        given, givers = given[order], givers[order]
-        first = np.searchsorted(given, read, "left")
-        counts = np.searchsorted(given, read, "right") - first
+        givers, _, results = columns.gives(living)
+        order = np.argsort(results, kind="stable")
+        results, givers = results[order], givers[order]
+        first = np.searchsorted(results, read, "left")
+        counts = np.searchsorted(results, read, "right") - first
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         places = np.arange(total) + np.repeat(first - (ends - counts), counts)

@@ -112,8 +112,8 @@ def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
     """Return np.flip, a view."""
     lazy = as_lazy(m)
     rank = lazy.ndim
-    given = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = [index(axis) for axis in given]
+    requested_axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = [index(axis) for axis in requested_axes]
     if any(not -rank <= axis < rank for axis in axes) or len({a % rank for a in axes}) < len(axes):
         raise UnsupportedError(_REFUSED)
     turned = {axis % rank for axis in axes}

@@ -68,11 +68,11 @@ def _built(
     options: Mapping[str, Any],
 ) -> Expression:
     """Return what a function gives, as before where its arguments are."""
-    given = [_read(trace, argument) for argument in arguments]
+    values = [_read(trace, argument) for argument in arguments]
     named = {name: _read(trace, option) for name, option in options.items()}
     key: list[Any] = [function]
     operands: list[Expression] = []
-    for name, argument in (*enumerate(given), *named.items()):
+    for name, argument in (*enumerate(values), *named.items()):
         kind = type(argument)
         if kind is Expression:
             operands.append(argument)
@@ -81,10 +81,12 @@ def _built(
             # by its text: 0.0 isn't -0.0, and True isn't 1
             key += [name, kind, repr(argument)]
         else:
-            return build(trace, *given, **named)
+            return build(trace, *values, **named)
     if not operands:
-        return build(trace, *given, **named)
-    return remembered(operands[0], tuple(key), lambda: build(trace, *given, **named), *operands[1:])
+        return build(trace, *values, **named)
+    return remembered(
+        operands[0], tuple(key), lambda: build(trace, *values, **named), *operands[1:]
+    )
 
 
 _TOLD = frozenset([int, float, bool, str, type(None), type(np._NoValue)])
@@ -199,8 +201,10 @@ def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Expression:
     else:
         raise UnsupportedError("axes that NumPy refuses")
     summed_axes: list[list[int]] = []
-    for given, rank in zip(pair, ranks, strict=True):
-        summed_axes.append([axis_of(axis, rank, "axes that NumPy refuses") for axis in given])
+    for operand_axes, rank in zip(pair, ranks, strict=True):
+        summed_axes.append(
+            [axis_of(axis, rank, "axes that NumPy refuses") for axis in operand_axes]
+        )
         if len(set(summed_axes[-1])) < len(summed_axes[-1]):
             raise UnsupportedError("axes that NumPy refuses")
     if len(summed_axes[0]) != len(summed_axes[1]):
@@ -280,8 +284,8 @@ def _nan_to_num(
     trace: Trace, x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Expression:
     value = operand(trace, x)
-    given = [number for number in (nan, posinf, neginf) if number is not None]
-    if copy is not True or any(type(number) not in (int, float) for number in given):
+    replacements = [number for number in (nan, posinf, neginf) if number is not None]
+    if copy is not True or any(type(number) not in (int, float) for number in replacements):
         raise UnsupportedError("copy=, or what is no number")
     if value.dtype not in FLOATS:
         return elementwise("Identity", value)

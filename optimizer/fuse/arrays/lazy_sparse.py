@@ -265,7 +265,7 @@ def _without_method(name: str, value: Any, other: Any) -> Any:
 
 def _shares(result: Any, value: Any) -> bool:
     """Whether one written shows in the other; some formats hold no array of entries."""
-    entries, other = (getattr(each, "data", None) for each in (result, value))
+    entries, other = (getattr(sparse, "data", None) for sparse in (result, value))
     return isinstance(entries, np.ndarray) and np.may_share_memory(entries, other)
 
 

@@ -41,14 +41,14 @@ def axis_of(axis: Any, rank: int, refusal: str = "an axis that NumPy refuses") -
     return axis % rank
 
 
-def traced_type(*types: Any, what: str = "the type") -> str:
+def traced_type(*types: Any, description: str = "the type") -> str:
     """Return the type in which NumPy computes with values of some types.
 
-    Raises UnsupportedError for one that isn't traced, which is called `what`.
+    Raises UnsupportedError for one that isn't traced, which is called `description`.
     """
     kept = np.result_type(*types).name
     if kept not in TRACED:
-        raise UnsupportedError(f"{what} {kept}")
+        raise UnsupportedError(f"{description} {kept}")
     return kept
 
 

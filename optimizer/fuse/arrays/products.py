@@ -43,7 +43,7 @@ def product(a: Expression, b: Expression) -> Expression:
 
 
 def _product_type(*types: str) -> str:
-    kept = traced_type(*map(np.dtype, types), what="a product of type")
+    kept = traced_type(*map(np.dtype, types), description="a product of type")
     if kept == "bool":
         raise UnsupportedError(f"a product of type {kept}")
     return kept
@@ -89,15 +89,21 @@ def labels_of(
             raise UnsupportedError("a subscript twice in one operand")
         labels_of_operands.append(labels)
     spread = range(widest, 0, -1)
-    known = Counter(label for labels in labels_of_operands for label in labels)
+    label_counts = Counter(label for labels in labels_of_operands for label in labels)
     if not arrow:
-        once = sorted(label for label, times in known.items() if times == 1 and type(label) is str)
+        once = sorted(
+            label for label, times in label_counts.items() if times == 1 and type(label) is str
+        )
         return labels_of_operands, (*spread, *once)
     if split[-1] is None:
         raise UnsupportedError("subscripts that NumPy refuses")
     before, dots, after = split[-1].groups()
     result = (*before, *(spread if dots else ()), *after)
-    if (widest and not dots) or len(set(result)) < len(result) or not known.keys() >= set(result):
+    if (
+        (widest and not dots)
+        or len(set(result)) < len(result)
+        or not label_counts.keys() >= set(result)
+    ):
         raise UnsupportedError("subscripts of a result that NumPy refuses")
     return labels_of_operands, result
 
@@ -147,10 +153,10 @@ def _terms(operands: Sequence[Expression], labels: Sequence[Sequence[Label]]) ->
     longest: dict[Label, int] = {}
     for operand, names in zip(operands, labels, strict=True):
         for label, extent in zip(names, operand.shape, strict=True):
-            known = longest.setdefault(label, extent)
-            if known == 1:
+            length = longest.setdefault(label, extent)
+            if length == 1:
                 longest[label] = extent
-            elif extent not in (1, known):
+            elif extent not in (1, length):
                 raise UnsupportedError("shapes that don't fit")
     terms = []
     for factor, names in zip(operands, labels, strict=True):
@@ -223,7 +229,7 @@ def _product(
     def folded(term: Term, *groups: Sequence[Label]) -> Expression:
         order = (*batch, *(label for group in groups for label in group))
         # a vector needs no second axis, where there is no batch of them
-        lengths = [math.prod(map(extents.__getitem__, each)) for each in groups if each or batch]
+        lengths = [math.prod(map(extents.__getitem__, group)) for group in groups if group or batch]
         return reshaped(_arranged(term, order), (*batches, *lengths))
 
     matrix_product = product(folded(a, left, summed), folded(b, summed, right))

@@ -76,23 +76,23 @@ def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str,
 
 def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Return ufunc.reduce, which reduces axis 0 unless told otherwise."""
-    given = _of_method(inputs, options)
+    method_options = _of_method(inputs, options)
     name = _REDUCING.get(ufunc)
     if name is None:
         _check_binary(ufunc)
-        key = (ufunc, "reduce", argument_key((), given))
+        key = (ufunc, "reduce", argument_key((), method_options))
         return _traced_method(
             trace,
             key,
             inputs[0],
-            lambda x: _reduced_by(ufunc, x, bound_arguments("reduce", (), given)),
+            lambda x: _reduced_by(ufunc, x, bound_arguments("reduce", (), method_options)),
         )
     return _reduced(
         trace,
-        (name, argument_key((), given)),
+        (name, argument_key((), method_options)),
         name,
         inputs[0],
-        lambda: bound_arguments("reduce", (), given),
+        lambda: bound_arguments("reduce", (), method_options),
     )
 
 
@@ -100,24 +100,24 @@ def accumulate(
     trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Return ufunc.accumulate, along axis 0 unless told otherwise: a node that NumPy computes."""
-    given = _of_method(inputs, options)
+    method_options = _of_method(inputs, options)
     _check_binary(ufunc)
-    key = (ufunc, "accumulate", argument_key((), given))
+    key = (ufunc, "accumulate", argument_key((), method_options))
     return _traced_method(
         trace,
         key,
         inputs[0],
-        lambda x: _accumulated(ufunc, x, bound_arguments("reduce", (), given)),
+        lambda x: _accumulated(ufunc, x, bound_arguments("reduce", (), method_options)),
     )
 
 
 def _of_method(inputs: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a ufunc's method over one array."""
-    given = {"axis": 0, **options}
-    out = given.pop("out", None)
+    method_options = {"axis": 0, **options}
+    out = method_options.pop("out", None)
     if len(inputs) != 1 or (out is not None and out != (None,)):
         raise UnsupportedError("out=" if len(inputs) == 1 else "more than one array")
-    return given
+    return method_options
 
 
 def _check_binary(ufunc: np.ufunc) -> None:
@@ -142,8 +142,8 @@ def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> E
         return expression_of("any" if ufunc is np.bitwise_or else "all", x, options)
     (axis,), kept = _along(ufunc, "reduce", x, options)
     keepdims = bool(options.get("keepdims", False))
-    given = (("axis", axis), ("keepdims", keepdims))
-    attributes = (("function", f"numpy.{ufunc.__name__}.reduce"), ("options", given))
+    call_options = (("axis", axis), ("keepdims", keepdims))
+    attributes = (("function", f"numpy.{ufunc.__name__}.reduce"), ("options", call_options))
     return reduction("Call", x, (axis,), keepdims, kept, attributes)
 
 
@@ -151,8 +151,8 @@ def _accumulated(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> 
     (axis,), kept = _along(ufunc, "accumulate", x, options)
     if ufunc is np.add:
         return Expression("CumSum", (cast(x, kept),), x.shape, kept, (("axis", axis),))
-    given = (("axis", axis),)
-    attributes = (("function", f"numpy.{ufunc.__name__}.accumulate"), ("options", given))
+    call_options = (("axis", axis),)
+    attributes = (("function", f"numpy.{ufunc.__name__}.accumulate"), ("options", call_options))
     return Expression("Call", (x,), x.shape, kept, attributes)
 
 
@@ -201,12 +201,12 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Return axes ascending and not negative; raises UnsupportedError for what NumPy refuses."""
     if axis is None:
         return tuple(range(rank))
-    given = axis if isinstance(axis, tuple) else (axis,)
-    if any(isinstance(a, bool) or not isinstance(a, int | np.integer) for a in given):
+    requested_axes = axis if isinstance(axis, tuple) else (axis,)
+    if any(isinstance(a, bool) or not isinstance(a, int | np.integer) for a in requested_axes):
         raise UnsupportedError("an axis that is no number")
-    if any(not -rank <= a < rank for a in given):
+    if any(not -rank <= a < rank for a in requested_axes):
         raise UnsupportedError("an axis that isn't there")
-    axes = tuple(sorted(int(a) % rank for a in given))
+    axes = tuple(sorted(int(a) % rank for a in requested_axes))
     if len(set(axes)) != len(axes):
         raise UnsupportedError("an axis twice")
     return axes
@@ -222,7 +222,7 @@ def argument_key(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashab
     )
     for *_, part in key:
         # of tuples the types within count too, and floats may be equal that aren't the same
-        if type(part) is tuple and not all(type(each) is int for each in part):
+        if type(part) is tuple and not all(type(item) is int for item in part):
             return None
         if type(part) not in _KEY_TYPES and not isinstance(part, type | np.dtype):
             return None
@@ -328,8 +328,8 @@ def _without_nan(name: str, x: Expression, options: Mapping[str, Any]) -> Expres
     if x.dtype not in FLOATS or options.get("dtype") is not None:
         raise UnsupportedError("dtype=, or whole numbers")
     missing = elementwise("IsNaN", x, dtype="bool")
-    known = elementwise("Where", missing, constant(0, x.dtype), x)
-    total = expression_of("sum", known, options)
+    numbers = elementwise("Where", missing, constant(0, x.dtype), x)
+    total = expression_of("sum", numbers, options)
     if name == "sum":
         return total
     there = expression_of("sum", elementwise("Not", missing, dtype="bool"), options)

@@ -59,12 +59,12 @@ def rows_at_once(value: Any) -> Any:
     return value if type(value) is scipy.sparse.csr_array else canonical(value)
 
 
-def _canonical(rows: Any, given: Any) -> Any:
-    if given.format != "coo" and given.has_canonical_format:
+def _canonical(rows: Any, source: Any) -> Any:
+    if source.format != "coo" and source.has_canonical_format:
         rows.has_canonical_format = True  # known of it from the first call on: entries aren't read
         return rows
     if not rows.has_canonical_format:
-        if np.may_share_memory(rows.data, given.data):
+        if np.may_share_memory(rows.data, source.data):
             rows = rows.copy()
         rows.sum_duplicates()
     return rows
@@ -200,10 +200,10 @@ class LazySparseBase:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _given_away(self, what: str) -> Any:
+    def _given_away(self, method: str) -> Any:
         """Return the object that it stands for, to be read and written from now on."""
         self._exposed = True
-        return self._writable(f"{what} gives the memory away")
+        return self._writable(f"{method} gives the memory away")
 
     def _writable(self, why: str) -> Any:
         """Return the object that it stands for, to be written, when what waits is computed.

@@ -201,9 +201,9 @@ def expression_of(
             last = operand(trace, argument)
         key.append(last)
     identity = tuple(key)
-    known = None if last is None else last.following.get(identity)
-    if known is not None:
-        return known
+    memoized = None if last is None else last.following.get(identity)
+    if memoized is not None:
+        return memoized
     operands = [
         argument if type(part) is tuple else part
         for argument, part in zip(inputs, identity[2:], strict=True)
@@ -261,10 +261,10 @@ def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[tuple[st
     That is the one that means just the same; "" where _operator knows more. Raises UnsupportedError
     for types that the function doesn't take or that aren't traced.
     """
-    given = [np.dtype(type_) if isinstance(type_, str) else type_ for type_ in types]
+    dtypes = [np.dtype(type_) if isinstance(type_, str) else type_ for type_ in types]
     chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
     try:
-        loop = tuple(dtype.name for dtype in ufunc.resolve_dtypes((*given, None), **chosen))
+        loop = tuple(dtype.name for dtype in ufunc.resolve_dtypes((*dtypes, None), **chosen))
     except TypeError as error:
         raise UnsupportedError("a type that the function doesn't take") from error
     for name in loop:

@@ -47,11 +47,11 @@ def transpose(lazy: Any, axes: Sequence[Any] | None = None) -> Any:
     """Return ndarray.transpose."""
     rank = lazy.ndim
     try:
-        given = range(rank)[::-1] if axes is None else [index(axis) for axis in axes]
+        requested_axes = range(rank)[::-1] if axes is None else [index(axis) for axis in axes]
     except TypeError:
         return eager.method(lazy, "transpose", tuple(axes or ()), {})
-    order = tuple(axis % rank for axis in given if -rank <= axis < rank)
-    if sorted(order) != list(range(rank)) or len(given) != rank:
+    order = tuple(axis % rank for axis in requested_axes if -rank <= axis < rank)
+    if sorted(order) != list(range(rank)) or len(requested_axes) != rank:
         return eager.method(lazy, "transpose", tuple(axes or ()), {})
     shape = tuple(lazy.shape[axis] for axis in order)
 
@@ -113,11 +113,15 @@ def _keeps_memory(lazy: Any, shape: tuple[int, ...]) -> bool:
 def squeeze(lazy: Any, axis: Any = None) -> Any:
     """Return ndarray.squeeze."""
     rank = lazy.ndim
-    given = tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(
-        sorted(a % rank for a in given if rank and (axis is not None or lazy.shape[a] == 1))
+    requested_axes = (
+        tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     )
-    if any(lazy.shape[a] != 1 for a in axes) or any(not -rank <= a < rank for a in given):
+    axes = tuple(
+        sorted(
+            a % rank for a in requested_axes if rank and (axis is not None or lazy.shape[a] == 1)
+        )
+    )
+    if any(lazy.shape[a] != 1 for a in axes) or any(not -rank <= a < rank for a in requested_axes):
         return eager.method(lazy, "squeeze", (axis,), {})
     if not axes:
         return eager.method(lazy, "squeeze", (axis,), {}) if lazy._scalar else lazy
@@ -128,7 +132,7 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
 def item(lazy: Any, key: Any) -> Any:
     """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
     keys = key if type(key) is tuple else (key,)
-    keys_read = tuple([_told(key) for key in keys])
+    keys_read = tuple([_basic_key(key) for key in keys])
     if None in keys_read or lazy._scalar or lazy._trace.closed:
         return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
     steps, scalar = _steps(lazy.shape, keys_read)
@@ -170,12 +174,12 @@ def _rows(lazy: Any, memory: Any) -> Iterator[Any]:
         yield row
 
 
-def _told(key: Any) -> tuple[Any, ...] | None:
+def _basic_key(key: Any) -> tuple[Any, ...] | None:
     """Return a part of an index as a key; None for one that isn't a number, slice, ... or None."""
     kind = type(key)
     if kind is slice:
         bounds = (key.start, key.stop, key.step)
-        return bounds if all(each is None or type(each) is int for each in bounds) else None
+        return bounds if all(bound is None or type(bound) is int for bound in bounds) else None
     if key is None or key is Ellipsis:
         return (key,)
     if kind is int or (isinstance(key, np.integer) and not is_lazy(key)):

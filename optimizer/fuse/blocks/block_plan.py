@@ -126,7 +126,7 @@ class BlockPlan:
             )
             for block, rows in enumerate(self.rows)
         ]
-        kept = [each[1][i] for i in range(len(round_.kept)) for each in outcomes]
+        kept = [outcome[1][i] for i in range(len(round_.kept)) for outcome in outcomes]
         total = (
             [_tree(outcomes, [aggregate.ufunc for aggregate in round_.aggregates])]
             if round_.aggregates
@@ -196,8 +196,10 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     Raises BlocksError for what neither runs in blocks nor fits into the memory budget.
     """
     after, rules = rewritten(program)
-    given = zip(after.inputs, inputs, strict=True)
-    partitioned = {number: array for number, array in given if isinstance(array, Partitioned)}
+    input_values = zip(after.inputs, inputs, strict=True)
+    partitioned = {
+        number: array for number, array in input_values if isinstance(array, Partitioned)
+    }
     rows = max(partitioned.values(), key=lambda array: array.nbytes).rows
     # Blocks of one length run together; of another length, they are needed as a whole.
     alike = {
@@ -250,9 +252,9 @@ def _too_large(program: Program, placed: Places, budget: float, here: Collection
     return ""
 
 
-def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
+def _exceeds(reason: str, node: Node, size: float, budget: float) -> str:
     return (
-        f"{what}{node.dtype} {shape_text(node.shape)}, {size:,.0f} bytes, which is more than the "
+        f"{reason}{node.dtype} {shape_text(node.shape)}, {size:,.0f} bytes, which is more than the "
         f"memory budget of {budget:,.0f}: give fuse a larger memory="
     )
 
@@ -288,7 +290,7 @@ def _blocks_s(plan: BlockPlan, options: Options) -> float:
         cost += turns * _plan_s(largest.program, largest.options)
         sent = sum(_bytes(plan.program, number) for number in round_.whole) * min(workers, count)
         sent += sum(_bytes(plan.program, number) for number, _ in round_.split)
-        sent += sum(_bytes(plan.program, each.node) for each in round_.aggregates) * count
+        sent += sum(_bytes(plan.program, aggregate.node) for aggregate in round_.aggregates) * count
         sent += sum(
             _bytes(plan.program, number)
             for number in round_.kept

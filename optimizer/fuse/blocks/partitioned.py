@@ -26,7 +26,7 @@ class BlocksError(TensologError):
 class Partitioned:
     """An array, or a sparse matrix, in blocks along `axis`: `parts` are Dask's, `rows` how long.
 
-    `source` is the value in this process, where it is there; `given` the object that a user passed.
+    `source` is the value in this process, where it is there; `original` the object that was passed.
     `nnz` and `layout` are a sparse value's, as in a program's node. Blocks are never written.
     """
 
@@ -41,7 +41,7 @@ class Partitioned:
         layout: str = "dense",
         nnz: int | None = None,
         source: Any = None,
-        given: Any = None,
+        original: Any = None,
     ) -> None:
         self.parts = list(parts)
         self.rows = tuple(rows)
@@ -51,7 +51,7 @@ class Partitioned:
         self.layout = layout
         self.nnz = nnz
         self.source = source
-        self.given = given
+        self.original = original
 
     @property
     def nbytes(self) -> int:
@@ -124,7 +124,7 @@ def of_dask(value: Any) -> Partitioned:
     whole = value.rechunk(dict.fromkeys(range(1, value.ndim), -1))
     pairs = list(zip(whole.to_delayed().reshape(-1), whole.chunks[0], strict=True))
     parts, rows = [part for part, count in pairs if count], [count for _, count in pairs if count]
-    return Partitioned(parts, rows, value.shape, value.dtype, given=value)
+    return Partitioned(parts, rows, value.shape, value.dtype, original=value)
 
 
 def of_array(value: Any, most_bytes: float) -> Partitioned:
@@ -221,7 +221,9 @@ def aligned(value: Partitioned, rows: Sequence[int]) -> Partitioned:
         raise BlocksError("sparse values in blocks of different rows: give them alike")
     whole = value.as_dask().rechunk({value.axis: tuple(rows)})
     parts = whole.to_delayed().reshape(-1)
-    return Partitioned(parts, rows, value.shape, value.dtype, axis=value.axis, given=value.given)
+    return Partitioned(
+        parts, rows, value.shape, value.dtype, axis=value.axis, original=value.original
+    )
 
 
 def cut_shape(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:

@@ -189,18 +189,18 @@ def sized(program: Program, placement: Places, round_: Round, rows: int, total: 
         nodes.append(replace(node, id=len(nodes)))
         return place[key]
 
-    def given(number: int, axis: int | None) -> None:
+    def add_input(number: int, axis: int | None) -> None:
         node = program.nodes[number]
         shape = node.shape if axis is None else cut_shape(node.shape, axis, rows)
         share = _share(node, rows, total)
         add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (number, axis))
 
     for number in round_.operands:
-        given(number, placement.read[number].axis)
+        add_input(number, placement.read[number].axis)
     for node_id, axis in round_.split:
-        given(node_id, axis)
+        add_input(node_id, axis)
     for node_id in round_.whole:
-        given(node_id, None)
+        add_input(node_id, None)
     inputs = tuple(range(len(nodes)))
     for node_id in round_.nodes:
         node, placed = program.nodes[node_id], placement.computed[node_id]

@@ -65,8 +65,8 @@ class UnsharedKernel:
         how: FusedConfiguration | None = None,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
-        given = {node_id: values[old] for node_id, old in self.nodes.items() if old in values}
-        results = self.kernel.run(function, given, threads, how)
+        arrays = {node_id: values[old] for node_id, old in self.nodes.items() if old in values}
+        results = self.kernel.run(function, arrays, threads, how)
         return {self.nodes[node_id]: value for node_id, value in results.items()}
 
 
@@ -100,7 +100,7 @@ def lower_unshared(
         place[node_id] = put(node, tuple(map(read, node.inputs)))
     outputs = tuple(place[node_id] for node_id in operator.outputs)
     inputs = tuple(node.id for node in nodes if node.is_leaf)
-    given = tuple(node.id for node in nodes if node.op == "Input")
+    new_inputs = tuple(node.id for node in nodes if node.op == "Input")
     region = replace(
         operator,
         nodes=tuple(place[node_id] for node_id in operator.nodes),
@@ -108,7 +108,7 @@ def lower_unshared(
         outputs=outputs,
         driver=None if operator.driver is None else place.get(operator.driver),
     )
-    return UnsharedKernel(lower(Program(tuple(nodes), given, outputs), region, name), old)
+    return UnsharedKernel(lower(Program(tuple(nodes), new_inputs, outputs), region, name), old)
 
 
 class Kernel(Tunable, Protocol):

@@ -62,14 +62,14 @@ class EntryKernel(RegionKernel):
     def call(
         self,
         function: Function,
-        known: Mapping[int, Array],
+        arrays: Mapping[int, Array],
         threads: int,
         how: FusedConfiguration,
     ) -> dict[int, Array]:
         """Return the values at entries, and what is reduced over them."""
         driver = self.program.nodes[self.driver]
-        given = prepared_sparse(known[driver.id], driver)
-        matrix = _canonical(given.tocsr(), given)
+        sparse = prepared_sparse(arrays[driver.id], driver)
+        matrix = _canonical(sparse.tocsr(), sparse)
         rows, columns = matrix.shape
         nnz = len(matrix.data)
         chunks, step = _cut(rows, nnz, self.widest, self.total)
@@ -83,7 +83,7 @@ class EntryKernel(RegionKernel):
                 result = results[operand.node] = self._result(operand, matrix)
                 arguments += (address(result), 0, 0, 0)
             else:
-                arguments += (*self._view(operand, known[operand.node], matrix, used), 0)
+                arguments += (*self._view(operand, arrays[operand.node], matrix, used), 0)
         start(function, arguments, threads if nnz >= how.run else 1)
         for operand in self.operands:
             if operand.form in _RESULTS:
@@ -141,12 +141,12 @@ def _cut(rows: int, nnz: int, widest: int, total: int) -> tuple[int, int]:
     return chunked(rows, least, 1, total)
 
 
-def _canonical(matrix: Array, given: Array) -> Array:
+def _canonical(matrix: Array, source: Array) -> Array:
     """Return a matrix by rows without duplicates or unused places; what was given stays."""
     unused = len(matrix.data) > matrix.indptr[-1]
     if matrix.has_canonical_format and not unused:
         return matrix
-    matrix = matrix.copy() if matrix is given else matrix
+    matrix = matrix.copy() if matrix is source else matrix
     matrix.sum_duplicates()
     if unused:
         matrix.prune()

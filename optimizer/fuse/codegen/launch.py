@@ -264,11 +264,11 @@ def partials(chunks: int, total: int) -> Array:
     return memory[first : first + chunks * chunk_width].reshape(chunks, chunk_width)
 
 
-def start(function: Function, given: Sequence[int], threads: int) -> None:
+def start(function: Function, numbers: Sequence[int], threads: int) -> None:
     """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
-    arguments = array("q", given)  # made in a third of the time that ctypes takes
+    arguments = array("q", numbers)  # made in a third of the time that ctypes takes
     address = arguments.buffer_info()[0]
-    threads = min(threads, given[1])
+    threads = min(threads, numbers[1])
     if threads <= 1:
         function.call(address)
     else:
@@ -343,8 +343,8 @@ class _LastStep(TermEvaluator[Callable[[Array], Array]]):
         return LoweringError(f"{term} after a reduction")
 
     def constant(self, value: float) -> Callable[[Array], Array]:
-        known: Array = np.float64(value)
-        return lambda _: known
+        scalar: Array = np.float64(value)
+        return lambda _: scalar
 
     def read(self, element: Read) -> Callable[[Array], Array]:
         return lambda whole: whole

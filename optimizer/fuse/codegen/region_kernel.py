@@ -137,22 +137,22 @@ class RegionKernel:
         how: FusedConfiguration | None = None,
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
-        known = values
+        arrays = values
         if self.before:
-            known = dict(values)
-            extend(known, self.before)
-        results = self.call(function, known, threads, how or self.configuration)
+            arrays = dict(values)
+            extend(arrays, self.before)
+        results = self.call(function, arrays, threads, how or self.configuration)
         if not self.before and not self.after:
             return results
-        known = {**known, **results}
+        arrays = {**arrays, **results}
         if self.after:
-            extend(known, self.after)
-        return {node_id: known[node_id] for node_id in self.outputs}
+            extend(arrays, self.after)
+        return {node_id: arrays[node_id] for node_id in self.outputs}
 
     def call(
         self,
         function: Function,
-        known: Mapping[int, Array],
+        arrays: Mapping[int, Array],
         threads: int,
         how: FusedConfiguration,
     ) -> dict[int, Array]:

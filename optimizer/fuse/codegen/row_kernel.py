@@ -70,7 +70,7 @@ class RowKernel(RegionKernel):
     def call(
         self,
         function: Function,
-        known: Mapping[int, Array],
+        arrays: Mapping[int, Array],
         threads: int,
         how: FusedConfiguration,
     ) -> dict[int, Array]:
@@ -86,7 +86,7 @@ class RowKernel(RegionKernel):
                 arguments += (address(result), 0, 0, 0)
                 results[operand.node] = result.T if form.turned else result
                 continue
-            array = known[operand.node]
+            array = arrays[operand.node]
             if type(array) is np.ndarray and form.suits(array):
                 arguments += (address(array), *form.rest)
             else:
@@ -103,8 +103,8 @@ class RowKernel(RegionKernel):
         if operand.form == "sparse":
             matrix = prepared_sparse(value, node)
             matrix = matrix.tocsr() if self.partition.axis[node.id] == 0 else matrix.tocsc()
-            data, begins, columns, known = sparse_view(matrix, node.dtype, used)
-            return data, begins, columns, known | (DISTINCT if matrix.has_canonical_format else 0)
+            data, begins, columns, flags = sparse_view(matrix, node.dtype, used)
+            return data, begins, columns, flags | (DISTINCT if matrix.has_canonical_format else 0)
         array = prepared(value, node)
         if operand.form == "rows":
             return self._rows(node, array, used)

@@ -26,7 +26,7 @@ class RowProducts(RowState):
 
     def _stored(self, number: int) -> bool:
         """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
-        return number in self.given and self.node(number).layout != "dense"
+        return number in self.inputs and self.node(number).layout != "dense"
 
     def _fetching(self) -> set[int]:
         """Return the long rows that a product with a narrow matrix reads first: it looks ahead."""
@@ -37,7 +37,7 @@ class RowProducts(RowState):
                 read.update(group.operands(self.plan.alias))
             for node in level.products:
                 driver = self._driver(node)
-                if self.partition.state[node.id] == "cell" and driver in self.given:
+                if self.partition.state[node.id] == "cell" and driver in self.inputs:
                     long, narrow = self.width(driver) >= _LONG, self.width(node.id) >= _COLUMNS
                     if long and narrow and driver not in read and not self._stored(driver):
                         fetched.add(driver)
@@ -62,7 +62,7 @@ class RowProducts(RowState):
         following: dict[int, int] = {}
         for node in (node for level in self.plan.levels for node in level.products):
             driver = self._driver(node)
-            is_dense = driver in self.given and not self._stored(driver)
+            is_dense = driver in self.inputs and not self._stored(driver)
             if self.partition.state[node.id] == "cell":
                 multiplied.add(driver)
             elif driver in multiplied and is_dense and self.width(driver) >= _LONG:
@@ -98,8 +98,8 @@ class RowProducts(RowState):
         driver = self._driver(node)
         matrix_is_left = self.partition.state[node.inputs[0]] != "cell"
         other = node.inputs[0 if matrix_is_left else 1]
-        left = self.node(node.inputs[0])
-        inner = left.shape[contracted_axes(left, self.node(node.inputs[1]))[0]]
+        first_operand = self.node(node.inputs[0])
+        inner = first_operand.shape[contracted_axes(first_operand, self.node(node.inputs[1]))[0]]
         outer = self.width(node.id)
         by_rows, by_columns = ("turned", "whole") if matrix_is_left else ("whole", "turned")
         self._target(node.id)
@@ -130,8 +130,8 @@ class RowProducts(RowState):
             self.scratch.append((packed, kind, count))
             view = self.view(other, "strided")
             column, along = ("row", "column") if matrix_is_left else ("column", "row")
-            given = f"{view}->data, {view}->{column}, {view}->{along}"
-            self.before.append(f"pack_{bits}({given}, {packed}, {k}, {n});")
+            source = f"{view}->data, {view}->{column}, {view}->{along}"
+            self.before.append(f"pack_{bits}({source}, {packed}, {k}, {n});")
             rows = f"{rows}, {packed}, t{node.id}"
             ahead = self._ahead(driver) if driver in self.unfetched else "0"
             beside = "0" if driver in self.following else ahead

@@ -165,7 +165,7 @@ class RowState(KernelText):
 
     partition: RowPartition
     plan: Schedule
-    given: Sequence[int]
+    inputs: Sequence[int]
     outputs: Sequence[int]
     sizes: list[int] = field(default_factory=lambda: [0, 0], init=False)
     before: list[str] = field(default_factory=list)
@@ -189,7 +189,7 @@ class RowState(KernelText):
         """Make t<id> (where a block begins) and p<id> (its rows' distance) of what is given."""
         for number in operands:
             if (
-                number not in self.given
+                number not in self.inputs
                 or number in self.fetched
                 or self.partition.state[number] != "cell"
             ):

@@ -181,13 +181,13 @@ class RowText(RowProducts):
         To reduce a part of a vector to one number in each row would cost more than all else.
         """
         wide = str(group.width)
-        each = f"for (i64 j = 0; j < {wide}; j++)"
+        loop_head = f"for (i64 j = 0; j < {wide}; j++)"
         sums = [f"c{node.id}" for node in group.columns]
         for fold in full:
             self.block += fold.declare_lanes(wide)
         for name in sums:
             self.block.append(f"__typeof__(*{name}) k{name}[{wide}];")
-            self.block.append(f"{each} k{name}[j] = {name}[j];")
+            self.block.append(f"{loop_head} k{name}[j] = {name}[j];")
         body = [_renamed(line, sums) for line in body]
         self.block.append("for (i64 r = 0; r < R; r++) {")
         self.block += [f"  {line}" for line in heads]
@@ -201,11 +201,11 @@ class RowText(RowProducts):
             node = fold.reduction.node
             fold_of_lane = Fold(replace(fold.reduction, body=f"e{node}[j]"))
             self.block += [f"  {fold_of_lane.declare()}", "  #pragma GCC unroll 16"]
-            self.block.append(f"  {each} {{ {fold_of_lane.step()} }}")
+            self.block.append(f"  {loop_head} {{ {fold_of_lane.step()} }}")
             value = fold_of_lane.reduction.finish(f"(({self.c_type(node)}){fold_of_lane.result()})")
             self.block.append(f"  t{node}[r] = {value};")
         self.block.append("}")
-        self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
+        self.block += [f"{loop_head} {name}[j] = k{name}[j];" for name in sums]
         for fold in full:
             self.block += [*fold.gather_lanes(wide), OverTiles(fold, "g").collect()]
 

@@ -67,10 +67,10 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
     operands = [program.nodes[number] for number in node.inputs]
     _refuse_integers(node, operands)
     if node.op in MOVES:
-        given = operands[0].attributes["value"] if operands[0].op == "Constant" else None
+        constant = operands[0].attributes["value"] if operands[0].op == "Constant" else None
         name = f"v{alias.get(operands[0].id, operands[0].id)}"
-        known = {"X": name if given is None else given}
-        return declare(node, expression(Read("X", ()), computed_dtype(program, node), known))
+        operand = {"X": name if constant is None else constant}
+        return declare(node, expression(Read("X", ()), computed_dtype(program, node), operand))
     if not node.is_elementwise:
         raise LoweringError(f"{node.op} is not elementwise")
     if node.op == "Cast":

@@ -175,7 +175,7 @@ def _without_small(
         if isinstance(operator, PlainOperator) or (
             operator.cost_s < _FEW * machine.dispatch_s
             and _is_dense(prices.graph, operator)
-            and sum(each.cost_s for each in instead.values()) < operator.cost_s
+            and sum(alternative.cost_s for alternative in instead.values()) < operator.cost_s
         ):
             plain |= instead
         else:
@@ -355,7 +355,7 @@ def _with_turns(graph: PlanningGraph, operator: FusedOperator) -> FusedOperator:
     nodes = set(operator.nodes)
     inputs: dict[int, None] = {}
     # a transpose that one node reads as an array, all do
-    given = {
+    read_values = {
         operand.via
         if operand.via is not None and not covers_turn(operator, h, operand)
         else operand.node
@@ -364,7 +364,7 @@ def _with_turns(graph: PlanningGraph, operator: FusedOperator) -> FusedOperator:
     }
     for h in operator.nodes:
         for operand in graph.operands[h]:
-            if operand.via is not None and operand.via not in given:
+            if operand.via is not None and operand.via not in read_values:
                 nodes.add(operand.via)
                 read = operand.node
             else:

@@ -58,14 +58,14 @@ def place() -> Path:
 def rates() -> Rates:
     """Return this machine's rates by the names of Machine's fields; measured where not kept."""
     fingerprint = identity().fingerprint
-    known: dict[str, Rates] = {}
+    kept_rates: dict[str, Rates] = {}
     with contextlib.suppress(OSError, ValueError):
-        known = json.loads(place().read_text(encoding="utf-8"))
-    known_rates = known.get(fingerprint) if isinstance(known, dict) else None
+        kept_rates = json.loads(place().read_text(encoding="utf-8"))
+    known_rates = kept_rates.get(fingerprint) if isinstance(kept_rates, dict) else None
     if known_rates is not None and _is_whole(known_rates):
         return known_rates
     new_rates = measured()
-    _keep({**(known if isinstance(known, dict) else {}), fingerprint: new_rates})
+    _keep({**(kept_rates if isinstance(kept_rates, dict) else {}), fingerprint: new_rates})
     return new_rates
 
 
@@ -86,14 +86,14 @@ def _is_whole(rates: object) -> bool:
     )
 
 
-def _keep(known: dict[str, Rates]) -> None:
+def _keep(rates_by_machine: dict[str, Rates]) -> None:
     """Write them whole, so that processes may race; what can't be written is measured again."""
     with contextlib.suppress(OSError):
         place().parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
             "w", dir=place().parent, suffix=".part", delete=False, encoding="utf-8"
         ) as part:
-            json.dump(known, part)
+            json.dump(rates_by_machine, part)
         Path(part.name).replace(place())
 
 

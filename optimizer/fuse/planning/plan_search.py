@@ -57,7 +57,9 @@ def fuse_no_redundancy(region: Region) -> list[Operator]:
 
 def stored_by(region: Region, operators: list[Operator]) -> int:
     """Return the candidates that operators store."""
-    return mask(output for each in operators for output in each.outputs) & mask(region.candidates)
+    return mask(output for operator in operators for output in operator.outputs) & mask(
+        region.candidates
+    )
 
 
 def _operators(region: Region, read: int) -> list[Operator]:

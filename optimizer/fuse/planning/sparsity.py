@@ -29,7 +29,9 @@ def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[in
     at_zero_values: dict[int, Known] = {driver: 0.0}
     for number in covered:
         node = program.nodes[number]
-        operands = [_known(program.nodes[operand], at_zero_values) for operand in node.inputs]
+        operands = [
+            _value_at_zero(program.nodes[operand], at_zero_values) for operand in node.inputs
+        ]
         # Of dense values, 0 times NaN is NaN.
         counts = not node.attributes and (node.nnz is not None or node.dtype == "bool")
         safe = _safe_positions(node.op, len(node.inputs)) if counts else ()
@@ -42,7 +44,7 @@ def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[in
     return at_zero_values
 
 
-def _known(node: Node, values: Mapping[int, Known]) -> Known:
+def _value_at_zero(node: Node, values: Mapping[int, Known]) -> Known:
     if node.op == "Constant":
         return float(node.attributes["value"])
     return values.get(node.id)

@@ -165,10 +165,10 @@ class TemplateCosts:
         driver, sparse = None, False
         if all(map(self._additive, closing)) if closing else nodes[cover.root].nnz is not None:
             for number in self._sparse_inputs(cover, shape):
-                known = at_zero(graph.program, inner, number)
+                values_at_zero = at_zero(graph.program, inner, number)
                 if all(
-                    any(known.get(number) == 0.0 for number in each)
-                    for each in values or [inner[-1:]]
+                    any(values_at_zero.get(number) == 0.0 for number in group)
+                    for group in values or [inner[-1:]]
                 ):
                     driver, sparse = number, True
                     break
@@ -307,19 +307,23 @@ class TemplateCosts:
                 return number, True
         return max(inputs, key=lambda number: (graph.bytes[number], -number), default=None), False
 
-    def _only_entries(self, cover: Cover, driver: int, known: Mapping[int, Known]) -> bool:
+    def _only_entries(self, cover: Cover, driver: int, values_at_zero: Mapping[int, Known]) -> bool:
         """Whether what leaves the cells' places is zero wherever the driver is."""
         graph, shape = self.graph, self.graph.nodes[driver].shape
         for h in cover.nodes:
             if graph.kinds[h] == "elementwise":
-                if h == cover.root and graph.nodes[h].shape == shape and known.get(h) != 0.0:
+                if (
+                    h == cover.root
+                    and graph.nodes[h].shape == shape
+                    and values_at_zero.get(h) != 0.0
+                ):
                     return False
                 continue
             if graph.kinds[h] == "reduction" and not self._additive(h):
                 return False
             summed = self._row_operands(h)
             wide = [number for number in summed if graph.nodes[number].shape == shape]
-            zero = [number for number in wide if known.get(number) == 0.0]
+            zero = [number for number in wide if values_at_zero.get(number) == 0.0]
             if graph.kinds[h] == "contraction":  # of a dense value, 0 times NaN is NaN
                 zero = [number for number in zero if graph.nodes[number].nnz is not None]
             if wide and not zero:

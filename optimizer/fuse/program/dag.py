@@ -129,9 +129,9 @@ class Program:
                 raise ProgramError(f"node {node.id} stands at position {position}")
             if any(not 0 <= operand < position for operand in node.inputs):
                 raise ProgramError(f"node {node.id} ({node.op}) reads a node that isn't before it")
-        given = tuple(node.id for node in self.nodes if node.op == "Input")
-        if sorted(self.inputs) != list(given):
-            raise ProgramError(f"the inputs are {self.inputs}, but the Input nodes are {given}")
+        input_ids = tuple(node.id for node in self.nodes if node.op == "Input")
+        if sorted(self.inputs) != list(input_ids):
+            raise ProgramError(f"the inputs are {self.inputs}, but the Input nodes are {input_ids}")
         if any(not 0 <= output < len(self.nodes) for output in self.outputs):
             raise ProgramError(f"an output of {self.outputs} is no node")
 

@@ -381,4 +381,4 @@ def bound(program: Program, node: Node) -> Callable[..., Any]:
             return BINARY[node.op]
         if len(operands) == 1 and node.op in UNARY:
             return UNARY[node.op]
-    return lambda *given: evaluate(node, given)
+    return lambda *inputs: evaluate(node, inputs)

@@ -22,12 +22,12 @@ def reduces(node: Node) -> bool:
 
 def reduced_axes(node: Node, rank: int) -> tuple[int, ...]:
     """Return the axes, of so many, along which a reduction or a running sum goes."""
-    given = node.attributes.get("axis" if node.op == "CumSum" else "axes")
+    axes = node.attributes.get("axis" if node.op == "CumSum" else "axes")
     if node.op == "Call":
-        given = dict(node.attributes.get("options", ())).get("axis")
-    if given is None:
+        axes = dict(node.attributes.get("options", ())).get("axis")
+    if axes is None:
         return tuple(range(rank))
-    return tuple(given) if isinstance(given, tuple) else (given,)
+    return tuple(axes) if isinstance(axes, tuple) else (axes,)
 
 
 def contracted_axes(left: Node, right: Node) -> tuple[int, int]:

@@ -60,6 +60,6 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
 
 def _leave(memory: _Memory) -> None:
     size = memory.nbytes
-    if sum(each * len(kept) for each, kept in tuple(_spare.items())) + size > _KEPT:
+    if sum(block_bytes * len(kept) for block_bytes, kept in tuple(_spare.items())) + size > _KEPT:
         _spare.clear()  # of sizes that may not come again
     _spare.setdefault(size, []).append(memory)

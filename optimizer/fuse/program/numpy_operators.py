@@ -60,17 +60,17 @@ def listed_inputs(op: str) -> tuple[str, ...]:
 
     Nodes of programs have them as attributes.
     """
-    known = meaning(op)
-    if known is None or not known.blocks:
+    definition = meaning(op)
+    if definition is None or not definition.blocks:
         return ()
-    return tuple(input_.name for input_ in known.blocks[0].inputs if input_.kind != "tensor")
+    return tuple(input_.name for input_ in definition.blocks[0].inputs if input_.kind != "tensor")
 
 
 @cache
 def is_commutative(op: str) -> bool:
     """Whether the operands of an operator may be exchanged."""
-    known = meaning(op)
-    return known is not None and known.commutative
+    definition = meaning(op)
+    return definition is not None and definition.commutative
 
 
 @cache

@@ -185,8 +185,8 @@ def _is_usable(rule: Rule) -> bool:
     operators = [set(node.operators) for node in (*rule.match, *rule.rewrite, *rule.correct)]
     if rule.target or not rule.match:
         return False
-    known = all(alternatives & _KNOWN for alternatives in operators[: len(rule.match)])
-    if not known or not all(
+    are_known = all(alternatives & _KNOWN for alternatives in operators[: len(rule.match)])
+    if not are_known or not all(
         alternatives <= _KNOWN
         for alternatives in operators[len(rule.match) :]
         if len(alternatives) == 1
@@ -325,12 +325,12 @@ def _attributes(graph: Graph, node: GraphNode, shape: tuple[int, ...]) -> Mappin
     return attributes
 
 
-def _slice(given: Mapping[str, Any], extents: tuple[int, ...]) -> Mapping[str, Any]:
-    starts, ends = given["starts"], given["ends"]
-    axes = given.get("axes", tuple(range(len(starts))))
+def _slice(attributes: Mapping[str, Any], extents: tuple[int, ...]) -> Mapping[str, Any]:
+    starts, ends = attributes["starts"], attributes["ends"]
+    axes = attributes.get("axes", tuple(range(len(starts))))
     rows = []
     for axis, start, end, step in zip(
-        axes, starts, ends, given.get("steps", (1,) * len(starts)), strict=True
+        axes, starts, ends, attributes.get("steps", (1,) * len(starts)), strict=True
     ):
         extent = extents[axis]
         open_end = None if step < 0 and end < -extent else end

@@ -60,9 +60,9 @@ R = TypeVar("R")
 class Fused(FusedFunction, Generic[P, R]):
     """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
 
-    def __init__(self, given: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
-        checked = target(given)
-        functools.update_wrapper(self, given, updated=())
+    def __init__(self, decorated: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
+        checked = target(decorated)
+        functools.update_wrapper(self, decorated, updated=())
         self._function: Callable[..., R] = checked.function
         self._code = checked.function.__code__
         self._complete = checked.complete
@@ -91,16 +91,16 @@ class Fused(FusedFunction, Generic[P, R]):
         if plain or mode == "plain":
             return self._as_it_is(plain or "asked for by mode=plain", args, kwargs)
         signature = _signature(args, kwargs)
-        known = None
+        direct_runner = None
         if self._direct:
-            known = self._direct.get(signature or _likeness((args, kwargs)))
-        if known is not None:
-            self._last.runner = self._latest = known
+            direct_runner = self._direct.get(signature or _likeness((args, kwargs)))
+        if direct_runner is not None:
+            self._last.runner = self._latest = direct_runner
             return self._function(*args, **kwargs)
         if self._replays and signature is not None and mode != "traced":
-            given = (*args, *kwargs.values())
-            alike = self._replays.get((signature, _numbers(given)))
-            outcome: Any = MISSED if alike is None else alike.call(given)
+            arguments = (*args, *kwargs.values())
+            alike = self._replays.get((signature, _numbers(arguments)))
+            outcome: Any = MISSED if alike is None else alike.call(arguments)
             if alike is not None and outcome is not MISSED:
                 self._last.runner = self._latest = alike.runner
                 return cast(R, outcome)
@@ -177,16 +177,18 @@ class Fused(FusedFunction, Generic[P, R]):
         kwargs: Any,
     ) -> bool:
         """Keep what a call did for others like it; return whether that could be done."""
-        given = (*args, *kwargs.values())
-        if len(self._replays) >= _AGAIN or any(isinstance(number, np.generic) for number in given):
+        arguments = (*args, *kwargs.values())
+        if len(self._replays) >= _AGAIN or any(
+            isinstance(number, np.generic) for number in arguments
+        ):
             return False
         replay = (
             None
             if self._dependencies is None
-            else replay_of(trace, self._dependencies, given, sketch, read)
+            else replay_of(trace, self._dependencies, arguments, sketch, read)
         )
         if replay is not None:
-            self._replays[signature, _numbers(given)] = replay
+            self._replays[signature, _numbers(arguments)] = replay
             trace.runner.repeats = True
         return replay is not None
 
@@ -227,7 +229,7 @@ class Fused(FusedFunction, Generic[P, R]):
     @property
     def kernels(self) -> int:
         """How many kernels the kept structures have."""
-        return sum(plan.kernels for plan in self._engine.known())
+        return sum(plan.kernels for plan in self._engine.prepared_regions())
 
     @property
     def plans(self) -> tuple[FusionPlan, ...]:
@@ -268,7 +270,7 @@ class Fused(FusedFunction, Generic[P, R]):
         from .report import query as answer
         from .report import relations
 
-        return answer(relations(self._engine.known()), query)
+        return answer(relations(self._engine.prepared_regions()), query)
 
     def _runner(self) -> Runner:
         runner: Runner | None = getattr(self._last, "runner", None) or self._latest
@@ -325,9 +327,9 @@ def _likeness(value: Any) -> Hashable:
     return kind, id(value)
 
 
-def _numbers(given: tuple[Any, ...]) -> Hashable:
+def _numbers(arguments: tuple[Any, ...]) -> Hashable:
     """Return the numbers that signatures tell by their types alone; 0.0 isn't -0.0."""
-    return tuple([number.hex() for number in given if type(number) is float])
+    return tuple([number.hex() for number in arguments if type(number) is float])
 
 
 def _is_traced(value: Any) -> bool:

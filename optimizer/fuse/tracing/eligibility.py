@@ -43,9 +43,9 @@ class Target:
     complete: Callable[..., Arguments] | None = None
 
 
-def target(given: Any) -> Target:
+def target(decorated: Any) -> Target:
     """Return what is called in the end; raises FuseError for what isn't written in Python."""
-    checked = _target(given, _DEPTH)
+    checked = _target(decorated, _DEPTH)
     function = checked.function
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         raise FuseError(
@@ -56,29 +56,29 @@ def target(given: Any) -> Target:
     return checked
 
 
-def _target(given: Any, depth: int) -> Target:
-    if isinstance(given, FunctionType):
-        return Target(given)
-    if isinstance(given, staticmethod):
-        return replace(_target(given.__func__, depth), binding="nothing")
-    if isinstance(given, classmethod):
-        return replace(_target(given.__func__, depth), binding="class")
-    if isinstance(given, property | functools.cached_property | functools.partialmethod):
-        kind = type(given).__name__
+def _target(decorated: Any, depth: int) -> Target:
+    if isinstance(decorated, FunctionType):
+        return Target(decorated)
+    if isinstance(decorated, staticmethod):
+        return replace(_target(decorated.__func__, depth), binding="nothing")
+    if isinstance(decorated, classmethod):
+        return replace(_target(decorated.__func__, depth), binding="class")
+    if isinstance(decorated, property | functools.cached_property | functools.partialmethod):
+        kind = type(decorated).__name__
         raise FuseError(f"fuse takes a function, not a {kind}: write @fuse below @{kind}")
-    if depth and isinstance(given, functools.partial):
-        return _bound(given.func, given.args, given.keywords, depth)
-    if depth and isinstance(given, MethodType):
-        return _bound(given.__func__, (given.__self__,), {}, depth)
-    called = None if isinstance(given, type) else getattr(type(given), "__call__", None)  # noqa: B004
+    if depth and isinstance(decorated, functools.partial):
+        return _bound(decorated.func, decorated.args, decorated.keywords, depth)
+    if depth and isinstance(decorated, MethodType):
+        return _bound(decorated.__func__, (decorated.__self__,), {}, depth)
+    called = None if isinstance(decorated, type) else getattr(type(decorated), "__call__", None)  # noqa: B004
     if depth and isinstance(called, FunctionType):
-        return _bound(called, (given,), {}, depth)
-    raise FuseError(f"fuse takes a function in Python, or what calls one, not {given!r}")
+        return _bound(called, (decorated,), {}, depth)
+    raise FuseError(f"fuse takes a function in Python, or what calls one, not {decorated!r}")
 
 
-def _bound(given: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], depth: int) -> Target:
+def _bound(decorated: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], depth: int) -> Target:
     """Return a target to which arguments were given before; as a class's attribute it stays so."""
-    inner = _target(given, depth - 1)
+    inner = _target(decorated, depth - 1)
     complete: Callable[..., Arguments] = functools.partial(_arguments, *args, **kwargs)
     if inner.complete is not None:
         complete = functools.partial(_twice, inner.complete, complete)

@@ -125,12 +125,12 @@ class _Leaving:
 
     def _dict(self, value: Any, depth: int) -> None:
         """Replace items in place, and all of them in order where a key is a NumPy number."""
-        given = list(value.items())
-        items = [(self.value(key, depth), self.value(item, depth)) for key, item in given]
-        moved = any(key is not old for (key, _), (old, _) in zip(items, given, strict=True))
+        old_items = list(value.items())
+        items = [(self.value(key, depth), self.value(item, depth)) for key, item in old_items]
+        moved = any(key is not old for (key, _), (old, _) in zip(items, old_items, strict=True))
         if moved:
             value.clear()
-        for (key, item), (_, old) in zip(items, given, strict=True):
+        for (key, item), (_, old) in zip(items, old_items, strict=True):
             if moved or item is not old:
                 value[key] = item
 
@@ -171,10 +171,10 @@ class _Leaving:
     def _object(self, value: Any, depth: int) -> None:
         """Look through the attributes that an object has of its own."""
         if isinstance(value, partial):
-            given = self.value(value.args, depth + 1)
+            arguments = self.value(value.args, depth + 1)
             self.value(value.keywords, depth + 1)
-            if given is not value.args:
-                state = (value.func, given, value.keywords, value.__dict__ or None)
+            if arguments is not value.args:
+                state = (value.func, arguments, value.keywords, value.__dict__ or None)
                 value.__setstate__(state)  # type: ignore[attr-defined]
         names = [*getattr(value, "__dict__", ())]
         if isinstance(value, BaseException):
@@ -225,10 +225,10 @@ def release(trace: Trace, function: FunctionType) -> None:
     if trace.has_living():
         begun = time.perf_counter()
         modules = _Modules()
-        known = -1
+        living_before = -1
         # What is in no object's hands any more, but in a cycle, stays.
-        while trace.has_living() and len(trace.living()) != known:
-            known = len(trace.living())
+        while trace.has_living() and len(trace.living()) != living_before:
+            living_before = len(trace.living())
             _put(trace.living(), modules)
         if trace.has_living():
             _put_in_arrays_of_objects(modules)

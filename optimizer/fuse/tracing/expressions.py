@@ -190,7 +190,7 @@ def elementwise(
         if operand.shape == shape or not operand.shape:
             continue
         if shape:
-            shape = np.broadcast_shapes(*[each.shape for each in operands])
+            shape = np.broadcast_shapes(*[operand.shape for operand in operands])
             break
         shape = operand.shape
     return Expression(op, operands, shape, dtype or operands[-1].dtype, attributes)

@@ -136,7 +136,7 @@ def _locals_of(instruction: dis.Instruction) -> tuple[frozenset[str], frozenset[
     if "_FAST" not in name:
         return frozenset(), frozenset()
     names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    touched = frozenset(str(each) for each in names)
+    touched = frozenset(str(variable) for variable in names)
     if name in ("STORE_FAST", "DELETE_FAST"):
         return frozenset(), touched
     # Several at once (STORE_FAST_LOAD_FAST): counted as read, which errs on the safe side.

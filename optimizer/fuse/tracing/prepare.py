@@ -265,10 +265,10 @@ def _is_sum_of_entries(program: Program, node: Node) -> bool:
 def needless(regions: Sequence[Prepared | None]) -> bool:
     """Whether NumPy alone would have been done as soon with all regions of a call."""
     seconds = [None if region is None else region.seconds for region in regions]
-    known = [pair for pair in seconds if pair is not None]
-    if len(known) < len(seconds):
+    timed = [pair for pair in seconds if pair is not None]
+    if len(timed) < len(seconds):
         return False
-    return sum(pair[0] for pair in known) >= sum(pair[1] for pair in known)
+    return sum(pair[0] for pair in timed) >= sum(pair[1] for pair in timed)
 
 
 def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:

@@ -41,11 +41,11 @@ class Region:
         """Return the values of the inputs, the constants `varying` being some."""
         if not varying:
             return list(self.leaves.values())
-        given = {
+        varying_inputs = {
             number: np.asarray(self.constants[number], dtype=self.expressions[number].dtype)
             for number in varying
         }
-        return [value for _, value in sorted({**self.leaves, **given}.items())]
+        return [value for _, value in sorted({**self.leaves, **varying_inputs}.items())]
 
     def program(self, varying: frozenset[int]) -> Program:
         """Return the program, the constants `varying` being inputs."""
@@ -94,7 +94,7 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
     leaves: dict[int, Any] = {}
     constants: dict[int, Any] = {}
     parts: list[Hashable] = []
-    known: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     place: dict[int, int] = {}  # by id: `wanted` keeps all of them alive
     stack = list(reversed(wanted))
     while stack:
@@ -124,9 +124,9 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
             # in another call.
             facts, name = (), expression.place if expression.place >= 0 else repr(value)
         identity = (expression.op, operands, name, expression.shape, expression.dtype)
-        number = known.get(identity)
+        number = numbers.get(identity)
         if number is None:
-            number = known[identity] = len(expressions)
+            number = numbers[identity] = len(expressions)
             expressions.append(expression)
             places.append(operands)
             if expression.op == "Input":
@@ -244,9 +244,9 @@ class _Way:
         """Return the inputs; None where a number isn't what it was."""
         if self.structure.varying is not self.varying:
             return None
-        given = record.numbers
+        numbers = record.numbers
         for place, first in self.numbers:
-            value = given[place]
+            value = numbers[place]
             # 0.0 equals -0.0, and 1 equals True: those are looked at more closely elsewhere
             if value is not first and not (
                 type(value) is type(first) and value == first and value != 0
@@ -254,7 +254,7 @@ class _Way:
                 return None
         leaves = record.leaves
         return [
-            np.asarray(given[place] if place >= 0 else value, dtype) if dtype else leaves[place]
+            np.asarray(numbers[place] if place >= 0 else value, dtype) if dtype else leaves[place]
             for place, dtype, value in self.inputs
         ]
 
@@ -310,18 +310,18 @@ class Engine:
             if not new <= structure.varying:
                 structure.varying |= new
             varying = structure.varying
-            known = structure.prepared.get(varying)
+            runnable = structure.prepared.get(varying)
         inputs = region_.inputs(varying)
-        cached = known is not None
-        if known is None:
-            prepared_region = self._made(region_.program(varying), inputs)
+        cached = runnable is not None
+        if runnable is None:
+            prepared_region = self._prepare(region_.program(varying), inputs)
             with self._lock:
-                known = structure.prepared.setdefault(varying, prepared_region)
+                runnable = structure.prepared.setdefault(varying, prepared_region)
         if all(expression.steady for expression in wanted):
-            self._ways[wanted] = _way(region_, structure, varying, known, record)
-        return known, inputs, cached
+            self._ways[wanted] = _way(region_, structure, varying, runnable, record)
+        return runnable, inputs, cached
 
-    def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
+    def _prepare(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
         if not any(isinstance(input_, Partitioned) for input_ in inputs):
             tunes = self.options.heuristic == "cost"
             return prepare(program, replace(self.options, repeats=self.repeats, tunes=tunes))
@@ -329,7 +329,7 @@ class Engine:
 
         return prepare_blocks(program, inputs, self.options)
 
-    def known(self) -> Sequence[Prepared | BlockPlan]:
+    def prepared_regions(self) -> Sequence[Prepared | BlockPlan]:
         """Return the prepared structures, the least recently used first."""
         with self._lock:
             kept = list(self._structures.values())

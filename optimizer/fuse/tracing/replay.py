@@ -122,7 +122,7 @@ def _is_straight(function: FunctionType, dependencies: Dependencies, depth: int)
         elif module is not None:
             return False  # it may be asked for anything later
         if instruction.opname == "LOAD_GLOBAL":
-            meant = _known(function, instruction.argval, dependencies, depth)
+            meant = _resolved(function, instruction.argval, dependencies, depth)
             if meant is None:
                 return False
         module = meant if isinstance(meant, ModuleType) else None
@@ -144,7 +144,7 @@ def _is_numpys(meant: Any) -> bool:
     return is_traced(meant)
 
 
-def _known(function: FunctionType, name: str, dependencies: Dependencies, depth: int) -> Any:
+def _resolved(function: FunctionType, name: str, dependencies: Dependencies, depth: int) -> Any:
     """Return what a global name means: a module, a function of this kind, a number; else None."""
     space: Mapping[str, Any] = function.__globals__
     if name not in space:
@@ -209,11 +209,11 @@ class Replay:
     sparse: frozenset[int]
     result: Any
 
-    def call(self, given: Sequence[Any]) -> Any:
+    def call(self, arguments: Sequence[Any]) -> Any:
         """Return what the function returns, or MISSED where it has to be traced."""
         if self.prepared.compiled is None:
             return MISSED  # NumPy turned out to be sooner
-        inputs = [value if place < 0 else given[place] for place, value in self.inputs]
+        inputs = [value if place < 0 else arguments[place] for place, value in self.inputs]
         for input_, (place, dtype) in zip(inputs, self.inputs, strict=True):
             if place >= 0 and input_.dtype is not dtype:
                 return MISSED  # of another order of bytes, perhaps
@@ -232,21 +232,23 @@ class Replay:
         taken = list(inputs)
         for value in self.prepared.run(inputs):
             taken.append(unshared(value, taken))
-        return _built(self.result, taken[len(inputs) :], given, {})
+        return _built(self.result, taken[len(inputs) :], arguments, {})
 
 
-def _built(result: Any, results: Sequence[Any], given: Sequence[Any], seen: dict[int, Any]) -> Any:
+def _built(
+    result: Any, results: Sequence[Any], arguments: Sequence[Any], seen: dict[int, Any]
+) -> Any:
     match result:
         case _Result(place, scalar):
             if place not in seen:
                 seen[place] = results[place][()] if scalar else results[place]
             return seen[place]
         case _Given(place):
-            return given[place]
+            return arguments[place]
         case _Plain(value):
             return value
         case _:
-            return tuple([_built(part, results, given, seen) for part in result])
+            return tuple([_built(part, results, arguments, seen) for part in result])
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,7 @@ def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
 def replay_of(
     trace: Trace,
     dependencies: Dependencies,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     sketch: Any,
     read: Mapping[int, int],
 ) -> Replay | None:
@@ -304,16 +306,18 @@ def replay_of(
     prepared = runner.regions[0].prepared
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
-    sparse = frozenset(i for i, argument in enumerate(given) if is_sparse(argument))
+    sparse = frozenset(i for i, argument in enumerate(arguments) if is_sparse(argument))
     own_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
     if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
         return None
     record, wanted, inputs = ran
-    if len(read) < len(sparse) + sum(type(argument) is np.ndarray for argument in given):
+    if len(read) < len(sparse) + sum(type(argument) is np.ndarray for argument in arguments):
         return None  # one was given twice: other calls may give two
     if any(id(leaf) not in read for leaf in record.leaves):
         return None
-    if any(not given[number].has_canonical_format for number in sparse) or _meet(prepared.traced):
+    if any(not arguments[number].has_canonical_format for number in sparse) or _meet(
+        prepared.traced
+    ):
         return None
     result = _placed(sketch, {id(expression): i for i, expression in enumerate(wanted)})
     if result is None:

@@ -55,8 +55,8 @@ def explain(name: str, runner: Runner) -> Text:
             groups.append((region, 1))
     for number, (first, times) in enumerate(groups, start=1):
         again = f", {times} times in a row" if times > 1 else ""
-        known = "known before" if first.cached else "new"
-        lines += ["", f"Region {number}{again}: up to {first.why} ({known})"]
+        origin = "known before" if first.cached else "new"
+        lines += ["", f"Region {number}{again}: up to {first.why} ({origin})"]
         lines += [f"  {line}" for line in region_text(first.prepared)]
     if runner.repeats:
         lines += ["", "Later calls like this one run the region at once: they can do nothing else."]
@@ -75,7 +75,7 @@ def explain(name: str, runner: Runner) -> Text:
 def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     """Return a region's operators in the order in which they run."""
     program = prepared.program
-    lines = [_given(program, node_id) for node_id in program.inputs]
+    lines = [_input_line(program, node_id) for node_id in program.inputs]
     if prepared.rules:
         lines.append(f"rewritten by {', '.join(prepared.rules)}")
     if isinstance(prepared, BlockPlan):
@@ -130,9 +130,9 @@ def _block_lines(plan: BlockPlan) -> list[str]:
             f"%{node_id}" for node_id in round_.whole
         ]
         lines.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
-        known = plan.passes.get((number, plan.rows[0]))
-        if known is not None:
-            lines += [f"  {line}" for line in region_text(prepared_pass(known))]
+        prepared = plan.passes.get((number, plan.rows[0]))
+        if prepared is not None:
+            lines += [f"  {line}" for line in region_text(prepared_pass(prepared))]
         for aggregate in round_.aggregates:
             op = plan.program.nodes[aggregate.node].op
             lines.append(f"%{aggregate.node} = {op}: parts combined in a tree by {aggregate.ufunc}")
@@ -143,7 +143,7 @@ def _block_lines(plan: BlockPlan) -> list[str]:
     return lines
 
 
-def _given(program: Program, node_id: int) -> str:
+def _input_line(program: Program, node_id: int) -> str:
     node = program.nodes[node_id]
     layout = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
     return f"%{node_id}: {node.dtype} {shape_text(node.shape)}{layout}"
@@ -155,8 +155,8 @@ def _line(program: Program, node: Node) -> str:
     options |= dict(options.pop("options", ()))
     called = node.attributes.get("function", node.op)
     attributes = ", ".join(f"{name}={value}" for name, value in options.items())
-    given = f"{operands}{'; ' if options else ''}{attributes}"
-    return f"%{node.id} = {called}({given}) : {shape_text(node.shape)}"
+    arguments = f"{operands}{'; ' if options else ''}{attributes}"
+    return f"%{node.id} = {called}({arguments}) : {shape_text(node.shape)}"
 
 
 def _operand(node: Node) -> str:

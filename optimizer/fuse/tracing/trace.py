@@ -259,8 +259,8 @@ class Trace:
         value = thunk.value
         if not isinstance(value, Partitioned) or value.source is not None:
             return self.force(thunk, "returned")
-        if value.given is not None:
-            return value.given
+        if value.original is not None:
+            return value.original
         fits = value.nbytes <= self.runner.engine.options.budget
         if value.layout != "dense" or (fits and not self.under_dask):
             return self.force(thunk, "returned")

@@ -30,5 +30,5 @@ def enter_from_last(blocking: Blocking, operation: Operation) -> None:
     assert image is not None
     if blocking.is_new(operation.node):
         layout = Layout((int(image[1][1]),), values.block)
-        given = (output, layout, NCHWC, "ReorderInput", {"channels_last": 1}, (operand,))
-        values.give(*given, ENTER_LAST, (operation.node,))
+        description = (output, layout, NCHWC, "ReorderInput", {"channels_last": 1}, (operand,))
+        values.give(*description, ENTER_LAST, (operation.node,))

@@ -34,8 +34,8 @@ def join(blocking: Blocking, operation: Operation) -> None:
                 values.value(c, operand_layout)
                 for c, operand_layout in zip(operands, way, strict=True)
             ]
-            given = (operation.output, layout, "", "Concat", {"axis": 1}, reads)
-            values.give(*given, JOIN, (operation.node,))
+            description = (operation.output, layout, "", "Concat", {"axis": 1}, reads)
+            values.give(*description, JOIN, (operation.node,))
 
 
 def split(blocking: Blocking, operation: Operation) -> None:
@@ -56,8 +56,8 @@ def split(blocking: Blocking, operation: Operation) -> None:
             reads.append(blocking.egraph.leaf(constant, ("shape", widths)))
         else:
             attributes["split"] = list(widths)
-        given = (operation.outputs, parts, "Split", attributes, reads)
-        values.give_parts(*given, SPLIT, operation.node)
+        description = (operation.outputs, parts, "Split", attributes, reads)
+        values.give_parts(*description, SPLIT, operation.node)
 
 
 def parts_of(blocking: Blocking, operation: Operation) -> list[int]:

@@ -41,8 +41,8 @@ class Convolution:
     @property
     def groups(self) -> int:
         """Into how many groups channels fall."""
-        given: Any = self.attributes.get("group", 1)
-        return int(given)
+        group: Any = self.attributes.get("group", 1)
+        return int(group)
 
 
 def plain_convolution(operation: Operation) -> Convolution:

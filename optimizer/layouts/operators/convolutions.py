@@ -122,8 +122,8 @@ class Convolving:
             operands += [NONE] * (3 - len(operands)) + [values.value(form.summand, layout)]
         class_ = values.give(output, layout, NCHWC, "Conv", attributes, operands, rule, form.nodes)
         size = blocking.egraph.type(laid)
-        given = {n: v for n, v in form.attributes.items() if _tells_time(n, v)}
-        key = (image, size and size.shape, groups, *sorted(given.items(), key=str))
+        timed_attributes = {n: v for n, v in form.attributes.items() if _tells_time(n, v)}
+        key = (image, size and size.shape, groups, *sorted(timed_attributes.items(), key=str))
         plainest = self._plainest.setdefault(key, class_)
         if plainest == class_:
             blocking.likes[class_] = form.nodes[0]

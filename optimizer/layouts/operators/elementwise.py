@@ -39,8 +39,8 @@ def map_blocks(
         if not blocking.is_new(operation.node, layout):
             continue
         reads = [values.value(v, layout) if k in places else v for k, v in enumerate(operands)]
-        given = (operation.output, layout, domain, op_type, operation.attributes, reads)
-        values.give(*given, rule, (operation.node,))
+        description = (operation.output, layout, domain, op_type, operation.attributes, reads)
+        values.give(*description, rule, (operation.node,))
         if gated is not None:  # the runtime will fuse the two: what they cost is what it costs
             gate_attributes, read = {"alpha": 1.0}, (values.value(operands[gated], layout),)
             values.give(
@@ -75,6 +75,6 @@ def scale_blocks(blocking: Blocking, operation: Operation, place: int, rule: str
         if blocking.is_new(node, layout):
             attributes = {"group": layout.width, "kernel_shape": [1, 1]}
             reads = (values.value(image, layout), weights, *bias)
-            given = (operation.output, layout, NCHWC, "Conv", attributes, reads)
-            in_blocks = values.give(*given, rule, (node,))
+            description = (operation.output, layout, NCHWC, "Conv", attributes, reads)
+            in_blocks = values.give(*description, rule, (node,))
             blocking.likes.setdefault(in_blocks, node)

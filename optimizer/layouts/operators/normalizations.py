@@ -32,16 +32,16 @@ def normalizations(egraph: EGraph, operations: Iterable[Operation]) -> dict[int,
 
 
 def _as_convolution(egraph: EGraph, operation: Operation) -> Convolution | None:
-    given = operation.attributes
-    if given.get("training_mode", 0) or not given.get("spatial", 1):
+    norm_attributes = operation.attributes
+    if norm_attributes.get("training_mode", 0) or not norm_attributes.get("spatial", 1):
         return None
     image, *rest = operation.operands
     constants = [egraph.constant(value) for value in rest]
-    known = [constant.array() for constant in constants if constant is not None]
-    if len(known) != 4 or any(array.dtype != np.float32 or array.ndim != 1 for array in known):
+    arrays = [constant.array() for constant in constants if constant is not None]
+    if len(arrays) != 4 or any(array.dtype != np.float32 or array.ndim != 1 for array in arrays):
         return None
-    scale, shift, mean, variance = (array.astype(np.float64) for array in known)
-    epsilon = float(given.get("epsilon", EPSILON))
+    scale, shift, mean, variance = (array.astype(np.float64) for array in arrays)
+    epsilon = float(norm_attributes.get("epsilon", EPSILON))
     weights = scale / np.sqrt(variance + epsilon)
     channels = len(weights)
     parts = {

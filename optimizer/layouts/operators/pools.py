@@ -28,8 +28,8 @@ def pool(blocking: Blocking, operation: Operation, kernel: str, rule: str) -> No
     for layout in values.layouts(image):
         if blocking.is_new(operation.node, layout):
             reads = (values.value(image, layout),)
-            given = (operation.output, layout, NCHWC, kernel, attributes, reads)
-            in_blocks = values.give(*given, rule, (operation.node,))
+            description = (operation.output, layout, NCHWC, kernel, attributes, reads)
+            in_blocks = values.give(*description, rule, (operation.node,))
             blocking.twins.setdefault(operation.node, in_blocks)
 
 

@@ -41,9 +41,11 @@ def upsampling(
             return None
         factors = factors[1:]
     else:
-        known = all(isinstance(size, int) and size > 0 for size in (*before[1:], *after[1:]))
+        are_sizes_known = all(
+            isinstance(size, int) and size > 0 for size in (*before[1:], *after[1:])
+        )
         stretches = attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-        if sizes == NONE or not stretches or not known:
+        if sizes == NONE or not stretches or not are_sizes_known:
             return None
         factors = [int(b) / int(a) for a, b in zip(before[1:], after[1:], strict=True)]
     if any(not float(f).is_integer() or f < 1 for f in factors) or factors[0] != 1:

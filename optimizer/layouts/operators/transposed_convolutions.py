@@ -31,14 +31,14 @@ def convert(
     """Compute a transposed convolution of tiles on an image that lies in `layout`."""
     egraph, block = values.egraph, values.block
     image, weights, *rest = operands
-    known, image_value = egraph.type(weights), values.image(image)
-    assert known is not None and known.shape is not None and image_value is not None
-    _, m, kh, kw = (int(size) for size in known.shape)
+    weights_type, image_value = egraph.type(weights), values.image(image)
+    assert weights_type is not None and weights_type.shape is not None and image_value is not None
+    _, m, kh, kw = (int(size) for size in weights_type.shape)
     h, w = (int(size) for size in image_value[1][2:])
     result_layout = Layout((m,), block)
     tiled = Layout.of((m,) * (kh * kw), block)
-    given = {"outputs": tiled.parts, "inputs": layout.parts}
-    laid = values.constant(TRANSPOSED, weights, (tiled.width, layout.width, 1, 1), given)
+    parts = {"outputs": tiled.parts, "inputs": layout.parts}
+    laid = values.constant(TRANSPOSED, weights, (tiled.width, layout.width, 1, 1), parts)
     reads = [values.value(image, layout), laid]
     if rest and rest[0] != NONE:
         reads.append(values.vector(rest[0], tiled, (tiled.width,)))
@@ -47,18 +47,18 @@ def convert(
     split_shape = (0, kh, kw, result_layout.width // block, h, w, block)
     new_nodes.append(
         values.node(
-            "", "Reshape", {}, (_given(values, new_nodes[-1]), _list(values, split_shape)), None
+            "", "Reshape", {}, (_output(values, new_nodes[-1]), _list(values, split_shape)), None
         )
     )
     order = {"perm": [0, 3, 4, 1, 5, 2, 6]}
-    new_nodes.append(values.node("", "Transpose", order, (_given(values, new_nodes[-1]),), None))
+    new_nodes.append(values.node("", "Transpose", order, (_output(values, new_nodes[-1]),), None))
     values.note(RULE, (node,), new_nodes, [])
     whole = (0, result_layout.width, h * kh, w * kw)
-    reads = [_given(values, new_nodes[-1]), _list(values, whole)]
+    reads = [_output(values, new_nodes[-1]), _list(values, whole)]
     values.give(output, result_layout, "", "Reshape", {}, reads, RULE, (node,))
 
 
-def _given(values: BlockedValues, node: int) -> int:
+def _output(values: BlockedValues, node: int) -> int:
     return values.egraph.columns.outputs(node)[0]
 
 

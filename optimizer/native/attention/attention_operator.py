@@ -121,11 +121,15 @@ def _spell(graph: Graph, number: int, mask: int) -> None:
     graph.remove_node(number)
 
     def add(
-        operator: str, inputs: tuple[int, ...], sizes: tuple[Extent, ...], **given: object
+        operator: str,
+        inputs: tuple[int, ...],
+        sizes: tuple[Extent, ...],
+        **attribute_values: object,
     ) -> int:
         result = graph.new_value("spelled", TensorType("float32", sizes))
         attributes = {
-            name: helper.make_attribute(name, attribute) for name, attribute in given.items()
+            name: helper.make_attribute(name, attribute)
+            for name, attribute in attribute_values.items()
         }
         graph.add_node(Node(operator, "", inputs, (result,), attributes))
         return result

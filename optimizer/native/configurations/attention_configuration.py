@@ -70,6 +70,9 @@ def constants(chosen: ChosenAttention | None = None) -> str:
     """Return the constants of attention.h, those of each level where that is compiled."""
     levels = DEFAULTS if chosen is None else {**DEFAULTS, chosen.level: chosen.configuration}
     text = by_level(
-        {level: f"#define ATTENTION_ROWS {each.tile_rows}" for level, each in levels.items()}
+        {
+            level: f"#define ATTENTION_ROWS {configuration.tile_rows}"
+            for level, configuration in levels.items()
+        }
     )
     return text if chosen is None else specialised(text, chosen)

@@ -42,7 +42,7 @@ def _facts(here: Processor) -> tuple[tuple[int, ...], ...]:
 
 def _default_first(default: Any, configurations: Iterable[Any]) -> tuple[Any, ...]:
     """Return configurations in order behind the default, which may be among them."""
-    return (default, *sorted(each for each in configurations if each != default))
+    return (default, *sorted(other for other in configurations if other != default))
 
 
 @cache
@@ -84,7 +84,7 @@ def legal_convolutions(
         ConvolutionConfiguration(block, None if way == prepared else way, *rest)
         for block, way, *rest in sorted(derived["legal_convolution"])
     ]
-    return (default, *(each for each in configurations if each != default))
+    return (default, *(other for other in configurations if other != default))
 
 
 # Numbers between two convolutions that are held, and units of work that there are at least.

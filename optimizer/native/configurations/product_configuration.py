@@ -131,6 +131,6 @@ def constants(chosen: ChosenProduct | None = None) -> str:
         for level, default in DEFAULTS.items()
     }
     levels[chosen.level] = chosen.configuration
-    text = by_level({level: each.constants() for level, each in levels.items()})
+    text = by_level({level: configuration.constants() for level, configuration in levels.items()})
     width = f"#undef PRODUCT_PANEL\n#define PRODUCT_PANEL {panel}"
     return specialised(f"{width}\n{text}", chosen)

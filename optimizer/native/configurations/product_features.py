@@ -97,8 +97,8 @@ def costs(
             if times * wide:
                 per_panel = _panel(rows, columns, sizes.depth, configuration, here)
                 computed, moved, read = (
-                    total + times * wide * each
-                    for total, each in zip((computed, moved, read), per_panel, strict=True)
+                    total + times * wide * panel_cost
+                    for total, panel_cost in zip((computed, moved, read), per_panel, strict=True)
                 )
     fetched = 4.0 * sizes.depth * panels * configuration.panel * (whole_blocks + (rest > 0))
     cycles = computed + _SUM_CYCLES * moved

@@ -85,13 +85,13 @@ def predicted_ratios(
         return np.ones(len(configurations))
     near = sorted(samples, key=lambda sample: _log_distance(sample.sizes, sizes))[:_MOST]
     scales = learned_scales()
-    known = scales.places([(sample.sizes, sample.configuration) for sample in near], here)
+    sampled = scales.places([(sample.sizes, sample.configuration) for sample in near], here)
     asked = scales.places([(sizes, configuration) for configuration in configurations], here)
     targets = np.clip(np.log([sample.ratio for sample in near]), -CUT, CUT)
     number = {each: at for at, each in enumerate(dict.fromkeys(sample.sizes for sample in near))}
     shapes = np.array([number[sample.sizes] for sample in near])
-    among = scales.covariance(known, known) + scales.noise_covariance(shapes)
-    result: Array = np.exp(scales.covariance(asked, known) @ np.linalg.solve(among, targets))
+    among = scales.covariance(sampled, sampled) + scales.noise_covariance(shapes)
+    result: Array = np.exp(scales.covariance(asked, sampled) @ np.linalg.solve(among, targets))
     return result
 
 
@@ -127,7 +127,7 @@ class Scales:
         default = [features(sizes, DEFAULTS[here.level], here) for sizes, _ in kernels]
 
         def scaled(described: Sequence[Mapping[str, float]], scales: Mapping[str, float]) -> Array:
-            table = [[each[name] for name in scales] for each in described]
+            table = [[row[name] for name in scales] for row in described]
             result: Array = np.array(table) * np.array(list(scales.values()))
             return result
 
@@ -163,9 +163,9 @@ def promising(
     samples: Sequence[Sample],
     here: Processor,
     count: int,
-    known: Mapping[ProductConfiguration, float],
+    measured: Mapping[ProductConfiguration, float],
 ) -> list[ProductConfiguration]:
-    """Choose up to `count` configurations to be measured next, without those that are `known`.
+    """Choose up to `count` configurations to be measured next, without those in `measured`.
 
     The first of `configurations` is the default, whose ratio is known to be 1. What was not
     measured counts as predicted until it is; none is chosen that is not predicted to gain, unless
@@ -173,10 +173,10 @@ def promising(
     """
     predicted = predicted_ratios(sizes, configurations, samples, here)
     ratios = [
-        known.get(configuration, 1.0 if number == 0 else predicted[number])
+        measured.get(configuration, 1.0 if number == 0 else predicted[number])
         for number, configuration in enumerate(configurations)
     ]
-    taken = min(len(configurations), len(known) + count + 1)
+    taken = min(len(configurations), len(measured) + count + 1)
     parameters = np.array(
         [astuple(configuration) for configuration in configurations], dtype=np.float64
     )
@@ -185,7 +185,7 @@ def promising(
         configurations[number]
         for number in choice.measured
         if number
-        and configurations[number] not in known
+        and configurations[number] not in measured
         and (predicted[number] < _WORTH or not samples)
     ][:count]
 

@@ -147,7 +147,7 @@ def beside(lap: Lap, default: Lap) -> Timed:
 def among(timed: Sequence[Timed]) -> Timed:
     """Return the same ratio of several races: its interval spans those of all."""
     return Timed(
-        geometric_mean(each.ratio for each in timed),
-        min(each.ratio_low for each in timed),
-        max(each.ratio_high for each in timed),
+        geometric_mean(ratio.ratio for ratio in timed),
+        min(ratio.ratio_low for ratio in timed),
+        max(ratio.ratio_high for ratio in timed),
     )

@@ -155,10 +155,10 @@ def sizes_of(convolution: Convolution, tile: tuple[int, int]) -> ConvolutionSize
     """Return the sizes that configurations depend on, None where some are known as it runs."""
     image, result = convolution.image, convolution.result
     sizes = (*image[:2], result[1], int(image[1]) // convolution.groups, *result[2:])
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) < len(sizes):
+    integers = [size for size in sizes if isinstance(size, int)]
+    if len(integers) < len(sizes):
         return None
-    (images, depth, width, group_depth, height, across), (high, wide) = known, convolution.taps
+    (images, depth, width, group_depth, height, across), (high, wide) = integers, convolution.taps
     return ConvolutionSizes(images, depth, width, group_depth, height, across, high, wide, *tile)
 
 
@@ -170,15 +170,18 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
     graph = meanings.graph
     node, attributes = graph.nodes[number], graph.attributes(number)
     image, weights, (result,) = node.inputs[0], node.inputs[1], node.outputs
-    given, result_shape, filters = (meanings.shape(value) for value in (image, result, weights))
+    image_shape, result_shape, filters = (
+        meanings.shape(value) for value in (image, result, weights)
+    )
     (m, c, high, wide) = map(int, filters)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     end = end_of(meanings, number, allowed)
     steps, dilations = (numbers_of(attributes, name) for name in ("strides", "dilations"))
     return Convolution(
-        (number, *end.nodes), (image, weights, bias, summand), end.output, given, result_shape,
-        (high, wide), pads_of(attributes, given, result_shape, (high, wide), steps, dilations),
+        (number, *end.nodes), (image, weights, bias, summand), end.output,
+        image_shape, result_shape, (high, wide),
+        pads_of(attributes, image_shape, result_shape, (high, wide), steps, dilations),
         groups, (c, m // groups),
         m, block_of(m, m) if c == m // groups == 1 else block_of(m // groups, c),
         (*activation_text(attributes), *end.text), end.reads, flushes(meanings, end.nodes),
@@ -203,8 +206,8 @@ def block_of(m: int, c: int) -> int:
 
 def numbers_of(attributes: dict[str, object], name: str) -> tuple[int, int]:
     """Return an attribute of two numbers, rows first; ones where it isn't given."""
-    given: tuple[int, int] = attributes.get(name) or (1, 1)  # type: ignore[assignment]
-    return given[0], given[1]
+    numbers: tuple[int, int] = attributes.get(name) or (1, 1)  # type: ignore[assignment]
+    return numbers[0], numbers[1]
 
 
 def pads_of(
@@ -220,7 +223,7 @@ def pads_of(
     Of a size that is known when the model runs, the result must have the same.
     """
     auto = str(attributes.get("auto_pad", "NOTSET"))
-    given: tuple[int, ...] = attributes.get("pads") or (0, 0, 0, 0)  # type: ignore[assignment]
+    pads: tuple[int, ...] = attributes.get("pads") or (0, 0, 0, 0)  # type: ignore[assignment]
     padding = []
     for axis, (size, wanted) in enumerate(zip(image[2:], result[2:], strict=True)):
         k, step = (taps[axis] - 1) * dilations[axis] + 1, steps[axis]
@@ -232,7 +235,7 @@ def pads_of(
             raise LoweringError("a result of another size, known when the model runs")
         before = max(0, missing) // 2 if auto == "SAME_UPPER" else max(0, missing + 1) // 2
         if auto in ("NOTSET", "VALID"):
-            before, after = (int(given[axis]), int(given[axis + 2])) if auto == "NOTSET" else (0, 0)
+            before, after = (int(pads[axis]), int(pads[axis + 2])) if auto == "NOTSET" else (0, 0)
             if not missing <= before + after < missing + step:
                 raise LoweringError("a result of another size")
         padding.append(before)

@@ -38,8 +38,8 @@ class End:
 
 def bounds_of(attributes: dict[str, object], end: End) -> tuple[float, float] | None:
     """Return the bounds that a convolution ends in; None where it ends in something else."""
-    given: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
-    bounds_by_activation = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
+    parameters: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
+    bounds_by_activation = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(parameters)}
     bounds = bounds_by_activation.get(str(attributes.get("activation", "")))
     return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
 

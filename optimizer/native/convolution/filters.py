@@ -23,9 +23,9 @@ class Merged:
     block: int
     kind = "merged"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of filters [m, c, h, w] when they are merged."""
-        m, c, h, w = map(int, given.shape or ())
+        m, c, h, w = map(int, constant_type.shape or ())
         channels = ceil(self.groups / self.merged) * self.merged * (m // self.groups)
         return TensorType("float32", (channels, self.merged * c, h, w))
 
@@ -56,9 +56,9 @@ class Outer:
     block: int
     kind = "outer"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of filters [m, c, h, w], with channels that fill blocks."""
-        m, c, h, w = map(int, given.shape or ())
+        m, c, h, w = map(int, constant_type.shape or ())
         return TensorType("float32", (ceil(m / self.block) * self.block, c, h, w))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
@@ -73,9 +73,9 @@ class Padded:
     width: int
     kind = "padded"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of so many numbers."""
-        return TensorType(given.dtype, (self.width,))
+        return TensorType(constant_type.dtype, (self.width,))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the numbers, and zeros behind them."""
@@ -100,11 +100,11 @@ class Filters:
         """The size of a tile."""
         return f"{self.tile[0]}x{self.tile[1]}"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of the panels."""
         if self.before is not None:
-            given = self.before.type_of(given)
-        m, c, *_ = map(int, given.shape or ())
+            constant_type = self.before.type_of(constant_type)
+        m, c, *_ = map(int, constant_type.shape or ())
         panels = ceil(m // self.groups / PANEL) * self.groups
         products = prod(
             outputs + taps - 1 for outputs, taps in zip(self.tile, self.taps, strict=True)

@@ -194,21 +194,21 @@ def _tiles(
     starts = [min(start, count - places) for start in range(0, count, places)]
     span = (places - 1) * p.steps[1] + (p.taps[1] - 1) * p.dilations[1] + 1
     lefts = {start: start * p.steps[1] - p.pads[1] for start in starts}
-    inner = [start for start, left in lefts.items() if 0 <= left <= p.image[1] - span]
-    given = "image, first, x - image + ({left}) * BLOCK, w, rows, bias, sum, {start}, out"
+    inner = [start for start, offset in lefts.items() if 0 <= offset <= p.image[1] - span]
+    arguments = "image, first, x - image + ({left}) * BLOCK, w, rows, bias, sum, {start}, out"
     functions, calls = [], []
-    for start, left in lefts.items():
+    for start, offset in lefts.items():
         if start not in inner:
-            seen = range(-left, p.image[1] - left)
+            seen = range(-offset, p.image[1] - offset)
             functions.append(_tile(f"NAME_{start}", p, places, seen, constants, bounds))
-            calls.append(f"NAME_{start}({given.format(left=left, start=start)});")
+            calls.append(f"NAME_{start}({arguments.format(left=offset, start=start)});")
     if inner:
         functions.append(_tile("NAME_inner", p, places, range(span), constants, bounds))
         first = f"starts[at] * {p.steps[1]} - {p.pads[1]}"
         calls += [
             f"static const int starts[] = {{{', '.join(map(str, inner))}}};",
             f"for (int at = 0; at < {len(inner)}; at++)",
-            f"  NAME_inner({given.format(left=first, start='starts[at]')});",
+            f"  NAME_inner({arguments.format(left=first, start='starts[at]')});",
         ]
     return "\n".join(functions), "\n".join(calls)
 

@@ -65,7 +65,9 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     if any(graph.attributes(n).get("channels_last") for n in (entering, reorder_output)):
         raise LoweringError("channels that come last")
     image, (output,) = graph.nodes[reorder_output].inputs[0], graph.nodes[entering].outputs
-    given, result_shape, filters = (meanings.shape(v) for v in (image, output, conv.inputs[1]))
+    image_shape, result_shape, filters = (
+        meanings.shape(v) for v in (image, output, conv.inputs[1])
+    )
     attributes = graph.attributes(convolving)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
     if len(filters) != 4 or not all(isinstance(size, int) for size in filters):
@@ -76,13 +78,13 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     check_filters(graph, conv.inputs[1])
     if any(graph.dtype(value) != "float32" for value in (*conv.reads, image, output)):
         raise LoweringError("a convolution of another type")
-    block = block_of(int(result_shape[1]), int(given[1]))
+    block = block_of(int(result_shape[1]), int(image_shape[1]))
     group_width = m // groups
     merged = lcm(lcm(c, block) // c, lcm(group_width, block) // group_width)
     whole = ceil(groups / merged)
     if merged == 1:
         raise LoweringError("groups that fill blocks")
-    if (whole * merged * c, whole * merged * group_width) != (given[1], result_shape[1]):
+    if (whole * merged * c, whole * merged * group_width) != (image_shape[1], result_shape[1]):
         raise LoweringError("groups that fill another number of blocks")
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ABSENT
     if bias != ABSENT and m < int(result_shape[1]) and bias not in graph.constants:
@@ -90,8 +92,9 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     steps, dilations = (numbers_of(attributes, name) for name in ("strides", "dilations"))
     activation = graph.nodes[nodes[1]].op_type if end else ""
     return Convolution(
-        tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, result_shape,
-        (high, wide), pads_of(attributes, given, result_shape, (high, wide), steps, dilations),
+        tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output,
+        image_shape, result_shape, (high, wide),
+        pads_of(attributes, image_shape, result_shape, (high, wide), steps, dilations),
         whole, (c, group_width), m, block, end, before=Merged(groups, merged, block),
         bounds=bounds_of({"activation": activation}, End((), output)), steps=steps,
         dilations=dilations,

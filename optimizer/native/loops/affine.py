@@ -19,11 +19,11 @@ Extent = int | str
 
 
 class SplitError(LoweringError):
-    """A condition that holds in one part of a loop only: the loop has to be split at `at`."""
+    """A condition that holds in one part of a loop only: the loop has to be split at `position`."""
 
-    def __init__(self, at: int) -> None:
-        super().__init__(f"a condition changes at {at} of the innermost loop")
-        self.at = at
+    def __init__(self, position: int) -> None:
+        super().__init__(f"a condition changes at {position} of the innermost loop")
+        self.position = position
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Ranges:
     def bounds(self, index: Affine) -> tuple[int, int | None]:
         """Give the least and the greatest value; None where that isn't known."""
         low, high = index.offset, index.offset
-        known = True
+        is_bounded = True
         for number, coefficient in index.terms:
             extent = (*self.extents, *self.picked)[number]
             first, last = 0, None if isinstance(extent, str) else extent - 1
@@ -110,10 +110,10 @@ class Ranges:
                 raise LoweringError("an index that runs backwards")
             low += coefficient * first
             if last is None:
-                known = False
+                is_bounded = False
             else:
                 high += coefficient * last
-        return low, high if known else None
+        return low, high if is_bounded else None
 
     def compare(self, function: str, left: Affine, right: Affine) -> bool:
         """Decide a comparison of indices; raise SplitError where that takes parts of the loop."""
@@ -142,7 +142,7 @@ class Ranges:
         raise SplitError(end_below)
 
 
-def index_of(term: Term, known: Mapping[Variable, Affine], ranges: Ranges) -> Affine:
+def index_of(term: Term, indices: Mapping[Variable, Affine], ranges: Ranges) -> Affine:
     """Return an index term as a linear function of the loops; raise LoweringError."""
     match term:
         case bool():
@@ -150,17 +150,17 @@ def index_of(term: Term, known: Mapping[Variable, Affine], ranges: Ranges) -> Af
         case int():
             return Affine((), term)
         case Variable():
-            return known[term]
+            return indices[term]
         case Apply("+", (left, right)):
-            return index_of(left, known, ranges) + index_of(right, known, ranges)
+            return index_of(left, indices, ranges) + index_of(right, indices, ranges)
         case Apply("-", (left, right)):
-            return index_of(left, known, ranges) + index_of(right, known, ranges).times(-1)
+            return index_of(left, indices, ranges) + index_of(right, indices, ranges).times(-1)
         case Apply("*", (left, int() as factor)) | Apply("*", (int() as factor, left)):
-            return index_of(left, known, ranges).times(factor)
+            return index_of(left, indices, ranges).times(factor)
         case Apply("//", (left, int() as divisor)) if divisor > 0:
-            return _divided(index_of(left, known, ranges), divisor, ranges)[0]
+            return _divided(index_of(left, indices, ranges), divisor, ranges)[0]
         case Apply("%", (left, int() as divisor)) if divisor > 0:
-            return _divided(index_of(left, known, ranges), divisor, ranges)[1]
+            return _divided(index_of(left, indices, ranges), divisor, ranges)[1]
         case Symbol(name):
             raise LoweringError(f"an index made of the dimension {name}")
         case _:

@@ -113,7 +113,7 @@ class _Frame:
 
     node: int
     expansion: Expansion
-    known: Mapping[Variable, Affine]
+    indices: Mapping[Variable, Affine]
 
 
 class Cells:
@@ -226,8 +226,8 @@ class Cells:
     def _defined(
         self, node: int, expansion: Expansion, definition: Definition, place: Map, boolean: bool
     ) -> Term:
-        known = dict(zip(definition.indices, place, strict=True))
-        frame = _Frame(node, expansion, known)
+        indices = dict(zip(definition.indices, place, strict=True))
+        frame = _Frame(node, expansion, indices)
         if expansion.locals:
             self._resolve(definition.value, frame)  # what is reduced on the way is known below
         term = self._resolve(definition.value, frame)
@@ -252,7 +252,7 @@ class Cells:
             case Apply(function, (left, right)) if (
                 function in COMPARISONS and is_integer(left) and is_integer(right)
             ):
-                first, other = (index_of(t, frame.known, self.ranges) for t in (left, right))
+                first, other = (index_of(t, frame.indices, self.ranges) for t in (left, right))
                 return self.ranges.compare(function, first, other)
             case Apply(function, arguments):
                 body = self._quicker(
@@ -278,7 +278,7 @@ class Cells:
                 Apply("<", (Read() as read, 0)), Apply("+", (Read() as again, size)), Read() as last
             ) if read == again == last and isinstance(size, int | Symbol):
                 return self._picked(read, size, axis, tensor, frame)
-        return index_of(term, frame.known, self.ranges)
+        return index_of(term, frame.indices, self.ranges)
 
     def _picked(
         self, read: Read, extent: int | Symbol, axis: int, tensor: str, frame: _Frame
@@ -286,14 +286,14 @@ class Cells:
         """Return what an index that is read is: a number, or as good as a loop of its own."""
         graph, size = self.meanings.graph, extent.name if isinstance(extent, Symbol) else extent
         value, table = (self._operand(name, frame) for name in (read.tensor, tensor))
-        known = graph.constant(value) if graph.shape(value) == () else None
-        if known is not None and isinstance(size, int) and -size <= int(known) < size:
-            return Affine((), int(known) % size)
+        constant = graph.constant(value) if graph.shape(value) == () else None
+        if constant is not None and isinstance(size, int) and -size <= int(constant) < size:
+            return Affine((), int(constant) % size)
         if not self._may_pick or graph.producer.get(value) in self._inside:
             raise LoweringError("an index that is read")
         if table in graph.constants and _is_large(graph.constants[table].type):
             raise LoweringError("rows of a large constant: to try that takes longer than it gains")
-        place = tuple(index_of(index, frame.known, self.ranges) for index in read.indices)
+        place = tuple(index_of(index, frame.indices, self.ranges) for index in read.indices)
         along = {number for index in place for number in index.loops}
         if along & self.inner or any(number >= len(self.axes) for number in along):
             raise LoweringError("an index that changes along a row")
@@ -366,23 +366,23 @@ class Cells:
     def _reduce(self, term: Reduce, frame: _Frame) -> Term:
         if term.condition is not True or term.kind not in ("sum", "prod", "max", "min"):
             raise LoweringError(f"{term.kind} under a condition")
-        if any(index.loops & self.inner for index in frame.known.values()):
+        if any(index.loops & self.inner for index in frame.indices.values()):
             raise LoweringError("a reduction that depends on where in the row it is")
         if (self.ranges.first, self.ranges.end) != (0, None):
             raise LoweringError("a reduction over a row of several parts")
-        known = dict(frame.known)
+        indices = dict(frame.indices)
         unbound = sorted(self.inner)
         for variable, extent in zip(term.variables, term.extents, strict=True):
             size = extent.name if isinstance(extent, Symbol) else extent
             if size == 1:
-                known[variable] = Affine()
+                indices[variable] = Affine()
             elif unbound and self.ranges.extents[unbound[0]] == size:
-                known[variable] = loop(unbound.pop(0))
+                indices[variable] = loop(unbound.pop(0))
             else:
                 raise LoweringError("a reduction over something else than the row")
         if unbound or not self.region.reduced:
             raise LoweringError("a reduction over a part of the row")
-        body = self._resolve(term.body, _Frame(frame.node, frame.expansion, known))
+        body = self._resolve(term.body, _Frame(frame.node, frame.expansion, indices))
         cell = self._numbered(body, boolean=False)
         if self.cells[cell].row:
             raise LoweringError("a reduction of what is the same all along the row")

@@ -49,7 +49,7 @@ class ColumnWriter(Writer):
     @property
     def rows(self) -> int | None:
         """The number of rows where they are few, and known."""
-        count = self._known(self.reduced)
+        count = self._known_extent(self.reduced)
         most = min(FEW_ROWS, FEW_CELLS // max(1, len(self.cells.cells)))
         return count if count is not None and 0 < count <= most else None
 
@@ -84,12 +84,12 @@ class ColumnWriter(Writer):
 
     # ----------------------------------------------------------------------------------- places
 
-    def _known(self, group: int) -> int | None:
+    def _known_extent(self, group: int) -> int | None:
         return known_extent(self.extents, self.groups, group)
 
     @property
     def _is_short(self) -> bool:
-        width = self._known(self.groups.count - 1)
+        width = self._known_extent(self.groups.count - 1)
         return width is not None and width <= SHORT
 
     @property
@@ -261,7 +261,7 @@ class ColumnWriter(Writer):
         return body
 
     def _is_tiled(self, kind: str) -> bool:
-        count = self._known(self.reduced)
+        count = self._known_extent(self.reduced)
         return kind in _ADDED and (count is None or count > ROWS_OF_TILE)
 
     def _loop_over_columns(self, body: list[str], indent: str) -> list[str]:
@@ -298,8 +298,8 @@ class ColumnWriter(Writer):
         elif cell.access >= 0:
             text = self._element(cell.access, copy)
         else:
-            known = {k: self._value(k, copy) for k in cell.operands}
-            text = expression(cell.term, "float32", self._reads(cell.operands, known))
+            operand_texts = {k: self._value(k, copy) for k in cell.operands}
+            text = expression(cell.term, "float32", self._reads(cell.operands, operand_texts))
             self._new.append(number)
         self._body.append(declared(f"c{number}_{copy}", cell.dtype, text))
         self._texts[number, copy] = f"c{number}_{copy}"
@@ -317,8 +317,8 @@ class ColumnWriter(Writer):
         elif cell.reduction >= 0:
             text = self._folded(cell.reduction)
         else:
-            known = {k: self._column(k) for k in cell.operands}
-            text = expression(cell.term, "float32", self._reads(cell.operands, known))
+            operand_texts = {k: self._column(k) for k in cell.operands}
+            text = expression(cell.term, "float32", self._reads(cell.operands, operand_texts))
         self._body.append(declared(f"c{number}", cell.dtype, text))
         self._texts[number, -1] = f"c{number}"
         return self._texts[number, -1]

@@ -31,16 +31,19 @@ def stored(text: str, dtype: str) -> str:
 
 
 def as_numbers(
-    op_type: str, expansion: Expansion, given: Sequence[str | None], output_types: Sequence[str]
+    op_type: str,
+    expansion: Expansion,
+    input_types: Sequence[str | None],
+    output_types: Sequence[str],
 ) -> Expansion:
     """Return what a node computes in float32, from its specification and its operands' types.
 
-    `given` and `output_types` are the element types of inputs and outputs. Raises LoweringError
+    `input_types` and `output_types` are the element types of a node. Raises LoweringError
     where integers would wrap around, or a number is cut off to become one.
     """
     named = {
         tensor.name: dtype
-        for tensor, dtype in zip(expansion.inputs, given, strict=False)
+        for tensor, dtype in zip(expansion.inputs, input_types, strict=False)
         if tensor is not None
     }
     outputs = []
@@ -48,7 +51,7 @@ def as_numbers(
         value = output.value
         if integer_range(dtype):
             value = _integer(value, dtype, named)
-        elif op_type in ("Cast", "CastLike") and given[0] != dtype:
+        elif op_type in ("Cast", "CastLike") and input_types[0] != dtype:
             value = _cast(output, dtype)
         outputs.append(replace(output, value=value))
     return replace(expansion, outputs=tuple(outputs))

@@ -85,7 +85,7 @@ class Laying(Protocol):
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the constant as a kernel reads it."""
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of what `lay` returns, of a constant of some type."""
 
 
@@ -186,9 +186,11 @@ class Meanings:
         """Tell whether all that a node reads and gives is float32, truth values, or known."""
         graph, node = self.graph, self.graph.nodes[number]
         spec = self.specification(number)
-        known = set() if spec is None else set(spec.known_inputs)
+        known_positions = set() if spec is None else set(spec.known_inputs)
         read = [
-            v for position, v in enumerate(node.inputs) if v != ABSENT and position not in known
+            v
+            for position, v in enumerate(node.inputs)
+            if v != ABSENT and position not in known_positions
         ]
         return all(graph.dtype(value) in FULL for value in (*read, *node.outputs))
 
@@ -235,18 +237,18 @@ class Meanings:
             raise LoweringError(f"{node.operator} gives something else than kernels do")
         shapes: list[Sequence[Extent] | None] = []
         values: dict[int, object] = {}
-        given: list[str | None] = []
+        input_types: list[str | None] = []
         for position, value in enumerate(node.inputs):
-            given.append(None if value == ABSENT else graph.dtype(value))
+            input_types.append(None if value == ABSENT else graph.dtype(value))
             if value == ABSENT:
                 shapes.append(None)
                 continue
             shapes.append(self.shape(value))
             if position in spec.known_inputs:
-                known = graph.constant(value)
-                if known is None:
+                constant = graph.constant(value)
+                if constant is None:
                     raise LoweringError(f"{node.operator}: its input {position} is not known")
-                values[position] = known.tolist()
+                values[position] = constant.tolist()
             elif graph.dtype(value) not in ELEMENTS and (node.operator, position) != ("Gather", 1):
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
         attributes = graph.attributes(number)
@@ -257,7 +259,7 @@ class Meanings:
             raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
         if len(expansion.outputs) != len(node.outputs):
             raise LoweringError(f"{node.operator}: not all outputs are specified")
-        expansion = as_numbers(node.op_type, expansion, given, output_types)
+        expansion = as_numbers(node.op_type, expansion, input_types, output_types)
         if node.operator == "Clip" and graph.opset() >= BOUNDS_ARE_INPUTS:
             return _bounded(expansion)
         return expansion

@@ -67,10 +67,10 @@ def lower_region(
         outputs,
         accesses=(*accesses, *read),
         groups=Groups((*groups.of, *range(groups.count, groups.count + len(picks)))),
-        made=output_types,
+        output_types=output_types,
         picked=len(picks),
     )
-    what = (parts, bounds, accesses, inputs, steps, groups, extents, output_types)
+    arguments = (parts, bounds, accesses, inputs, steps, groups, extents, output_types)
     row, column, cell = RowConfiguration(), ColumnConfiguration(), CellConfiguration()
     match configuration:
         case RowConfiguration():
@@ -85,10 +85,10 @@ def lower_region(
             raise LoweringError("columns of rows that are picked")
         if HALVES.intersection((*output_types, *(access.dtype for access in accesses))):
             raise LoweringError("columns of numbers of 16 bits")
-        columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
+        columns = ColumnWriter(*arguments, reduced=groups.of[min(reduced)])
         columns.column_configuration = column
     writer = columns or Writer(
-        *what, row_configuration=row, cell_configuration=cell, picks=tuple(picks)
+        *arguments, row_configuration=row, cell_configuration=cell, picks=tuple(picks)
     )
     text = writer.text()
     cost = sum(part.cells[output].cost for part in parts for output in part.outputs) / len(parts)
@@ -139,9 +139,9 @@ def _parts(
                 parts.append(Cells(meanings, region, axes, ranges, picks=True))
             return parts, bounds
         except SplitError as error:
-            if error.at in ends or len(ends) >= MOST_PARTS:
+            if error.position in ends or len(ends) >= MOST_PARTS:
                 raise LoweringError("too many parts of a row") from error
-            ends = sorted([*ends, error.at])
+            ends = sorted([*ends, error.position])
 
 
 def _bounds(ends: list[int]) -> list[tuple[int, int | None]]:

@@ -35,10 +35,10 @@ def merged(
     `extents` are the loops', `places` where operands are read or written, with their sizes.
     The loops in `reduced` are side by side and stay apart from the others, and must be one.
     """
-    known = list(places)
+    operands = list(places)
     of = [0]
     for number in range(1, len(extents)):
-        as_one = all(_as_one(place, sizes, number, extents[number]) for place, sizes in known)
+        as_one = all(_as_one(place, sizes, number, extents[number]) for place, sizes in operands)
         divides = (number in reduced) != (number - 1 in reduced) or not as_one
         of.append(of[-1] + (1 if divides else 0))
     if len({of[number] for number in reduced}) > 1:

@@ -32,7 +32,7 @@ def long_axes(shape: tuple[Extent, ...]) -> tuple[Extent, ...]:
 
 def folded_axes(expansion: Expansion) -> set[int]:
     """Return the axes of its first input that a reduction or a normalization folds."""
-    given = expansion.inputs[0]
+    operand = expansion.inputs[0]
     reductions = [
         reduction
         for definition in (*expansion.locals, *expansion.outputs)
@@ -43,7 +43,7 @@ def folded_axes(expansion: Expansion) -> set[int]:
         axis
         for reduction in reductions
         for read in parts_of(reduction.body)
-        if isinstance(read, Read) and given is not None and read.tensor == given.name
+        if isinstance(read, Read) and operand is not None and read.tensor == operand.name
         for axis, index in enumerate(read.indices)
         if index in reduction.variables
     }

@@ -57,8 +57,8 @@ def expanded_reshape(
 def _kept(shape: Sequence[Extent], target: Sequence[int], takes_zero: bool) -> int:
     """Count the first axes that stay; one of each at least is left."""
     count = 0
-    for size, told in zip(shape[:-1], target[:-1], strict=False):
-        if told != size and (told != 0 or takes_zero):
+    for size, target_size in zip(shape[:-1], target[:-1], strict=False):
+        if target_size != size and (target_size != 0 or takes_zero):
             break
         count += 1
     return count

@@ -49,13 +49,13 @@ def operation(kernel: Kernel) -> str:
         sizes = ", ".join(str(size) if isinstance(size, int) else "0" for size in shape)
         outputs.append(f"{{{len(shape)}, {{{loops or 0}}}, {{{sizes or 0}}}}}")
     inputs = shapes.inputs
-    output_types = shapes.made or ["float32"] * len(outputs)
+    output_types = shapes.output_types or ["float32"] * len(outputs)
     arrange, lines = kernel.arrange or "NULL", []
     if kernel.columns:
         function = kernel.arrange or "arrange_columns"
-        arrange, told = f"arrange_{name}", ", ".join(map(str, kernel.columns))
+        arrange, columns = f"arrange_{name}", ", ".join(map(str, kernel.columns))
         lines.append(
-            f"static void {arrange}(call *c, i64 grain) {{ {function}(c, grain, {told}); }}"
+            f"static void {arrange}(call *c, i64 grain) {{ {function}(c, grain, {columns}); }}"
         )
     lines += [
         _table("uint8_t", f"type_{name}", [TYPES[dtype] for dtype, _ in inputs]),

@@ -77,7 +77,7 @@ class BlockLayout:
         """What the panels are called."""
         return self.part.replace(" ", "_")
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of the panels."""
         groups = -(-self.layout.depth // IN_WORD) if self.part == "numbers" else self.layout.blocks
         return TensorType(self.dtype, (-(-self.layout.width // PANEL), groups, PANEL))

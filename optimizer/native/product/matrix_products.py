@@ -165,7 +165,7 @@ def _factor(
     meanings: Meanings, product: int, matrix: Matrix, form: str, chosen: ChosenProduct | None
 ) -> Factor:
     """Return the matrix as a form has it; raise LoweringError where that gains or means nothing."""
-    given, stored = (
+    weights_type, stored = (
         meanings.shape(meanings.graph.nodes[product].inputs[0]),
         meanings.shape(matrix.value),
     )
@@ -178,10 +178,10 @@ def _factor(
             raise LoweringError("a matrix that 16 bits don't hold")
         ways = [Panels(matrix.transposed, "float16")]
     if form == SEVEN:
-        _check_seven(given, int(width), int(depth))
+        _check_seven(weights_type, int(width), int(depth))
         ways.append(Likeness(matrix.transposed))
     if form == TILES:
-        _check_tiles(given, int(depth))
+        _check_tiles(weights_type, int(depth))
     return Factor(
         depth,
         width,
@@ -207,10 +207,10 @@ def lower_product(
     """
     graph, node = meanings.graph, meanings.graph.nodes[product]
     rows, out = node.inputs[0], node.outputs[0]
-    given, result_shape = meanings.shape(rows), meanings.shape(out)
-    if graph.dtype(rows) != "float32" or len(given) < 2 or given[-1] != factor.depth:
+    rows_shape, result_shape = meanings.shape(rows), meanings.shape(out)
+    if graph.dtype(rows) != "float32" or len(rows_shape) < 2 or rows_shape[-1] != factor.depth:
         raise LoweringError("no rows to multiply")
-    if (*given[:-1], factor.width) != result_shape or 0 in result_shape:
+    if (*rows_shape[:-1], factor.width) != result_shape or 0 in result_shape:
         raise LoweringError("rows whose sizes aren't known")
     (output,) = needed_outside(graph, {product, *behind})
     if graph.dtype(output) != "float32":
@@ -278,8 +278,8 @@ def _check_tiles(rows: tuple[Extent, ...], depth: int) -> None:
 
 def _fewer_rows(rows: tuple[Extent, ...], least: int) -> bool:
     """Tell whether there are fewer rows, as far as that is known."""
-    known = [size for size in rows[:-1] if isinstance(size, int)]
-    return len(known) == len(rows) - 1 and math.prod(known) < least
+    known_sizes = [size for size in rows[:-1] if isinstance(size, int)]
+    return len(known_sizes) == len(rows) - 1 and math.prod(known_sizes) < least
 
 
 def row_bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:

@@ -30,9 +30,9 @@ class Panels:
         kind = "halves" if self.dtype == "float16" else "panels"
         return kind if self.width == PANEL else f"{kind}.{self.width}"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of the panels of a matrix: [panels, depth, width]."""
-        depth, columns = sizes_of(given, self.transposed)
+        depth, columns = sizes_of(constant_type, self.transposed)
         return TensorType(self.dtype, (-(-columns // self.width), depth, self.width))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
@@ -48,18 +48,18 @@ class Likeness:
     transposed: bool
     kind = "alike"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of as many numbers as there are two panels."""
-        return TensorType("float32", (pairs_of(sizes_of(given, self.transposed)[1]),))
+        return TensorType("float32", (pairs_of(sizes_of(constant_type, self.transposed)[1]),))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return 1 or 0 for each two panels, see `alike`."""
         return alike(array.T if self.transposed else array)
 
 
-def sizes_of(given: TensorType, transposed: bool) -> tuple[int, int]:
+def sizes_of(constant_type: TensorType, transposed: bool) -> tuple[int, int]:
     """Return the depth and the columns of a constant matrix, or of its transpose."""
-    depth, columns = map(int, given.shape or ())
+    depth, columns = map(int, constant_type.shape or ())
     return (columns, depth) if transposed else (depth, columns)
 
 

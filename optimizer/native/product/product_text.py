@@ -59,11 +59,11 @@ def product_text(
     ending = ending_text(extents, accesses, after)
     if four_bits is not None:
         return function_text([*lines, *_four_bits(start, ending, four_bits)])
-    write = {EACH: _each, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
+    write = {EACH: _row_blocks, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
     return function_text([*lines, *write(start, ending)])
 
 
-def _each(start: str, ending: Sequence[str]) -> list[str]:
+def _row_blocks(start: str, ending: Sequence[str]) -> list[str]:
     """Return the loops of a task: blocks of rows, parts of these, panels."""
     return _blocks("product_block", MATRIX, "S, depth", start, ending)
 
@@ -73,18 +73,19 @@ def _halves(start: str, ending: Sequence[str]) -> list[str]:
     return [WIDE, *_blocks("product_block_halves", MATRIX, "S, depth, wide", start, ending)]
 
 
-def _four_bits(start: str, ending: Sequence[str], told: FourBits) -> list[str]:
+def _four_bits(start: str, ending: Sequence[str], four_bits: FourBits) -> list[str]:
     """Return the same of weights of 4 bits, whose scales and zero points lie by block."""
+    size = four_bits.size
     lines = [
         WIDE,
-        f"  const i64 words = (depth + 7) / 8, blocks = (depth + {told.size - 1}) / {told.size};",
+        f"  const i64 words = (depth + 7) / 8, blocks = (depth + {size - 1}) / {size};",
         f"  const float *scale = {operand(2)};",
     ]
     zero = "NULL"
-    if told.has_zeros:
+    if four_bits.has_zeros:
         lines.append(f"  const int8_t *zero = {operand(3, 'int8_t')};")
         zero = "zero + column * blocks"
-    matrix = f"w + column * words, {told.size}, scale + column * blocks, {zero}"
+    matrix = f"w + column * words, {size}, scale + column * blocks, {zero}"
     return [
         *lines,
         *_blocks("product_block_four_bits", matrix, "S, depth, wide", start, ending),

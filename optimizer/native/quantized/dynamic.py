@@ -36,7 +36,7 @@ from ..product.matrix_products import growths
 from ..product.product_text import ending_text
 from ..regions.region_candidates import DynamicProduct, Integers, candidates
 from ..regions.region_facts import is_exact
-from .groups import Numbers, known, sign_flip
+from .groups import Numbers, constant_array, sign_flip
 from .packing import Filters, FixedNumbers
 from .quantized_products import (
     GRAIN,
@@ -74,17 +74,17 @@ def dynamic_products(
 
     What is elementwise and follows is computed with it, of nodes `behind`.
     """
-    graph, found = meanings.graph, candidates(meanings).dynamic_products
+    graph, products = meanings.graph, candidates(meanings).dynamic_products
 
     def attempts(number: int, free: set[int]) -> Iterator[Callable[[], RegionKernel]]:
-        group = _read(graph, found[number])
+        group = _read(graph, products[number])
         if not free.issuperset(group.nodes):
             return
         follows = set(behind) & free - set(group.nodes)
         for chain in growths(meanings, graph.producer[group.result], follows):
             yield partial(_lowered, meanings, group, meanings.in_order(chain))
 
-    return disjoint_kernels(meanings.in_order(found), allowed, attempts)
+    return disjoint_kernels(meanings.in_order(products), allowed, attempts)
 
 
 def fold_rows(graph: Graph) -> None:
@@ -104,25 +104,25 @@ def fold_rows(graph: Graph) -> None:
 # ------------------------------------------------------------------------------------- reading
 
 
-def _read(graph: Graph, found: DynamicProduct) -> Dynamic:
+def _read(graph: Graph, match: DynamicProduct) -> Dynamic:
     """Read the numbers of a product; LoweringError where they are no rows."""
-    product, w = found.nodes[0], found.w
+    product, w = match.nodes[0], match.w
     axis = -1
     if graph.nodes[product].op_type == "ConvInteger":
         axis = 1 - len(graph.shape(w.value) or ())
-    scales = known(graph, w.scale)
+    scales = constant_array(graph, w.scale)
     if not _lies_along(scales.shape, axis):
         raise LoweringError("scales along another axis")
-    zeros = np.zeros(1, np.int32) if w.zero == ABSENT else known(graph, w.zero).reshape(-1)
+    zeros = np.zeros(1, np.int32) if w.zero == ABSENT else constant_array(graph, w.zero).reshape(-1)
     weights = Numbers(w.value, scales.reshape(-1), zeros.astype(np.int32))
-    nodes, bias = found.nodes, None
-    if found.bias is not None and _is_row(graph, found.bias[1], weights, axis):
-        adding, bias = found.bias
+    nodes, bias = match.nodes, None
+    if match.bias is not None and _is_row(graph, match.bias[1], weights, axis):
+        adding, bias = match.bias
         nodes = tuple(dict.fromkeys((*nodes, adding)))
-    elif found.bias is not None and found.bias[0] == product:
+    elif match.bias is not None and match.bias[0] == product:
         raise LoweringError("a bias of something else than outputs")
     (result,) = graph.nodes[nodes[-1]].outputs
-    return Dynamic(nodes, product, found.x, weights, bias, result)
+    return Dynamic(nodes, product, match.x, weights, bias, result)
 
 
 def _is_row(graph: Graph, value: int, weights: Numbers, axis: int) -> bool:
@@ -166,8 +166,8 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     after = None
     if chain:
         # of an image nothing else is read: what follows is the same wherever its channels are
-        given, result_shape = meanings.shape(group.result), meanings.shape(result)
-        after = ElementwiseChain(meanings, chain, group.result, result, result_shape, given)
+        product_shape, result_shape = meanings.shape(group.result), meanings.shape(result)
+        after = ElementwiseChain(meanings, chain, group.result, result, result_shape, product_shape)
     accesses = [] if after is None else after.loads
     if is_image and accesses:
         raise LoweringError("an image that is computed with others")
@@ -182,10 +182,10 @@ def _lowered(meanings: Meanings, group: Dynamic, chain: tuple[int, ...]) -> Regi
     nodes = (*group.nodes, *chain)
     operands = {name: inputs.index(value) for name, value in read.items()}
     following = [] if after is None else [_behind(extents, accesses, inputs, after)]
-    told = window.told(outputs, copies, flip)
+    window_numbers = window.initializer(outputs, copies, flip)
     kernel = Kernel(
         label_of(meanings, nodes),
-        "\n".join([*following, _text(window, told, flip, operands, after is not None)]),
+        "\n".join([*following, _text(window, window_numbers, flip, operands, after is not None)]),
         shapes,
         inputs,
         (as_read[result],),
@@ -232,7 +232,9 @@ def _spread(numbers: np.ndarray, outputs: int) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(numbers, (outputs,)))
 
 
-def _text(window: Window, told: str, flip: int, operands: Mapping[str, int], more: bool) -> str:
+def _text(
+    window: Window, window_numbers: str, flip: int, operands: Mapping[str, int], more: bool
+) -> str:
     """Return the function of `operands` by their names; `more` says that something follows."""
     kinds = {"start": "int32_t", "scale": "float", "step": "float", "bias": "float"}
     ending = {
@@ -246,7 +248,7 @@ def _text(window: Window, told: str, flip: int, operands: Mapping[str, int], mor
     zero = f"*{operand(operands['zero'], 'uint8_t')}"
     return function_text(
         [
-            f"  const window g = {{{told}, (uint8_t)({zero} ^ {flip})}};",
+            f"  const window g = {{{window_numbers}, (uint8_t)({zero} ^ {flip})}};",
             f"  const ending e = {initializer(ending)};",
             f"  {task_of(window)}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
         ]

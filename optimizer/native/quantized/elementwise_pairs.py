@@ -66,25 +66,25 @@ def _lowered(meanings: Meanings, pair: IntegerOperator) -> RegionKernel:
     extents: tuple[Extent, ...] = tuple(shape[axis] for axis in order)
     natural = axis_by_axis(len(extents))
     sizes = [meanings.shape(value) for value in read]
-    known = list(zip([*places, natural], [*sizes, extents], strict=True))
-    groups = merged(extents, (), known) if extents else Groups((0,))
+    mapped_shapes = list(zip([*places, natural], [*sizes, extents], strict=True))
+    groups = merged(extents, (), mapped_shapes) if extents else Groups((0,))
     inner = groups.loops(groups.count - 1)
-    steps = [inner_step(place, size, inner) for place, size in known[:2]]
+    steps = [inner_step(place, size, inner) for place, size in mapped_shapes[:2]]
     if set(steps) - {0, 1} or not extents:
         raise LoweringError("elements that don't lie side by side")
     zero = int(y.zero[0]) + flip
     numbers = FixedNumbers.of((formula.first, formula.second, formula.fixed, zero), "pairs")
-    told = meanings.laid_out(constant_of(graph, pair.nodes), numbers)
+    packed_numbers = meanings.laid_out(constant_of(graph, pair.nodes), numbers)
     shapes = shapes_of(
         meanings,
-        (*inputs, told.value),
+        (*inputs, packed_numbers.value),
         extents,
         [(meanings.shape(result), natural)],
         accesses=[Access(value, place, dtype) for value, place in zip(read, places, strict=True)],
         groups=groups,
-        made=(dtype,),
+        output_types=(dtype,),
     )
-    given, other = (operand(inputs.index(value), "uint8_t") for value in read)
+    first, other = (operand(inputs.index(value), "uint8_t") for value in read)
     how = f"{int(operator == 'Add')}, {flip}, {steps[0]}, {steps[1]}"
     kernel = Kernel(
         f"Quantized{operator}",
@@ -92,18 +92,18 @@ def _lowered(meanings: Meanings, pair: IntegerOperator) -> RegionKernel:
             [
                 f"  const float *t = {operand(len(inputs))};",
                 "  const pairs g = {t[0], t[1], t[2], t[3]};",
-                f"  pairs_task(own, {how}, &g, {given}, {other}, (uint8_t *)c->out[0]);",
+                f"  pairs_task(own, {how}, &g, {first}, {other}, (uint8_t *)c->out[0]);",
             ]
         ),
         shapes,
-        (*inputs, told.value),
+        (*inputs, packed_numbers.value),
         (result,),
         block=BLOCK,
         grain=GRAIN,
         support="quantized_pairs.h",
         flushes=False,
         is_exact=True,
-        packed=(told,),
+        packed=(packed_numbers,),
         turned=tuple(as_read.items()),
     )
     return region_kernel(meanings, pair.nodes, kernel, "integers", outputs=(y.value,))

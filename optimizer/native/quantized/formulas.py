@@ -86,10 +86,10 @@ def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
     ratios = [scales[0] / scales[2], scales[1] / scales[2]]
     for is_swapped in (False, True):
         first_ratio, other = ratios[::-1] if is_swapped else ratios
-        given = [(first_ratio, (b if is_swapped else a)[1]), (other, (a if is_swapped else b)[1])]
-        rounded_zeros = [single(ratio * single(zero)) for ratio, zero in given]
+        addends = [(first_ratio, (b if is_swapped else a)[1]), (other, (a if is_swapped else b)[1])]
+        rounded_zeros = [single(ratio * single(zero)) for ratio, zero in addends]
         ways = [single(rounded_zeros[0] + rounded_zeros[1])]
-        for (ratio, zero), rounded in zip(given, rounded_zeros[::-1], strict=True):
+        for (ratio, zero), rounded in zip(addends, rounded_zeros[::-1], strict=True):
             ways.append(single(float(ratio) * zero + float(rounded)))
         formulas += [
             Formula(float(first_ratio), float(other), float(single(y[1]) - way), is_swapped)
@@ -99,12 +99,12 @@ def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
 
 
 def _asked(
-    operator: str, given: tuple[Told, ...], first: np.ndarray, second: np.ndarray
+    operator: str, quantizations: tuple[Told, ...], first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
     """Let the runtime add or multiply."""
     node = helper.make_node
     constants: dict[str, np.ndarray] = {}
-    for name, (scale, zero) in zip("aby", given, strict=True):
+    for name, (scale, zero) in zip("aby", quantizations, strict=True):
         constants[f"{name}.scale"] = np.asarray(scale, np.float32)
         constants[f"{name}.zero"] = np.asarray(zero, np.uint8)
     nodes = [

@@ -94,9 +94,9 @@ def group_of(graph: Graph, operator: IntegerOperator) -> Group:
     transposed = bool(graph.attributes(operator.number).get("transB"))
     if w.scale.size > 1 and operator.operands[1].node != operator.number:
         rank = len(graph.shape(w.value) or ())
-        told = int(graph.attribute(operator.operands[1].node, "axis"))  # type: ignore[call-overload]
+        axis = int(graph.attribute(operator.operands[1].node, "axis"))  # type: ignore[call-overload]
         is_first = transposed or graph.nodes[operator.number].op_type == "Conv"
-        if told % rank != (0 if is_first else rank - 1):
+        if axis % rank != (0 if is_first else rank - 1):
             raise LoweringError("scales along another axis than the outputs'")
     y = numbers_of(graph, operator.result)
     return Group(operator.nodes, operator.number, x, w, y, bias, transposed)
@@ -104,12 +104,12 @@ def group_of(graph: Graph, operator: IntegerOperator) -> Group:
 
 def numbers_of(graph: Graph, integers: Integers) -> Numbers:
     """Return what integers stand for, by scales of outputs if there are several."""
-    scales = known(graph, integers.scale).reshape(-1)
+    scales = constant_array(graph, integers.scale).reshape(-1)
     if scales.dtype != np.float32 or not (np.isfinite(scales) & (scales > 0)).all():
         raise LoweringError("no scale")
     zeros = np.zeros(1, np.int32)
     if integers.zero != ABSENT:
-        zeros = known(graph, integers.zero).reshape(-1)
+        zeros = constant_array(graph, integers.zero).reshape(-1)
     if zeros.size not in (1, scales.size):
         raise LoweringError("other zero points than scales")
     return Numbers(integers.value, scales, zeros.astype(np.int32))
@@ -117,11 +117,11 @@ def numbers_of(graph: Graph, integers: Integers) -> Numbers:
 
 def _bias(graph: Graph, integers: Integers, x: Numbers, w: Numbers) -> np.ndarray:
     """Return the integers of a bias, which the runtime takes for those of the sums' scale."""
-    bias = known(graph, integers.value)
+    bias = constant_array(graph, integers.value)
     if integers.scale == ABSENT:
         return bias
-    scale = known(graph, integers.scale).reshape(-1)
-    zero = 0 if integers.zero == ABSENT else known(graph, integers.zero)
+    scale = constant_array(graph, integers.scale).reshape(-1)
+    zero = 0 if integers.zero == ABSENT else constant_array(graph, integers.zero)
     if bias.dtype != np.int32 or np.any(zero):
         raise LoweringError("a bias of other integers")
     if not np.allclose(scale, x.scale * w.scale, rtol=NEAR, atol=0):
@@ -134,7 +134,7 @@ def sign_flip(dtype: str | None) -> int:
     return 128 if dtype == "int8" else 0
 
 
-def known(graph: Graph, value: int) -> np.ndarray:
+def constant_array(graph: Graph, value: int) -> np.ndarray:
     """Return a constant; LoweringError where a value is none."""
     constant = graph.constants.get(value)
     if constant is None:

@@ -97,12 +97,12 @@ def _lowered(
             Access(value, read_at, graph.dtype(value) or "")
             for value, read_at in ((x_value, x_place), (w_value, w_place))
         ],
-        made=(graph.dtype(moved) or "",),
+        output_types=(graph.dtype(moved) or "",),
     )
     ending = rounded(limits)
     if function is not None:
         ending["table"] = operand(inputs.index(function.kernel.inputs[1]), "uint8_t")
-    given, other = (operand(inputs.index(value), "uint8_t") for value in (x_value, w_value))
+    first, other = (operand(inputs.index(value), "uint8_t") for value in (x_value, w_value))
     computing = [graph.nodes[n] for n in nodes if graph.nodes[n].operator != DEQUANTIZE]
     kernel = Kernel(
         label(["Both", *(node.op_type for node in computing)]),
@@ -112,7 +112,7 @@ def _lowered(
                 f"  const matrices g = {{{flips[0]}, (uint8_t)t[3], {flips[1]}, "
                 "(int32_t)t[4], t[5]};",
                 f"  ending e = {initializer(ending)};",
-                f"  matrices_task(own, &g, &e, {given}, {other}, (uint8_t *)c->out[0]);",
+                f"  matrices_task(own, &g, &e, {first}, {other}, (uint8_t *)c->out[0]);",
             ]
         ),
         shapes,

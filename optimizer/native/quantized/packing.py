@@ -30,7 +30,7 @@ class FixedNumbers:
         """Return numbers as float32."""
         return cls(np.array([*numbers], np.float32).tobytes(), "float32", kind)
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return their type, whatever constant is given."""
         return TensorType(self.dtype, (len(self.numbers) // numpy_dtype(self.dtype).itemsize,))
 
@@ -55,16 +55,16 @@ class Filters:
     groups: int = 1
     kind = "filters"
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of the panels."""
-        panels, length = self._sizes(given)
+        panels, length = self._sizes(constant_type)
         return TensorType(
             "int8", (panels, self.segments * padded(length, FOUR) // FOUR, PANEL, FOUR)
         )
 
-    def _sizes(self, given: TensorType) -> tuple[int, int]:
+    def _sizes(self, constant_type: TensorType) -> tuple[int, int]:
         """Return the panels of a constant's outputs, and the length of a segment."""
-        outputs, *others = (int((given.shape or ())[axis]) for axis in self.axes)
+        outputs, *others = (int((constant_type.shape or ())[axis]) for axis in self.axes)
         panels = self.groups * padded(outputs // self.groups) // PANEL
         return panels, math.prod(others) // self.segments
 
@@ -118,10 +118,10 @@ class ApartFilters(Filters):
     four of each of the last.
     """
 
-    def type_of(self, given: TensorType) -> TensorType:
+    def type_of(self, constant_type: TensorType) -> TensorType:
         """Return the type of the panels."""
         taps = padded(self.segments, FOUR) // FOUR
-        return TensorType("int8", (self._sizes(given)[0], taps, 4, 4, 4, FOUR))
+        return TensorType("int8", (self._sizes(constant_type)[0], taps, 4, 4, 4, FOUR))
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels."""

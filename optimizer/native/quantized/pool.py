@@ -48,13 +48,15 @@ def _lowered(meanings: Meanings, pool: IntegerOperator) -> RegionKernel:
     rank = len(shape)
     lines = Groups((*range(rank - 2), rank - 2, rank - 2))  # one is the innermost loop
     result_place = [(shape, axis_by_axis(rank))]
-    shapes = shapes_of(meanings, (as_read[x],), shape, result_place, groups=lines, made=(dtype,))
-    told = window.told(window.image[2], False, sign_flip(dtype))
+    shapes = shapes_of(
+        meanings, (as_read[x],), shape, result_place, groups=lines, output_types=(dtype,)
+    )
+    window_numbers = window.initializer(window.image[2], False, sign_flip(dtype))
     kernel = Kernel(
         label_of(meanings, (number,)),
         function_text(
             [
-                f"  const window g = {{{told}}};",
+                f"  const window g = {{{window_numbers}}};",
                 "  quantized_pool(",
                 "      own, &g, (const uint8_t *)own->whole->in[0], "
                 "(uint8_t *)own->whole->out[0]);",

@@ -92,7 +92,7 @@ def _lowered(
     result, nodes = group.y.value, group.nodes
     if added is not None:
         result, nodes = added.y.value, (*nodes, *added.nodes)
-    given = graph.dtype(result) or ""
+    result_dtype = graph.dtype(result) or ""
     if function is not None:
         result, nodes = looked_up(graph, result, function), (*nodes, *function.region.nodes)
         packed += function.kernel.packed
@@ -107,10 +107,10 @@ def _lowered(
     inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
     made_as = (graph.dtype(result) or "",)
     result_place = [(shape, axis_by_axis(len(shape)))]
-    shapes = shapes_of(meanings, inputs, extents, result_place, made=made_as)
+    shapes = shapes_of(meanings, inputs, extents, result_place, output_types=made_as)
     copies = flip != 0 or window.copies
     ending = _ending(
-        integer_range(given) or (0, 0),
+        integer_range(result_dtype) or (0, 0),
         added,
         None if added is None else inputs.index(as_read[added.other]),
         None if function is None else inputs.index(function.kernel.inputs[1]),
@@ -118,7 +118,7 @@ def _lowered(
     )
     kernel = Kernel(
         label_of(meanings, (n for n in nodes if graph.nodes[n].operator != DEQUANTIZE)),
-        _text(window.told(outputs, copies, flip), ending, task_of(window)),
+        _text(window.initializer(outputs, copies, flip), ending, task_of(window)),
         shapes,
         inputs,
         (written,),
@@ -200,16 +200,16 @@ def convolved(
     if not isinstance(groups, int) or outputs % groups or int(image[1]) != groups * int(filters[1]):
         raise LoweringError("groups of other channels")
     window = replace(window, groups=groups)
-    told = (order, window.segments, _zeros(w, outputs))
+    arguments = (order, window.segments, _zeros(w, outputs))
     array = meanings.graph.constants[w.value].array()
     is_apart = groups == outputs == image[1]
     if is_apart or _is_narrow(groups, int(filters[1]), outputs):
-        beside = ApartFilters(*told) if is_apart else NarrowFilters(*told)
+        beside = ApartFilters(*arguments) if is_apart else NarrowFilters(*arguments)
         if beside.fitted(array)[1] is None:
             return replace(window, is_apart=is_apart, is_narrow=not is_apart), beside, outputs
         if is_apart:
             raise LoweringError("numbers that 8 bits don't hold without their zero point")
-    return window, Filters(*told, groups), outputs
+    return window, Filters(*arguments, groups), outputs
 
 
 def _is_narrow(groups: int, depth: int, outputs: int) -> bool:
@@ -300,12 +300,12 @@ def support_of(window: Window) -> str:
     return "quantized.h quantized_apart.h" if window.is_apart else "quantized.h"
 
 
-def _text(told: str, ending: dict[str, str], function: str) -> str:
+def _text(window_numbers: str, ending: dict[str, str], function: str) -> str:
     x, w = operand(0, "uint8_t"), operand(1, "int8_t")
     return function_text(
         [
             f"  const float *t = {operand(4)};",
-            f"  const window g = {{{told}, (uint8_t)t[3]}};",
+            f"  const window g = {{{window_numbers}, (uint8_t)t[3]}};",
             f"  const ending e = {initializer(ending)};",
             f"  {function}(own, g, &e, {x}, {w}, (uint8_t *)c->out[0]);",
         ]

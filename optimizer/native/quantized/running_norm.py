@@ -63,18 +63,18 @@ def _lowered(meanings: Meanings, norm: Norm) -> RegionKernel:
         raise LoweringError("numbers of other types")
     result_place = (shape, axis_by_axis(len(shape)))
     shapes = shapes_of(meanings, inputs, shape, [result_place] * len(outputs))
-    told = {
+    fields = {
         name: f"(const float *)own->whole->in[{inputs.index(value)}]"
         for name, value in operands.items()
     }
-    told |= {"epsilon": f"{norm.epsilon!r}f", "out": "(float *)own->whole->out[0]"}
+    fields |= {"epsilon": f"{norm.epsilon!r}f", "out": "(float *)own->whole->out[0]"}
     if len(outputs) > 1:
-        told["sum"] = "(float *)own->whole->out[1]"
+        fields["sum"] = "(float *)own->whole->out[1]"
     kernel = Kernel(
         label_of(meanings, nodes),
         function_text(
             [
-                f"  const running g = {initializer(told)};",
+                f"  const running g = {initializer(fields)};",
                 f"  running_task(own, &g, {int(norm.is_simplified)}, {shape[-1]});",
             ],
             reads_call=False,

@@ -56,7 +56,7 @@ def _lowered(meanings: Meanings, operator: IntegerOperator) -> RegionKernel:
     if table is None:
         raise LoweringError("the runtime at hand computes something else")
     numbers = FixedNumbers.of((*table, whole(scale), zero), "softmax")
-    told = meanings.laid_out(constant_of(graph, operator.nodes), numbers)
+    packed_numbers = meanings.laid_out(constant_of(graph, operator.nodes), numbers)
     result_place = [(shape, axis_by_axis(len(shape)))]
     kernel = Kernel(
         "QuantizedSoftmax",
@@ -68,8 +68,10 @@ def _lowered(meanings: Meanings, operator: IntegerOperator) -> RegionKernel:
                 "(uint8_t *)c->out[0]);",
             ]
         ),
-        shapes_of(meanings, (x.value, told.value), shape, result_place, made=(dtype,)),
-        (x.value, told.value),
+        shapes_of(
+            meanings, (x.value, packed_numbers.value), shape, result_place, output_types=(dtype,)
+        ),
+        (x.value, packed_numbers.value),
         (y.value,),
         grain=GRAIN,
         arrange="arrange_running",
@@ -78,7 +80,7 @@ def _lowered(meanings: Meanings, operator: IntegerOperator) -> RegionKernel:
         support="quantized_softmax.h",
         flushes=False,
         is_exact=True,
-        packed=(told,),
+        packed=(packed_numbers,),
     )
     return region_kernel(meanings, operator.nodes, kernel, "integers")
 

@@ -18,7 +18,7 @@ from ....rules import ABSENT
 from ...codegen.expressions import LoweringError
 from ...graph.graph import Graph, Node
 from ...graph.infer import refine_types
-from .groups import DEQUANTIZE, QUANTIZE, known
+from .groups import DEQUANTIZE, QUANTIZE, constant_array
 
 DOMAIN = "com.microsoft"
 # Operators of several operands with (numbers, scale, zero point) each, and of one.
@@ -47,7 +47,7 @@ class _Spelling:
         """Return the numbers that integers stand for, by scales of an axis if there are several."""
         graph = self.graph
         attributes = {}
-        if axis is not None and known(graph, scale).size > 1:
+        if axis is not None and constant_array(graph, scale).size > 1:
             attributes["axis"] = helper.make_attribute("axis", axis)
         result = graph.new_value(f"{graph.names[value]}.real")
         inputs = (value, scale, *(() if zero == ABSENT else (zero,)))
@@ -92,23 +92,23 @@ def spell(graph: Graph) -> int:
 def _spelled(graph: Graph, node: Node) -> list[Node]:
     """Return the nodes that an operator is spelled with; none for another operator."""
     spelling, (target, *_) = _Spelling(graph), node.outputs
-    given = (*node.inputs, *(ABSENT,) * 9)
+    inputs = (*node.inputs, *(ABSENT,) * 9)
     if node.op_type in OF_SEVERAL:
-        zeros, scale, zero = (given[2], given[5]), given[6], given[7]
+        zeros, scale, zero = (inputs[2], inputs[5]), inputs[6], inputs[7]
         _refuse_signed(graph, (*zeros, zero))
-        operands = tuple(spelling.dequantized(*given[first : first + 3]) for first in (0, 3))
+        operands = tuple(spelling.dequantized(*inputs[first : first + 3]) for first in (0, 3))
         result = spelling.computed(OF_SEVERAL[node.op_type], operands, {})
         spelling.quantized(result, scale, zero, target)
     elif node.op_type in OF_ONE:
-        _refuse_signed(graph, (given[2], given[4]))
+        _refuse_signed(graph, (inputs[2], inputs[4]))
         attributes = {n: a for n, a in node.attributes.items() if n not in FURTHER}
         if any(node.attributes[n].i for n in ("channels_last",) if n in node.attributes):
             raise LoweringError("channels that come last")
         if "opset" in node.attributes and node.attributes["opset"].i < LEAST_OPSET:
             raise LoweringError("a softmax over several axes")
-        operand = spelling.dequantized(*given[:3])
+        operand = spelling.dequantized(*inputs[:3])
         result = spelling.computed(OF_ONE[node.op_type], (operand,), attributes)
-        spelling.quantized(result, given[3], given[4], target)
+        spelling.quantized(result, inputs[3], inputs[4], target)
     elif node.op_type == "QLinearConcat":
         scale, zero, *operands_of = node.inputs
         triples = [operands_of[first : first + 3] for first in range(0, len(operands_of), 3)]
@@ -118,14 +118,14 @@ def _spelled(graph: Graph, node: Node) -> list[Node]:
             spelling.computed("Concat", read, dict(node.attributes)), scale, zero, target
         )
     elif node.op_type == "QGemm":
-        _gemm(graph, node, spelling, given, target)
+        _gemm(graph, node, spelling, inputs, target)
     return spelling.nodes
 
 
 def _gemm(
-    graph: Graph, node: Node, spelling: _Spelling, given: tuple[int, ...], target: int
+    graph: Graph, node: Node, spelling: _Spelling, inputs: tuple[int, ...], target: int
 ) -> None:
-    a, a_scale, a_zero, b, b_scale, b_zero, bias, scale, zero = given[:9]
+    a, a_scale, a_zero, b, b_scale, b_zero, bias, scale, zero = inputs[:9]
     _refuse_signed(graph, (a_zero, zero))
     attributes = dict(node.attributes)
     if ("alpha" in attributes and attributes["alpha"].f != 1.0) or scale == ABSENT:
@@ -136,8 +136,12 @@ def _gemm(
         spelling.dequantized(b, b_scale, b_zero, 0 if transposed else 1),
     ]
     if bias != ABSENT:
-        scales = np.asarray(known(graph, a_scale) * known(graph, b_scale), np.float32)
-        of_sums = graph.add_constant(scales.reshape(known(graph, b_scale).shape), "sums.scale")
+        scales = np.asarray(
+            constant_array(graph, a_scale) * constant_array(graph, b_scale), np.float32
+        )
+        of_sums = graph.add_constant(
+            scales.reshape(constant_array(graph, b_scale).shape), "sums.scale"
+        )
         read.append(spelling.dequantized(bias, of_sums, ABSENT, 0))
     result = spelling.computed("Gemm", tuple(read), attributes)
     spelling.quantized(result, scale, zero, target)
@@ -145,5 +149,5 @@ def _gemm(
 
 def _refuse_signed(graph: Graph, zeros: tuple[int, ...]) -> None:
     """Raise LoweringError where integers aren't known to be unsigned, by their zero points."""
-    if any(zero == ABSENT or known(graph, zero).dtype != np.uint8 for zero in zeros):
+    if any(zero == ABSENT or constant_array(graph, zero).dtype != np.uint8 for zero in zeros):
         raise LoweringError("integers that are signed, or not known to be none")

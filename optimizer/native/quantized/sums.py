@@ -34,8 +34,8 @@ def sum_behind(graph: Graph, group: Group, operator: IntegerOperator) -> Sum | N
     a, b = (numbers_of(graph, operand) for operand in operator.operands)
     y = numbers_of(graph, operator.result)
     flip = sign_flip(graph.dtype(y.value))
-    told = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
-    formula = formula_of("Add", *told, "")
+    quantizations = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
+    formula = formula_of("Add", *quantizations, "")
     if formula is None or formula.is_swapped:
         return None
     other = b if a.value == group.y.value else a

@@ -75,7 +75,7 @@ class Window:
             return padded(outputs) // PANEL
         return self.groups * (padded(outputs // self.groups) // PANEL)
 
-    def told(self, outputs: int, copies: bool, flip: int) -> str:
+    def initializer(self, outputs: int, copies: bool, flip: int) -> str:
         """Return what quantized.h is told, but for the padding.
 
         `flip` is what unsigned numbers are made of an image with.
@@ -90,8 +90,8 @@ class Window:
         # what isn't added up along channels takes longer
         work = depth * (APART_WORK if self.is_apart else 1)
         panels = self.panels(outputs)
-        told = (lines, places, outputs, panels, work, width * self.image[2], down, tall)
-        return (*told, self.segments + 3 * self.is_apart)
+        arguments = (lines, places, outputs, panels, work, width * self.image[2], down, tall)
+        return (*arguments, self.segments + 3 * self.is_apart)
 
 
 def window_of(
@@ -108,17 +108,17 @@ def window_of(
         raise LoweringError("images of more axes, or of sizes that aren't known")
     if any(isinstance(size, str) for size in result[1:]) or 0 in (*image, *result):
         raise LoweringError("results of sizes that aren't known, or of none")
-    given: dict[str, Sequence[int]] = {
+    lists: dict[str, Sequence[int]] = {
         name: value for name, value in attributes.items() if isinstance(value, list | tuple)
     }
     none = (1,) * (len(image) - 2)
     (high, wide), (tall, long), sizes = (
         _lifted(sizes_of) for sizes_of in (image[2:], result[2:], taps)
     )
-    steps, dilations = (_lifted(given.get(name) or none) for name in ("strides", "dilations"))
+    steps, dilations = (_lifted(lists.get(name) or none) for name in ("strides", "dilations"))
     padding = dict(attributes)
-    if given.get("pads") and len(image) == 3:
-        padding["pads"] = (0, given["pads"][0], 0, given["pads"][1])
+    if lists.get("pads") and len(image) == 3:
+        padding["pads"] = (0, lists["pads"][0], 0, lists["pads"][1])
     before = pads_of(padding, (1, 1, high, wide), (1, 1, tall, long), sizes, steps, dilations)
     ends = [
         (count - 1) * step + (tap - 1) * dilation + 1 - first

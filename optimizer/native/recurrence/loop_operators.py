@@ -49,7 +49,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
     }
     of = {value: inner for inner, value in outputs.items()}
     new_outputs = tuple(of.get(value, value) for value in node.outputs)
-    known = set(short.nodes)
+    nodes_before = set(short.nodes)
     short.nodes[number] = replace(node, outputs=new_outputs, proto=None)
     for value, copied in of.items():
         del short.producer[value]
@@ -58,7 +58,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
         write_out(short, number, LEAST_STEPS)
     except ValueError as error:
         raise LoweringError(str(error)) from error
-    _without_identities(short, set(short.nodes) - known, outputs)
+    _without_identities(short, set(short.nodes) - nodes_before, outputs)
     short.types = infer_types(short) | {
         copied: graph.types[value] for copied, value in outputs.items() if value in graph.types
     }
@@ -66,7 +66,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
     concats = [
         number
         for number in short.order()
-        if number not in known and short.nodes[number].operator == "Concat"
+        if number not in nodes_before and short.nodes[number].operator == "Concat"
     ]
     concats = [number for number in concats if short.nodes[number].outputs[0] in outputs]
     if not concats:
@@ -86,7 +86,7 @@ def short_loop(graph: Graph, number: int) -> ShortLoop:
             passed[reader.outputs[0]] = state
             steps.nodes.add(user)
     steps.last = passed
-    if not _needed(short, outputs) - known <= steps.nodes:
+    if not _needed(short, outputs) - nodes_before <= steps.nodes:
         raise LoweringError("results that steps alone don't give")
     return ShortLoop(number, meanings, steps, outputs)
 
@@ -118,11 +118,11 @@ def _carried(kernel: Kernel, short: Graph, graph: Graph) -> Kernel:
 
     It brings constants that a body has of its own, and such as are laid out for it.
     """
-    known, laid_out = len(graph.names), {constant.value for constant in kernel.packed}
+    model_values, laid_out = len(graph.names), {constant.value for constant in kernel.packed}
     of: dict[int, int] = {}
 
     def carried(value: int) -> int:
-        if value < known:
+        if value < model_values:
             return value
         constant = short.constants.get(value)
         if constant is None and value not in laid_out:

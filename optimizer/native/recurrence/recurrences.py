@@ -53,7 +53,7 @@ def recurrences(meanings: Meanings, allowed: Collection[int]) -> list[RegionKern
             yield partial(_grown, meanings, written_out(graph, [number], free), free)
 
     kernels = disjoint_kernels(meanings.order, allowed, operators)
-    free = set(allowed).difference(*(each.region.nodes for each in kernels))
+    free = set(allowed).difference(*(kernel.region.nodes for kernel in kernels))
     return [*kernels, *disjoint_kernels(meanings.order, free, written)]
 
 
@@ -129,9 +129,9 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     accesses = [access for access in cells.accesses if access.value not in steps.states]
     accesses += [access for access in cells.accesses if access.value in steps.states]
     results = list(dict.fromkeys(steps.last))
-    given = [*step_outputs, *results, *(stacked.result for stacked in steps.stacked)]
+    values = [*step_outputs, *results, *(stacked.result for stacked in steps.stacked)]
     if any(
-        dtype != "float32" for dtype in (*map(graph.dtype, given), *(a.dtype for a in accesses))
+        dtype != "float32" for dtype in (*map(graph.dtype, values), *(a.dtype for a in accesses))
     ):
         raise LoweringError("numbers of other types")
     if {access.value for access in accesses if access.value in steps.states} != set(steps.states):
@@ -182,10 +182,10 @@ def _with_text(
         natural[row.axis] = loop(TIME)
         places.append(tuple(natural))
     places += [cells.natural(value) for value in results]
-    known = [(access.map, meanings.shape(access.value)) for access in read]
-    known += [(place, meanings.shape(v)) for place, v in zip(places, outputs, strict=True)]
+    mapped_shapes = [(access.map, meanings.shape(access.value)) for access in read]
+    mapped_shapes += [(place, meanings.shape(v)) for place, v in zip(places, outputs, strict=True)]
     reduced = cells.inner if cells.region.reduced else frozenset()
-    groups = _apart(merged(extents, reduced, known))
+    groups = _with_steps_alone(merged(extents, reduced, mapped_shapes))
     inner = groups.loops(groups.count - 1)
     inputs = tuple(dict.fromkeys(access.value for access in read))
     strides = [inner_step(access.map, meanings.shape(access.value), inner) for access in accesses]
@@ -246,7 +246,7 @@ def _whole(cells: StepCells, groups: Groups) -> int:
     return (size + 15) // 16 * 16
 
 
-def _apart(groups: Groups) -> Groups:
+def _with_steps_alone(groups: Groups) -> Groups:
     """Keep the loop over steps apart from the next one."""
     if len(groups.of) > 1 and groups.of[1] == groups.of[0]:
         return Groups((0, *(group + 1 for group in groups.of[1:])))

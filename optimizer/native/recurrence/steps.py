@@ -152,8 +152,10 @@ class _Follower:
         nodes = tuple(graph.producer.get(value, ABSENT) for value in values)
         if ABSENT in nodes:
             raise LoweringError("a value of a step that no node makes")
-        told = {_told(graph.nodes[node], value) for node, value in zip(nodes, values, strict=True)}
-        if len(told) == 1 and len(set(nodes)) == len(nodes):
+        signatures = {
+            _signature(graph.nodes[node], value) for node, value in zip(nodes, values, strict=True)
+        }
+        if len(signatures) == 1 and len(set(nodes)) == len(nodes):
             return nodes
         if len(set(nodes)) == 1 and graph.nodes[nodes[0]].operator == "Split":
             return nodes
@@ -183,21 +185,24 @@ class _Follower:
 
 def _are_equal(graph: Graph, values: Values) -> bool:
     """Tell whether all steps read equal small constants."""
-    known = [graph.constants.get(value) for value in values]
-    first = known[0]
-    if first is None or any(constant is None or constant.type != first.type for constant in known):
+    constants = [graph.constants.get(value) for value in values]
+    first = constants[0]
+    if first is None or any(
+        constant is None or constant.type != first.type for constant in constants
+    ):
         return False
-    if all(constant is not None and constant.tensor is first.tensor for constant in known):
+    if all(constant is not None and constant.tensor is first.tensor for constant in constants):
         return True  # a body's own, written out several times
     if (first.type.size_bytes or 0) > MOST_COMPARED_BYTES:
         return False
     array = first.array()
     return all(
-        constant is not None and np.array_equal(constant.array(), array) for constant in known[1:]
+        constant is not None and np.array_equal(constant.array(), array)
+        for constant in constants[1:]
     )
 
 
-def _told(node: Node, value: int) -> tuple[object, ...]:
+def _signature(node: Node, value: int) -> tuple[object, ...]:
     """What has to be the same in all steps; where a node picks an element is looked at later."""
     attributes = sorted(
         (name, proto.SerializeToString()) for name, proto in node.attributes.items()
@@ -215,14 +220,14 @@ def _place(graph: Graph, number: int) -> tuple[int, int, bool]:
     """Return the axis and the place of what a node picks, and whether it keeps the axis."""
     node = graph.nodes[number]
     shape = graph.shape(node.inputs[0])
-    given = [graph.constant(value) for value in node.inputs[1:] if value != ABSENT]
-    if shape is None or any(constant is None or constant.size != 1 for constant in given):
+    constants = [graph.constant(value) for value in node.inputs[1:] if value != ABSENT]
+    if shape is None or any(constant is None or constant.size != 1 for constant in constants):
         raise LoweringError("a place that isn't known")
-    numbers = [int(constant.reshape(())) for constant in given if constant is not None]
+    numbers = [int(constant.reshape(())) for constant in constants if constant is not None]
     if node.operator == "Gather":
         axis, place = _axis(graph, number), numbers[0]
-        keeps = given[0] is not None and given[0].ndim == 1
-        if given[0] is not None and given[0].ndim > 1:
+        keeps = constants[0] is not None and constants[0].ndim == 1
+        if constants[0] is not None and constants[0].ndim > 1:
             raise LoweringError("a place of several axes")
     else:
         if len(node.inputs) < 4 or ABSENT in node.inputs or numbers[3:] not in ([], [1]):

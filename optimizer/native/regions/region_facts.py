@@ -145,8 +145,8 @@ def _picks_again(meanings: Meanings, number: int) -> bool:
     if node.operator != PICKS:
         return False
     before, after = graph.shape(node.inputs[0]) or (), graph.shape(node.outputs[0]) or ()
-    known = all(isinstance(size, int) for size in (*before, *after))
-    return not known or math.prod(map(int, after)) > math.prod(map(int, before))
+    are_sizes_known = all(isinstance(size, int) for size in (*before, *after))
+    return not are_sizes_known or math.prod(map(int, after)) > math.prod(map(int, before))
 
 
 def _describe_rows(meanings: Meanings, number: int, facts: Facts) -> None:
@@ -227,8 +227,8 @@ def _attribute(graph: Graph, number: int, name: str) -> str:
 
 def shapes(graph: Graph) -> Iterator[tuple[Extent, ...]]:
     """Yield the shapes of values, each once."""
-    known = dict.fromkeys(type_.shape for type_ in graph.types.values())
-    yield from (shape for shape in known if shape is not None)
+    distinct_shapes = dict.fromkeys(type_.shape for type_ in graph.types.values())
+    yield from (shape for shape in distinct_shapes if shape is not None)
 
 
 def text(shape: tuple[Extent, ...]) -> str:

@@ -46,8 +46,8 @@ def _drop_copies(graph: Graph) -> int:
         node = graph.nodes[number]
         if node.domain or node.op_type not in ("Cast", "Identity") or node.inputs[0] == ABSENT:
             continue
-        given, (copy,) = graph.dtype(node.inputs[0]), node.outputs
-        if given is None or given != graph.dtype(copy) or graph.is_pinned(copy):
+        dtype, (copy,) = graph.dtype(node.inputs[0]), node.outputs
+        if dtype is None or dtype != graph.dtype(copy) or graph.is_pinned(copy):
             continue
         graph.replace_uses(copy, node.inputs[0])
         graph.remove_node(number)
@@ -90,44 +90,47 @@ def _is_static(shape: tuple[Extent, ...] | None) -> bool:
 def _target(graph: Graph, followed: Followed, number: int) -> list[int] | None:
     """Return the shape that a Reshape or an Expand can be told, None where it must be computed."""
     node = graph.nodes[number]
-    given, wanted = followed.shape(node.inputs[0]), followed.of(node.inputs[1])
-    if given is None or wanted is None:
+    operand_shape, wanted = followed.shape(node.inputs[0]), followed.of(node.inputs[1])
+    if operand_shape is None or wanted is None:
         return None
     if node.op_type == "Expand":
-        shift = len(wanted) - len(given)
-        return _each_size(wanted, [1] * shift + list(given)[max(0, -shift) :], 1)
+        shift = len(wanted) - len(operand_shape)
+        return _each_size(wanted, [1] * shift + list(operand_shape)[max(0, -shift) :], 1)
     if graph.attribute(number, "allowzero") and 0 in wanted:
         return None
     result = followed.shape(node.outputs[0]) or ()
     if len(result) != len(wanted):
         return None
     sizes = [
-        size if isinstance(size, int) else known for size, known in zip(wanted, result, strict=True)
+        size if isinstance(size, int) else result_size
+        for size, result_size in zip(wanted, result, strict=True)
     ]
-    target_sizes = _each_size(sizes, given, 0)
+    target_sizes = _each_size(sizes, operand_shape, 0)
     if target_sizes is not None:
         return target_sizes
     # one of them is what remains, where nothing else does already
     open_ = [
         i
         for i, size in enumerate(sizes)
-        if not isinstance(size, int) and (i >= len(given) or given[i] != size)
+        if not isinstance(size, int) and (i >= len(operand_shape) or operand_shape[i] != size)
     ]
     if len(open_) != 1 or -1 in sizes:
         return None
     sizes[open_[0]] = -1
-    target_sizes = _each_size(sizes, given, 0)
+    target_sizes = _each_size(sizes, operand_shape, 0)
     # beside an axis of no elements, what remains is not known
     return target_sizes if target_sizes is not None and 0 not in target_sizes else None
 
 
-def _each_size(wanted: Sequence[Element], given: Sequence[Extent], same: int) -> list[int] | None:
+def _each_size(
+    wanted: Sequence[Element], operand_shape: Sequence[Extent], same: int
+) -> list[int] | None:
     """Return numbers for sizes: `same` where the operand has that size in this place."""
     target_sizes: list[int] = []
     for i, size in enumerate(wanted):
         if isinstance(size, int) and not isinstance(size, bool):
             target_sizes.append(size)
-        elif size is not None and i < len(given) and given[i] == size:
+        elif size is not None and i < len(operand_shape) and operand_shape[i] == size:
             target_sizes.append(same)
         else:
             return None
@@ -148,13 +151,17 @@ def _fix(graph: Graph, number: int, numbers: Elements) -> bool:
     """Put known numbers in the place of a node that computes them; False where they don't fit."""
     (value,) = graph.nodes[number].outputs
     type_ = graph.types.get(value)
-    if type_ is None or type_.shape is None or len(numbers) != math.prod(map(_known, type_.shape)):
+    if (
+        type_ is None
+        or type_.shape is None
+        or len(numbers) != math.prod(map(_integer, type_.shape))
+    ):
         return False
     graph.remove_node(number)
-    array = np.array(numbers, type_.dtype).reshape(tuple(map(_known, type_.shape)))
+    array = np.array(numbers, type_.dtype).reshape(tuple(map(_integer, type_.shape)))
     graph.set_constant(value, graph.shelve(array))
     return True
 
 
-def _known(size: Extent) -> int:
+def _integer(size: Extent) -> int:
     return size if isinstance(size, int) else -1

@@ -73,10 +73,12 @@ class Followed:
             return
         shape = rule(self, number) if rule is not None else None
         if slides:
-            given = self.shape(node.inputs[0])
-            known = given and window_shape(self.graph, self.sizes, number, given)
-            if known:
-                self._sharpen(node.outputs[0], known)
+            image_shape = self.shape(node.inputs[0])
+            window_shape_ = image_shape and window_shape(
+                self.graph, self.sizes, number, image_shape
+            )
+            if window_shape_:
+                self._sharpen(node.outputs[0], window_shape_)
         if shape is None and self._is_elementwise(number):
             shape = self._broadcast([self.shape(v) for v in node.inputs if v != ABSENT])
         if shape is not None:
@@ -116,11 +118,11 @@ class Followed:
     def _broadcast(
         self, shapes: Sequence[Sequence[Extent | None] | None]
     ) -> list[Extent | None] | None:
-        known = [shape for shape in shapes if shape is not None]
-        if len(known) < len(shapes) or not shapes:
+        known_shapes = [shape for shape in shapes if shape is not None]
+        if len(known_shapes) < len(shapes) or not shapes:
             return None
-        rank = max(map(len, known))
-        padded = [[*([1] * (rank - len(shape))), *shape] for shape in known]
+        rank = max(map(len, known_shapes))
+        padded = [[*([1] * (rank - len(shape))), *shape] for shape in known_shapes]
         return [self.sizes.broadcast(sizes) for sizes in zip(*padded, strict=True)]
 
     # ------------------------------------------------------------------------------- elements
@@ -142,24 +144,26 @@ class Followed:
         read = [() if value == ABSENT else self.of(value) for value in node.inputs]
         if any(elements is None for elements in read) or graph.dtype(node.outputs[0]) not in KEPT:
             return None
-        known = [elements for elements in read if elements is not None]
-        return combined(graph, number, known, self.sizes)
+        operands = [elements for elements in read if elements is not None]
+        return combined(graph, number, operands, self.sizes)
 
     # --------------------------------------------------------------------------------- shapes
 
     def _reshaped(self, number: int) -> list[Extent | None] | None:
         node = self.graph.nodes[number]
-        given, target = self.shape(node.inputs[0]), self.of(node.inputs[1])
-        if given is None or target is None:
+        operand_shape, target = self.shape(node.inputs[0]), self.of(node.inputs[1])
+        if operand_shape is None or target is None:
             return None
         copies = not self.graph.attribute(number, "allowzero")
         sizes: list[Extent | None] = [
-            given[i] if size == 0 and copies and i < len(given) else as_size(size)
+            operand_shape[i] if size == 0 and copies and i < len(operand_shape) else as_size(size)
             for i, size in enumerate(target)
         ]
         if -1 in sizes:
             rest = self.sizes.times(size for size in sizes if size != -1)
-            inferred = None if rest == 0 else self.sizes.divide(self.sizes.times(given), rest)
+            inferred = (
+                None if rest == 0 else self.sizes.divide(self.sizes.times(operand_shape), rest)
+            )
             sizes[sizes.index(-1)] = inferred
         return [size if self.sizes.is_size(size) else None for size in sizes]
 
@@ -189,18 +193,18 @@ class Followed:
     def _cut(self, number: int) -> list[Extent | None] | None:
         """Return the shape of a Slice of steps of 1."""
         inputs = self.graph.nodes[number].inputs
-        given = self.shape(inputs[0])
+        operand_shape = self.shape(inputs[0])
         read = [() if value == ABSENT else self.of(value) for value in inputs[1:]]
-        if given is None or len(read) < 2 or any(elements is None for elements in read):
+        if operand_shape is None or len(read) < 2 or any(elements is None for elements in read):
             return None
         starts, ends, axes, steps = (*(elements or () for elements in read), (), ())[:4]
-        sizes: list[Extent | None] = list(given)
+        sizes: list[Extent | None] = list(operand_shape)
         for i, (start, end) in enumerate(zip(starts, ends, strict=False)):
             axis = axes[i] if axes else i
             if not isinstance(axis, int) or not -len(sizes) <= axis < len(sizes):
                 return None
             step = steps[i] if steps else 1
-            size = given[axis]
+            size = operand_shape[axis]
             sizes[axis] = self._part(size, as_size(start), as_size(end)) if step == 1 else None
         return sizes
 
@@ -219,25 +223,29 @@ class Followed:
 
     def _tiled(self, number: int) -> list[Extent | None] | None:
         inputs = self.graph.nodes[number].inputs
-        given, repeats = self.shape(inputs[0]), self.of(inputs[1])
-        if given is None or repeats is None or len(given) != len(repeats):
+        operand_shape, repeats = self.shape(inputs[0]), self.of(inputs[1])
+        if operand_shape is None or repeats is None or len(operand_shape) != len(repeats):
             return None
         counts = [as_size(count) for count in repeats]
-        sizes = [self.sizes.times(both) for both in zip(given, counts, strict=True)]
+        sizes = [self.sizes.times(both) for both in zip(operand_shape, counts, strict=True)]
         return [size if self.sizes.is_size(size) else None for size in sizes]
 
     def _joined(self, number: int) -> list[Extent | None] | None:
         node = self.graph.nodes[number]
         axis = self.graph.attribute(number, "axis")
         shapes = [self.shape(value) for value in node.inputs]
-        known = [shape for shape in shapes if shape is not None]
-        if not isinstance(axis, int) or len(known) < len(shapes) or len({*map(len, known)}) != 1:
+        known_shapes = [shape for shape in shapes if shape is not None]
+        if (
+            not isinstance(axis, int)
+            or len(known_shapes) < len(shapes)
+            or len({*map(len, known_shapes)}) != 1
+        ):
             return None
-        sizes: list[Extent | None] = list(known[0])
+        sizes: list[Extent | None] = list(known_shapes[0])
         if not -len(sizes) <= axis < len(sizes):
             return None
         total: Extent | None = 0
-        for shape in known:
+        for shape in known_shapes:
             total = self.sizes.add(total, shape[axis])
         sizes[axis] = total
         return sizes

@@ -40,13 +40,15 @@ def combined(graph: Graph, number: int, read: list[Elements], sizes: Sizes) -> E
         case "ConstantOfShape":
             return _filled(graph, number, read[0])
         case "Where":
-            return _each(lambda c, x, y: x if c is True else y if c is False else None, read)
+            return _elementwise(lambda c, x, y: x if c is True else y if c is False else None, read)
         case "ReduceProd":
             return (sizes.times(map(as_size, read[0])),)
         case "Equal":
-            return _each(lambda x, y: _equal(x, y, sizes), read)
+            return _elementwise(lambda x, y: _equal(x, y, sizes), read)
         case operator if operator in _ARITHMETIC:
-            return _each(lambda x, y: _arithmetic(operator, as_size(x), as_size(y), sizes), read)
+            return _elementwise(
+                lambda x, y: _arithmetic(operator, as_size(x), as_size(y), sizes), read
+            )
     return None
 
 
@@ -83,7 +85,7 @@ def _filled(graph: Graph, number: int, shape: Elements) -> Elements | None:
     return (0 if value is None else int(getattr(value, "flat", [0])[0]),) * shape[0]
 
 
-def _each(function: Callable[..., Element], read: list[Elements]) -> Elements | None:
+def _elementwise(function: Callable[..., Element], read: list[Elements]) -> Elements | None:
     """Apply a function along the elements; single ones go with each."""
     count = max(map(len, read))
     if any(len(elements) not in (1, count) for elements in read):
@@ -103,10 +105,10 @@ def _gathered(read: Elements, indices: Elements) -> Elements | None:
 
 def _sliced(read: list[Elements]) -> Elements | None:
     """Slice the elements of one axis."""
-    given, starts, ends, axes, steps = (*read, (), ())[:5]
+    elements, starts, ends, axes, steps = (*read, (), ())[:5]
     if len(starts) != 1 or len(ends) != 1 or axes not in ((), (0,), (-1,)):
         return None
     start, end, step = starts[0], ends[0], steps[0] if steps else 1
     if not isinstance(start, int) or not isinstance(end, int) or not isinstance(step, int):
         return None
-    return given[slice(start, end, step)] if step else None
+    return elements[slice(start, end, step)] if step else None

@@ -30,31 +30,35 @@ def is_window(graph: Graph, number: int) -> bool:
 
 
 def window_shape(
-    graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]
+    graph: Graph, sizes: Sizes, number: int, image_shape: Sequence[Extent]
 ) -> list[Extent | None] | None:
     """Return the shape of what a node gives for an image of a shape; None for another operator.
 
     A size that isn't told here is None in it, as channels are.
     """
     node = graph.nodes[number]
-    if not is_window(graph, number) or len(given) < 3:
+    if not is_window(graph, number) or len(image_shape) < 3:
         return None
     if node.op_type in ("Conv", "MaxPool", "AveragePool"):
-        return [given[0], None, *_slid(graph, sizes, number, given[2:])]
+        return [image_shape[0], None, *_slid(graph, sizes, number, image_shape[2:])]
     if node.op_type in ("GlobalMaxPool", "GlobalAveragePool"):
-        return [given[0], None, *([1] * (len(given) - 2))]
-    moved = _MOVED.get(node.op_type) if node.domain == NCHWC and len(given) == 4 else None
-    return None if moved is None else moved(graph, sizes, number, given)
+        return [image_shape[0], None, *([1] * (len(image_shape) - 2))]
+    moved = _MOVED.get(node.op_type) if node.domain == NCHWC and len(image_shape) == 4 else None
+    return None if moved is None else moved(graph, sizes, number, image_shape)
 
 
 def _slid(graph: Graph, sizes: Sizes, number: int, sides: Sequence[Extent]) -> Sides:
     """Return how often a window fits along each side."""
     node, rank = graph.nodes[number], len(sides)
     filters = graph.shape(node.inputs[1]) if node.op_type == "Conv" else None
-    taps = _given(graph, number, "kernel_shape", 0, rank) if filters is None else filters[2:]
-    strides = _given(graph, number, "strides", 1, rank)
-    dilations = _given(graph, number, "dilations", 1, rank)
-    pads = _given(graph, number, "pads", 0, 2 * rank)
+    taps = (
+        _window_attribute(graph, number, "kernel_shape", 0, rank)
+        if filters is None
+        else filters[2:]
+    )
+    strides = _window_attribute(graph, number, "strides", 1, rank)
+    dilations = _window_attribute(graph, number, "dilations", 1, rank)
+    pads = _window_attribute(graph, number, "pads", 0, 2 * rank)
     auto = graph.attribute(number, "auto_pad") or "NOTSET"
     if any(len(sizes_) != rank for sizes_ in (taps, strides, dilations)) or len(pads) != 2 * rank:
         return [None] * rank
@@ -78,31 +82,37 @@ def _slid(graph: Graph, sizes: Sizes, number: int, sides: Sequence[Extent]) -> S
     return result_sides
 
 
-def _given(graph: Graph, number: int, name: str, default: int, count: int) -> tuple[int, ...]:
+def _window_attribute(
+    graph: Graph, number: int, name: str, default: int, count: int
+) -> tuple[int, ...]:
     attribute = graph.attribute(number, name)
     if isinstance(attribute, tuple) and attribute:
         return tuple(map(int, attribute))
     return (default,) * count
 
 
-def _into_blocks(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+def _into_blocks(graph: Graph, sizes: Sizes, number: int, image_shape: Sequence[Extent]) -> Sides:
     last = graph.attribute(number, "channels_last")
-    return [given[0], None, *(given[1:3] if last else given[2:])]
+    return [image_shape[0], None, *(image_shape[1:3] if last else image_shape[2:])]
 
 
-def _out_of_blocks(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+def _out_of_blocks(graph: Graph, sizes: Sizes, number: int, image_shape: Sequence[Extent]) -> Sides:
     last = graph.attribute(number, "channels_last")
-    return [given[0], *given[2:], None] if last else [given[0], None, *given[2:]]
+    return (
+        [image_shape[0], *image_shape[2:], None]
+        if last
+        else [image_shape[0], None, *image_shape[2:]]
+    )
 
 
-def _enlarged(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+def _enlarged(graph: Graph, sizes: Sizes, number: int, image_shape: Sequence[Extent]) -> Sides:
     scales = graph.attribute(number, "scales")
     if not isinstance(scales, tuple) or len(scales) != 4:
-        return [given[0], None, None, None]
+        return [image_shape[0], None, None, None]
     return [
-        given[0],
+        image_shape[0],
         None,
-        *(sizes.times((s, int(f))) for s, f in zip(given[2:], scales[2:], strict=True)),
+        *(sizes.times((s, int(f))) for s, f in zip(image_shape[2:], scales[2:], strict=True)),
     ]
 
 

@@ -81,7 +81,7 @@ def value(
                     model,
                     name=str(model),
                     catalog=catalog,
-                    apart=apart,
+                    leave_one_out=apart,
                     target=target,
                     threads=threads,
                     budget=budget,

@@ -34,7 +34,9 @@ def plan_of(name, built):
 def contest():
     original = plan_of(ORIGINAL, product(("Relu", ["s"], ["y"])))
     size = len(original.source)
-    made = Contest(original, Setting(threads=1), Phases(), given={}, size_bytes=size, widened=None)
+    made = Contest(
+        original, Setting(threads=1), Phases(), fixed_sizes={}, size_bytes=size, widened=None
+    )
     yield made
     made.close()
 

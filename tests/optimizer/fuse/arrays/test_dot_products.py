@@ -30,7 +30,7 @@ def test_products_of_vectors_beside_sums(count, dtype):
 def steps(fused):
     return [
         step
-        for prepared in fused._engine.known()
+        for prepared in fused._engine.prepared_regions()
         if prepared.compiled
         for step in prepared.compiled.steps
     ]

@@ -330,7 +330,7 @@ def test_rows_of_a_transpose_are_scattered(
     fused = fuse(heuristic="all", threads=1)(lambda S, Q: S.T @ Q)
     compare(lambda S, Q: S.T @ Q, fused, [given, factor])
     compare(lambda S, Q: Q.T @ S, fuse(heuristic="all")(lambda S, Q: Q.T @ S), [given, factor])
-    (prepared,) = fused._engine.known()
+    (prepared,) = fused._engine.prepared_regions()
     texts = [step.kernel.text for step in prepared.compiled.steps if step.kernel]  # type: ignore[union-attr]
     for text in texts:
         if "gather_csr_" in text:

@@ -84,7 +84,7 @@ def test_all_ways_give_the_same_to_the_bit(function, shape):
     fused = tensolog.fuse(function, threads=2)
     wanted = fused(x, y)
     np.testing.assert_allclose(wanted, function(x, y), rtol=1e-9)
-    (prepared,) = fused._engine.known()
+    (prepared,) = fused._engine.prepared_regions()
     (step,) = [step for step in prepared.compiled.steps if step.kernel is not None]
     values = dict(zip(step.inputs, (x, y), strict=False))
     ways = legal_fused(step.kernel.work_sizes(2), step.kernel.configuration)
@@ -181,7 +181,7 @@ def test_a_fused_function_says_what_its_calls_took():
         "SELECT operator_id, calls, block, median_s FROM kernel_configuration"
     ).fetchall()
     assert not rows or all(calls > 0 and median > 0 for _, calls, _, median in rows)
-    (prepared,) = fused._engine.known()
+    (prepared,) = fused._engine.prepared_regions()
     (tuning,) = [step.tuning for step in prepared.compiled.steps if step.kernel is not None]
     assert tuning.calls > WARM
     assert "a generated kernel" in fused.explain()

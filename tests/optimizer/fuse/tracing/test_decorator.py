@@ -49,7 +49,7 @@ def test_a_number_that_changes_becomes_an_input() -> None:
     for rate in (1e-3, 2e-3, 3e-3, 4e-3):
         expected = descend(X, y, np.zeros(8), rate, 2)
         np.testing.assert_allclose(fused(X, y, np.zeros(8), rate, 2), expected)
-    assert len(fused._engine.known()) == 2
+    assert len(fused._engine.prepared_regions()) == 2
 
 
 @pytest.mark.usefixtures("node_by_node")
@@ -57,7 +57,7 @@ def test_shapes_types_and_layouts_are_structures_of_their_own() -> None:
     fused = fuse(lambda X: (X * 2).sum())
     for given in (X, X[:5], X.astype(np.float32), X.astype(int), X.T):
         assert fused(given) == pytest.approx((given * 2).sum(), rel=1e-4)
-    assert len(fused._engine.known()) == 5
+    assert len(fused._engine.prepared_regions()) == 5
 
 
 @pytest.mark.usefixtures("node_by_node")

@@ -97,7 +97,7 @@ def test_branches_taken_otherwise_in_later_calls() -> None:
         return z.sum(axis=0)
 
     fused = same(way, (X, Y, True), (X, Y, False))
-    assert len(list(fused._engine.known())) == 2
+    assert len(list(fused._engine.prepared_regions())) == 2
 
 
 def test_a_way_that_is_known_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> No
     fused = fuse(function, heuristic="all")
     given = operands(60, 50, 0.1)
     fused(*given)
-    (prepared,) = fused._engine.known()
+    (prepared,) = fused._engine.prepared_regions()
     inputs = [
         next(array for array in given if array.shape == node.shape)
         for node in (prepared.traced.nodes[at] for at in prepared.traced.inputs)

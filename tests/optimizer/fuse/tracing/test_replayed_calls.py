@@ -217,7 +217,7 @@ def test_what_numpy_does_in_one_pass_counts_as_one(monkeypatch: pytest.MonkeyPat
     for plain in (lambda X: np.clip(X, -1, 1), lambda X: np.maximum(-1, X)):
         fused = fuse(plain)
         np.testing.assert_array_equal(fused(X), plain(X))
-        (prepared,) = fused._engine.known()
+        (prepared,) = fused._engine.prepared_regions()
         assert isinstance(prepared, prepare.Prepared) and prepared.seconds is not None
         alone_s.append(prepared.seconds[1])
     assert alone_s[0] == pytest.approx(alone_s[1], rel=1e-6)
