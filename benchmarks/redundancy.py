@@ -19,14 +19,12 @@ from tensolog.rules import Rule, load_rules
 from .environment import describe, markdown
 from .generation import named_apart
 
-_ORDER = "sums and products in another order"
-
 
 def table(rows: Sequence[Redundancy]) -> list[str]:
     """The rules that are derived, each with those that derive it."""
     derived = [row for row in rows if row.status == "derived"]
     lines = ["| rule | follows from |", "|---|---|"]
-    lines += [f"| `{row.rule}` | {_named(row.derived_by)} |" for row in derived]
+    lines += [f"| `{row.rule}` | {row.by('`{}`')} |" for row in derived]
     return lines if derived else ["None."]
 
 
@@ -39,10 +37,6 @@ def pairs(rows: Sequence[Redundancy]) -> list[str]:
         if not mutual or rule < by:
             lines.append(f"| `{rule}` | `{by}` | {'yes' if mutual else 'no'} |")
     return lines if single else ["None."]
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or _ORDER
 
 
 def _told(rows: Sequence[Redundancy], title: str) -> str:

@@ -12,15 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...rules import Rule
-from ...rules.gate.onnx_models import SideModels, draw_sides
-from .equalities import BUDGET, DRAWS, both_sides, derivation
+from .equalities import BUDGET, DRAWS, both_sides, derivation, large_sides
 from .saturation.saturate import Budget
-
-# So many times as many are drawn, of which the largest stand: what a rule says of lists and ranks
-# follows from less where a list has one item, or a tensor few dimensions.
-_TIMES = 4
-# Where sizes are tied, a draw may fail: it is tried anew so often.
-_SEEDS = 8
 
 
 @dataclass(frozen=True)
@@ -31,14 +24,17 @@ class Redundancy:
     status: str
     derived_by: tuple[str, ...] = ()
 
+    def by(self, form: str = "{}") -> str:
+        """Say by which it is derived, for people; `form` is that of a name."""
+        names = ", ".join(map(form.format, self.derived_by))
+        return names or "sums and products in another order"
+
 
 def redundancy(
     rule: Rule, others: Sequence[Rule], *, draws: int = DRAWS, budget: Budget = BUDGET
 ) -> Redundancy:
     """Try to derive a rule by others, at so many draws of its sizes."""
-    tried = (draw_sides(rule, _TIMES * draws, seed, "float32") for seed in range(_SEEDS))
-    drawn: Sequence[SideModels] = next(filter(None, tried), ())
-    drawn = sorted(drawn, key=_size, reverse=True)[:draws]
+    drawn = large_sides(rule, draws)
     other_rules = [other for other in others if other.name != rule.name]
     needed: dict[str, None] = {}
     for sides in drawn:
@@ -47,10 +43,3 @@ def redundancy(
             return Redundancy(rule.name, "new")
         needed.update(dict.fromkeys(by))
     return Redundancy(rule.name, "derived" if drawn else "no instance", tuple(needed))
-
-
-def _size(sides: SideModels) -> tuple[int, int]:
-    """How many values the nodes of both sides read and give, and the operands' dimensions."""
-    nodes = (*sides.source.graph.node, *sides.target.graph.node)
-    values = sum(len(node.input) + len(node.output) for node in nodes)
-    return values, sum(len(operand.shape) for operand in sides.operands)

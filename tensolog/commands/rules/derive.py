@@ -65,8 +65,7 @@ def derive(
         return
     for item in redundancies:
         if item.status == "derived":
-            names = ", ".join(item.derived_by) or "sums and products in another order"
-            echo(f"{item.rule}: derived by {names}")
+            echo(f"{item.rule}: derived by {item.by()}")
     totals = [
         f"{sum(i.status == s for i in redundancies)} {s}" for s in ("derived", "new", "no instance")
     ]

@@ -63,6 +63,7 @@ def test_what_a_rule_says_of_lists_does_not_follow_from_lists_of_one():
     shipped = {rule.name: rule for rule in load_rules()}
     others = [shipped[name] for name in ("EliminateConcatOfOne", "EliminateSplitOfOne")]
     assert redundancy(shipped["EliminateSplitOfConcat"], others).status == "new"
+    assert not derives(shipped["EliminateSplitOfConcat"], others)
 
 
 MERGED, ONCE = parse_rules("""
