@@ -187,7 +187,9 @@ class _SessionLoader:
         self._models = models
         self._feeds = feeds
         self._executions = executions
-        self._threads = {name: executions.get(name, DEFAULTS).threads or threads for name in models}
+        self._threads = {
+            name: executions.get(name, DEFAULTS).threads_of(threads) for name in models
+        }
         # The clock of a thread leaves out what others take: all are timed by it, or none.
         self._own_time = OWN_TIME and set(self._threads.values()) == {1}
         self._spinning = None if spinning is None or self._threads[spinning] == 1 else spinning

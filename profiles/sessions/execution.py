@@ -73,6 +73,10 @@ class Execution:
         rest = tuple(entry for entry in self.options if entry[0] != LEFT_OUT)
         return replace(self, options=(*rest, (LEFT_OUT, named)))
 
+    def threads_of(self, threads: int) -> int:
+        """Return how many threads compute an operator, where so many are asked for."""
+        return self.threads or threads
+
     def apply(self, options: Any, folder: Path | None = None) -> None:
         """Set everything on ONNX Runtime's session options; `folder` is where the model lies.
 

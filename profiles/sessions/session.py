@@ -80,7 +80,7 @@ def open_session(
     there, with `profile_prefix` its profile. `constants` gives the data of external initializers.
     """
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = execution.threads or threads
+    options.intra_op_num_threads = execution.threads_of(threads)
     options.inter_op_num_threads = 1
     execution.apply(options, source.parent if isinstance(source, Path) else None)
     options.log_severity_level = 4
