@@ -28,7 +28,7 @@ from .loops.element_types import ELEMENTS
 from .loops.kernel_region import Meanings, needed_outside
 from .loops.merged_loops import Groups
 from .quantized.packing import FixedNumbers
-from .quantized.whole import whole
+from .regions.region_candidates import candidates
 from .runtime_answers import answer
 
 GIVEN = frozenset({"int8", "uint8"})
@@ -37,13 +37,8 @@ BLOCK, GRAIN = 4096, 16384
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
-def lookups(
-    meanings: Meanings, allowed: Collection[int], groups: Collection[frozenset[int]] = ()
-) -> list[RegionKernel]:
-    """Find what is a function of one 8-bit tensor, no two of which have a node in common.
-
-    Of each of some `groups` they have all nodes or none.
-    """
+def lookups(meanings: Meanings, allowed: Collection[int]) -> list[RegionKernel]:
+    """Find what is a function of one 8-bit tensor, no two of which have a node in common."""
     graph = meanings.graph
     starts = dict.fromkeys(
         value
@@ -55,7 +50,7 @@ def lookups(
     tables: list[RegionKernel] = []
     free = set(allowed)
     for value in starts:
-        nodes = _function(meanings, value, free, groups)
+        nodes = _function(meanings, value, free)
         if nodes:
             with suppress(LoweringError):
                 tables.append(_lowered(meanings, value, nodes))
@@ -63,12 +58,7 @@ def lookups(
     return tables
 
 
-def _function(
-    meanings: Meanings,
-    value: int,
-    allowed: set[int],
-    groups: Collection[frozenset[int]],
-) -> tuple[int, ...]:
+def _function(meanings: Meanings, value: int, allowed: set[int]) -> tuple[int, ...]:
     """Return the most nodes that depend on one value alone, and give one that is needed outside."""
     graph = meanings.graph
     inside: dict[int, set[int]] = {}  # each node with all that it depends on
@@ -91,7 +81,8 @@ def _function(
     best: set[int] = set()
     for number, nodes in inside.items():
         closed = set(needed_outside(graph, nodes)) <= set(graph.nodes[number].outputs)
-        if closed and whole(groups, nodes) and len(best) < len(nodes) <= MOST_NODES:
+        larger = closed and len(best) < len(nodes) <= MOST_NODES
+        if larger and not candidates(meanings).divides_groups(nodes):
             best = nodes
     operators = {graph.nodes[number].op_type for number in best}
     if len(best) < 2 or operators <= CONVERSIONS:

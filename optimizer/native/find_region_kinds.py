@@ -22,7 +22,6 @@ from .library import Library, build
 from .loops.kernel_region import Meanings
 from .product.matrix_products import RANKS, formed
 from .product.product_text import TILES
-from .quantized.whole import outside
 from .region_kind_race import types_under
 from .region_kinds import Kind
 from .regions.region_candidates import candidates
@@ -95,7 +94,7 @@ def nodes_of_runtime(base: Plan, contest: Contest) -> dict[str, onnx.NodeProto] 
 
 def _unfused_by_runtime(meanings: Meanings, unfused: set[int]) -> list[RegionKernel]:
     """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
-    return Grower(meanings, outside(candidates(meanings).groups, unfused)).regions()
+    return Grower(meanings, candidates(meanings).outside_groups(unfused)).regions()
 
 
 def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:

@@ -31,7 +31,6 @@ from .quantized.quantized_products import quantized_products
 from .quantized.running_norm import running_norms
 from .quantized.softmax import softmax_rows
 from .quantized.spelled import spell
-from .quantized.whole import outside
 from .recurrence.recurrences import recurrences
 from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
@@ -61,8 +60,8 @@ def regions(
     8-bit integers, with these behind them; attentions; then, where `multiplies`, products with
     constant matrices.
     """
-    computable, groups = candidates(meanings).computable, candidates(meanings).groups
-    region_kernels = lookups(meanings, allowed, groups)
+    derived = candidates(meanings)
+    region_kernels = lookups(meanings, allowed)
     if multiplies:
         quantized = quantized_products(meanings, allowed, region_kernels)
         free = set(allowed) - _covered(quantized)
@@ -75,7 +74,7 @@ def regions(
         ]
         quantized += quantized_pairs(meanings, free - _covered(functions))
         free -= _covered(quantized)
-        quantized += dynamic_products(meanings, free, outside(groups, computable))
+        quantized += dynamic_products(meanings, free, derived.outside_groups(derived.computable))
         free -= _covered(quantized)
         region_kernels = [
             *quantized,
@@ -84,7 +83,7 @@ def regions(
     region_kernels += softmax_rows(meanings, set(allowed) - _covered(region_kernels))
     free = set(allowed) - _covered(region_kernels)
     region_kernels += running_norms(meanings, free)
-    free = outside(groups, allowed) & computable - _covered(region_kernels)
+    free = derived.outside_groups(allowed) & derived.computable - _covered(region_kernels)
     region_kernels += recurrences(meanings, free)
     free -= _covered(region_kernels)
     region_kernels += attentions(meanings, free)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -293,8 +293,23 @@ class Candidates:
 
     @cached_property
     def groups(self) -> Sequence[frozenset[int]]:
-        """The nodes of each group that kernels have as a whole, or nothing of it."""
+        """The nodes of each QDQ group that the runtime makes one operator of.
+
+        A kernel of a part of such a group would keep the runtime from it, and what is computed then
+        is another number: a sum of two quantized tensors, say, is rounded once, and not after each
+        of its operands. So that a plan gives what the original gives, a region has all nodes of a
+        group or none.
+        """
         return list(self._sets("whole").values())
+
+    def divides_groups(self, nodes: Collection[int]) -> bool:
+        """Tell whether nodes have a part of such a group."""
+        chosen = set(nodes)
+        return any(group & chosen and not group <= chosen for group in self.groups)
+
+    def outside_groups(self, nodes: Collection[int]) -> set[int]:
+        """Return those of some nodes that are in none."""
+        return set(nodes).difference(*self.groups)
 
     @cached_property
     def scatters(self) -> Mapping[int, frozenset[int]]:
