@@ -230,21 +230,6 @@ class OverTiles:
         return f"value({self.name})" if self._is_total else self.name
 
 
-def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[str]:
-    """Return the loop in which a thread takes one chunk after the other (launch.py), up to `end`.
-
-    `inside` is computed for each, `done` said after the last.
-    """
-    return [
-        "  for (;;) {",
-        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
-        f"    if (chunk >= a[1]) {done};",
-        f"    const i64 {end} = LEAST((chunk + 1) * a[2], a[3]);",
-        *(f"    {line}" for line in inside),
-        "  }",
-    ]
-
-
 def simd_loop(
     variable: str,
     first: str,

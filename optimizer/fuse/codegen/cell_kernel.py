@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...codegen.expressions import C_TYPES, SUFFIXES, LoweringError, Reduction
-from ...codegen.vector_loops import Fold, OverTiles, over_chunks, tile
+from ...codegen.vector_loops import Fold, OverTiles, tile
 from ...native.configurations.fused_configuration import FusedConfiguration, FusedSizes
 from ..program import memory_pool
 from ..program.dag import Node, Program
@@ -33,6 +33,7 @@ from .launch import (
     code,
     contiguous,
     finish,
+    over_chunks,
     prepared,
     start,
 )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...codegen.expressions import SUFFIXES, LoweringError
-from ...codegen.vector_loops import Fold, OverTiles, over_chunks, tile
+from ...codegen.vector_loops import Fold, OverTiles, tile
 from ..program.dag import Node
 from .cell_kernel import fold_lanes
-from .launch import HEADER, VIEW
+from .launch import HEADER, VIEW, over_chunks
 from .region_kernel import KernelText
 from .statements import MOVES, declare, reduction, statement
 

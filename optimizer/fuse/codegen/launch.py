@@ -106,6 +106,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+def over_chunks(end: str, inside: Sequence[str], done: str = "return") -> list[str]:
+    """Return the loop in which a thread takes one chunk after the other, up to `end`.
+
+    `inside` is computed for each, `done` said after the last.
+    """
+    return [
+        "  for (;;) {",
+        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
+        f"    if (chunk >= a[1]) {done};",
+        f"    const i64 {end} = LEAST((chunk + 1) * a[2], a[3]);",
+        *(f"    {line}" for line in inside),
+        "  }",
+    ]
+
+
 Array = Any  # an ndarray of a known dtype
 
 # The codes of runtime.h's CONVERT.

@@ -11,13 +11,12 @@ from ...codegen.vector_loops import (
     Fold,
     OverTiles,
     combine,
-    over_chunks,
     simd_loop,
     tiles,
 )
 from ..planning.work import work
 from ..program.dag import Node
-from .launch import HEADER, VIEW
+from .launch import HEADER, VIEW, over_chunks
 from .row_products import RowProducts
 from .row_state import Group
 from .statements import declare, reduction, statement

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...codegen.expressions import C_TYPES, literal
-from ..loops.affine import Extent
-from ..loops.c_function import access_base, function_text, unravelled
+from ..loops.affine import Extent, loops_of
+from ..loops.c_function import access_base, function_text, steps_along, unravelled
 from ..loops.cells import Access
 from ..loops.elementwise_chain import ElementwiseChain
 from .mask import mask_of
@@ -38,16 +38,12 @@ def attention_text(
     mask = mask_of(between, names, steps)
 
     def outer(number: int) -> str:
-        return "".join(
-            f" + i{loop} * c->stride[{number}][{loop}]"
-            for loop in range(batch)
-            if any(loop in index.loops for index in accesses[number].map)
-        )
+        loops = loops_of(accesses[number].map)
+        return steps_along(number, (loop for loop in range(batch) if loop in loops))
 
     def pointer(number: int, indent: str) -> str:
         access = accesses[number]
-        along = any(i in index.loops for index in access.map)
-        row = f" + (first + r) * c->stride[{number}][{i}]" if along else ""
+        row = f" + (first + r) * c->stride[{number}][{i}]" if i in loops_of(access.map) else ""
         base = access_base(number, access, inputs)
         return f"{indent}const {C_TYPES[access.dtype]} *p{number} = {base}{outer(number)}{row};"
 
@@ -142,9 +138,7 @@ def attention_text(
         "    for (i64 at = 0; at < width; at += PANEL)",
         "      attention_product(S + from, padded, 1, V + at * keys + from * PANEL, O + at, wide,",
         "                        count, to - from);",
-        "    float *out = (float *)c->out[0]"
-        + "".join(f" + i{loop} * c->place[0][{loop}]" for loop in range(batch))
-        + ";",
+        f"    float *out = (float *)c->out[0]{steps_along(0, range(batch), 'place')};",
         f"    const i64 oi = c->place[0][{i}], oe = c->place[0][{e}];",
         "    for (i64 r = 0; r < count; r++)",
         "      for (i64 n = 0; n < width; n++)",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...codegen.expressions import C_TYPES, literal
 from ...codegen.vector_loops import simd_loop
 from ..loops.affine import Extent
-from ..loops.c_function import extent_text, function_text, operand, unravelled
+from ..loops.c_function import extent_text, function_text, operand, steps_along, unravelled
 from ..loops.cells import Cells
 from ..loops.merged_loops import Groups, inner_step
 from ..loops.row_text import Writer
@@ -166,7 +166,7 @@ class ScatterText:
         return f"  const {kind} *x{access} = {base};"
 
     def _offset(self, access: int, groups: Sequence[int]) -> str:
-        return "0" + "".join(f" + i{group} * c->stride[{access}][{group}]" for group in groups)
+        return f"0{steps_along(access, groups)}"
 
     def _extent(self, group: int) -> str:
         return extent_text(self.extents, self.groups, group)

@@ -68,6 +68,11 @@ Map = tuple[Affine, ...]
 """The index of each axis of a tensor."""
 
 
+def loops_of(place: Map) -> frozenset[int]:
+    """Return the loops that a place depends on."""
+    return frozenset(loop for index in place for loop in index.loops)
+
+
 def loop(number: int) -> Affine:
     """Give the index that is a loop's own."""
     return Affine(((number, 1),))

@@ -39,6 +39,11 @@ def access_pointers(accesses: Sequence[Access], inputs: Sequence[int]) -> list[s
     ]
 
 
+def steps_along(number: int, groups: Iterable[int], table: str = "stride") -> str:
+    """Return how far merged loops lead from where an access begins, or an output (`place`)."""
+    return "".join(f" + i{group} * c->{table}[{number}][{group}]" for group in groups)
+
+
 def unravelled(
     row: str, groups: Sequence[int], extent: Callable[[int], str], indent: str = "    "
 ) -> list[str]:

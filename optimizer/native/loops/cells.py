@@ -24,7 +24,7 @@ from ....catalog.terms.index_notation import (
 )
 from ...codegen.expressions import LoweringError
 from ...graph.graph import TensorType
-from .affine import Affine, Extent, Map, Ranges, index_of, loop
+from .affine import Affine, Extent, Map, Ranges, index_of, loop, loops_of
 from .kernel_region import Meanings, Region
 
 # Primitives that take much longer than a load or a store.
@@ -177,8 +177,7 @@ class Cells:
 
     def _output(self, value: int) -> int:
         place = self.natural(value)
-        loops = {number for index in place for number in index.loops}
-        missing = set(range(len(self.axes))) - loops - self.sequential
+        missing = set(range(len(self.axes))) - loops_of(place) - self.sequential
         if missing and not (self.region.reduced and missing == self.inner):
             raise LoweringError("an output that lacks some of the kernel's loops")
         term = self._value(value, place)
@@ -220,7 +219,7 @@ class Cells:
         if access not in self.accesses:
             self.accesses.append(access)
         number = self.accesses.index(access)
-        row = not any(index.loops & self.inner for index in place)
+        row = not loops_of(place) & self.inner
         return self._add(Cell(0, access=number, row=row, boolean=dtype == "bool"))
 
     def _defined(
@@ -294,7 +293,7 @@ class Cells:
         if table in graph.constants and _is_large(graph.constants[table].type):
             raise LoweringError("rows of a large constant: to try that takes longer than it gains")
         place = tuple(index_of(index, frame.indices, self.ranges) for index in read.indices)
-        along = {number for index in place for number in index.loops}
+        along = loops_of(place)
         if along & self.inner or any(number >= len(self.axes) for number in along):
             raise LoweringError("an index that changes along a row")
         pick = Pick(value, place, graph.dtype(value) or "", size, table, axis)
@@ -366,7 +365,7 @@ class Cells:
     def _reduce(self, term: Reduce, frame: _Frame) -> Term:
         if term.condition is not True or term.kind not in ("sum", "prod", "max", "min"):
             raise LoweringError(f"{term.kind} under a condition")
-        if any(index.loops & self.inner for index in frame.indices.values()):
+        if loops_of(tuple(frame.indices.values())) & self.inner:
             raise LoweringError("a reduction that depends on where in the row it is")
         if (self.ranges.first, self.ranges.end) != (0, None):
             raise LoweringError("a reduction over a row of several parts")

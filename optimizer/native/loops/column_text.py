@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...codegen.expressions import C_TYPES, declared, expression
 from ...codegen.vector_loops import IDENTITY, combine, simd_loop
 from ..configurations.loop_configuration import ColumnConfiguration
-from .c_function import function_text, known_extent, unravelled
+from .c_function import function_text, known_extent, steps_along, unravelled
 from .cells import SLOW_COST, Cells
 from .element_types import stored
 from .row_text import Writer
@@ -118,8 +118,8 @@ class ColumnWriter(Writer):
         """Open the loop over units, with a pointer to each operand's part."""
         last = self.groups.count - 1
         lines = []
-        for number in range(len(self.accesses)):
-            if self._runs(number, self.reduced):
+        for number, access in enumerate(self.accesses):
+            if self._runs(access.map, self.reduced):
                 lines.append(f"  const i64 d{number} = c->stride[{number}][{self.reduced}];")
         lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
         if self._is_short:
@@ -133,11 +133,7 @@ class ColumnWriter(Writer):
         outer = [group for group in range(last) if group != self.reduced]
         lines += unravelled("row", outer, self._extent)
         for number, access in enumerate(self.accesses):
-            steps = "".join(
-                f" + i{group} * c->stride[{number}][{group}]"
-                for group in outer
-                if self._runs(number, group)
-            )
+            steps = steps_along(number, (g for g in outer if self._runs(access.map, g)))
             steps += f" + {self.steps[number]} * from" if self.steps[number] else ""
             kind = C_TYPES[access.dtype]
             lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
@@ -147,10 +143,6 @@ class ColumnWriter(Writer):
             kind = C_TYPES[self.output_types[k]]
             lines.append(f"    {kind} *restrict q{k} = ({kind} *)c->out[{k}]{steps} + from;")
         return lines
-
-    def _runs(self, access: int, group: int) -> bool:
-        loops = set(self.groups.loops(group))
-        return any(index.loops & loops for index in self.accesses[access].map)
 
     def _behind(self, group: int, without: int) -> str:
         """Return how far an output's elements along a loop are apart, one of the loops left out."""
@@ -335,7 +327,7 @@ class ColumnWriter(Writer):
         number = self.accesses.index(self.cells.accesses[access])
         step = self.steps[number]
         places = [f"{step} * j" if step not in (0, 1) else "j"] if step else []
-        if copy >= 0 and self._runs(number, self.reduced):
+        if copy >= 0 and self._runs(self.accesses[number].map, self.reduced):
             row = f"{copy}" if self.rows is not None else f"(r + {copy})"
             places.insert(0, f"{row} * d{number}")
         return f"p{number}[{' + '.join(places) or '0'}]"

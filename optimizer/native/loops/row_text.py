@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from ...codegen.expressions import C_TYPES, LoweringError, Reduction, declared, expression
 from ...codegen.vector_loops import Fold, OverTiles, simd_loop, tiles
 from ..configurations.loop_configuration import CellConfiguration, RowConfiguration
-from .affine import Extent, Map
-from .c_function import access_pointers, extent_text, function_text, unravelled
+from .affine import Extent, Map, loops_of
+from .c_function import access_pointers, extent_text, function_text, steps_along, unravelled
 from .cells import SLOW_COST, Access, Cells, Pick
 from .element_types import HALVES, stored
 from .merged_loops import Groups
@@ -147,7 +147,7 @@ class Writer:
         lines = []
         for position, pick in enumerate(self.picks):
             number = len(self.accesses) + position
-            place = "".join(self._along(number, pick.map))
+            place = self._along(number, pick.map)
             size = (
                 pick.size if isinstance(pick.size, int) else f"c->extent[{self._group(position)}]"
             )
@@ -157,19 +157,18 @@ class Writer:
             ]
         return lines
 
-    def _along(self, number: int, place: Map) -> list[str]:
+    def _along(self, number: int, place: Map) -> str:
         """Return the steps of an access along the outer loops, and along what is picked."""
-        loops = {loop for index in place for loop in index.loops}
-        steps = [
-            f" + i{group} * c->stride[{number}][{group}]"
-            for group in range(self.groups.count - 1)
-            if loops & set(self.groups.loops(group))
-        ]
-        return steps + [
+        outer = [group for group in range(self.groups.count - 1) if self._runs(place, group)]
+        return steps_along(number, outer) + "".join(
             f" + t{position} * c->stride[{number}][{self._group(position)}]"
             for position in range(len(self.picks))
-            if len(self.extents) + position in loops
-        ]
+            if len(self.extents) + position in loops_of(place)
+        )
+
+    def _runs(self, place: Map, group: int) -> bool:
+        """Tell whether a place depends on a merged loop."""
+        return not loops_of(place).isdisjoint(self.groups.loops(group))
 
     def _group(self, pick: int) -> int:
         """Return where the tables have what they know of an index that is read."""
@@ -181,7 +180,7 @@ class Writer:
         shifted = bool(self._converted) and not self.reduces
         for number, access in enumerate(self.accesses):
             kind = C_TYPES[access.dtype]
-            steps = "".join(self._along(number, access.map))
+            steps = self._along(number, access.map)
             if shifted and self.steps[number]:
                 steps += f" + {self.steps[number]} * base"
             if access.dtype not in HALVES:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ...codegen.expressions import C_TYPES
 from ...codegen.vector_loops import simd_loop
-from ..loops.affine import Extent
-from ..loops.c_function import access_pointers, function_text, operand, unravelled
+from ..loops.affine import Extent, loops_of
+from ..loops.c_function import access_pointers, function_text, operand, steps_along, unravelled
 from ..loops.cells import Access
 from ..loops.elementwise_chain import ElementwiseChain
 
@@ -210,17 +210,12 @@ def _rows(
 ) -> list[str]:
     """Return the pointers to what a row of a panel reads."""
     outer = len(extents) - 2
-    used = {loop for access in accesses for index in access.map for loop in index.loops}
     real = [loop for loop in range(outer) if extents[loop] != 1]
     lines = []
-    if used & set(real):
+    if any(not loops_of(access.map).isdisjoint(real) for access in accesses):
         lines += unravelled("first + r", real, "c->extent[{}]".format, "      ")
     for number, access in enumerate(accesses):
-        along = "".join(
-            f" + i{loop} * c->stride[{number}][{loop}]"
-            for loop in real
-            if any(loop in index.loops for index in access.map)
-        )
+        along = steps_along(number, (loop for loop in real if loop in loops_of(access.map)))
         column = f" + {steps[number]} * column" if steps[number] else ""
         lines.append(f"      const {C_TYPES[access.dtype]} *p{number} = a{number}{along}{column};")
     return lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codegen.expressions import literal
-from ..loops.c_function import function_text, operand, unravelled
+from ..loops.c_function import function_text, operand, steps_along, unravelled
 from ..loops.row_text import Writer
 from .step_cells import TIME
 
@@ -144,14 +144,11 @@ class StepWriter(Writer):
 
     def _steps(self, access: int) -> str:
         """Return how far the row's part of an access lies from its beginning."""
-        return "".join(
-            f" + i{group} * c->stride[{access}][{group}]" for group in range(TIME + 1, self._last)
-        )
+        return steps_along(access, range(TIME + 1, self._last))
 
     def _placed(self, output: int, is_row: bool, *, timed: bool) -> str:
         """Return where a row's part of an output lies."""
-        groups = range(TIME + 1, self._last)
-        moved = "".join(f" + i{group} * c->place[{output}][{group}]" for group in groups)
+        moved = steps_along(output, range(TIME + 1, self._last), "place")
         moved += f" + t * c->place[{output}][{TIME}]" if timed else ""
         return f"(float *)c->out[{output}]{moved}{'' if is_row else ' + base'}"
 

@@ -17,7 +17,7 @@ from ...codegen.expressions import LoweringError, literal
 from ...codegen.vector_loops import simd_loop
 from ...graph.graph import Graph
 from ..kernel import Kernel, RegionKernel, Shapes, flushes, label_of, region_kernel, shapes_of
-from ..loops.affine import Affine, Extent, Map, loop
+from ..loops.affine import Affine, Extent, Map, loop, loops_of
 from ..loops.c_function import access_base, function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
@@ -474,7 +474,7 @@ class _Stepped:
             self.accesses.append(access)
         number = self.accesses.index(access)
         text = access_base(number, access, self.inputs)
-        loops = {step for index in place for step in index.loops}
+        loops = loops_of(place)
         text += f" + t * c->stride[{number}][{TIME}]" if TIME in loops else ""
         return text + (f" + (first + r) * c->stride[{number}][{ROWS}]" if ROWS in loops else "")
 
