@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...codegen.expressions import C_TYPES, literal
+from ...codegen.expressions import C_TYPES, Reduction, declared, literal
+from ...codegen.vector_loops import Fold, simd_loop
 from ..loops.affine import Extent, loops_of
 from ..loops.c_function import access_base, function_text, steps_along, unravelled
 from ..loops.cells import Access
@@ -36,6 +37,9 @@ def attention_text(
     names = ["s", *(f"p{3 + i}" for i in range(len(between.loads)))]
     rows, body, element = between.texts(names, steps)
     mask = mask_of(between, names, steps)
+    largest = Fold(Reduction(0, "max", element, "float32"))
+    total = Fold(Reduction(1, "sum", "weight", "float32"))
+    weight = declared("weight", "float32", "brief_fall_32(s[j] - top)")
 
     def outer(number: int) -> str:
         loops = loops_of(accesses[number].map)
@@ -80,6 +84,7 @@ def attention_text(
     lines += ["    }", "    i64 from = 0, to = keys;"]
     if mask is not None:
         text, factor = mask.text, literal(mask.factor)
+        largest_mask = Fold(Reduction(2, "max", text, "float32"))
         lines += [
             "    if (sound) {",
             "      from = keys; to = 0;",
@@ -87,11 +92,9 @@ def attention_text(
             *(pointer(3 + i, "        ") for i in range(len(between.loads))),
             "        const float square = attention_square(q + (first + r) * qi, qd, depth);",
             f"        const float bound = {factor} * __builtin_sqrtf(longest * square);",
-            "        float top = -INFINITY;",
-            "        #pragma omp simd reduction(max:top)",
-            f"        for (i64 j = 0; j < keys; j++) {{ const float t = {text}; "
-            "top = top < t ? t : top; }",
-            "        const float least = top - 2.02f * bound - 110.0f;",
+            f"        {largest_mask.declare()}",
+            *simd_loop("j", "0", "keys", [], [largest_mask], "        "),
+            f"        const float least = {largest_mask.result()} - 2.02f * bound - 110.0f;",
             "        i64 start = 0, stop = keys;",
             "        for (; stop > to; stop = (stop - 1) / PANEL * PANEL) {",
             "          int dead = 1;",
@@ -118,20 +121,11 @@ def attention_text(
         "      float *s = S + r * padded;",
         *(pointer(3 + i, "      ") for i in range(len(between.loads))),
         *(f"  {line}" for line in rows),
-        "      float top = -INFINITY, mass = 0;",
-        "      int32_t none = 0;",
-        "      #pragma omp simd reduction(max:top) reduction(|:none)",
-        "      for (i64 j = from; j < to; j++) {",
-        *(f"        {line}" for line in body),
-        f"        const float t = {element};",
-        "        s[j] = t; top = top < t ? t : top; none |= t != t;",
-        "      }",
-        "      if (none) top = NAN;",
-        "      #pragma omp simd reduction(+:mass)",
-        "      for (i64 j = from; j < to; j++) {",
-        "        const float t = brief_fall_32(s[j] - top);",
-        "        s[j] = t; mass += t;",
-        "      }",
+        f"      {largest.declare()} {total.declare()}",
+        *simd_loop("j", "from", "to", [*body, f"s[j] = {element};"], [largest], "      "),
+        f"      const float top = {largest.result()};",
+        *simd_loop("j", "from", "to", [weight, "s[j] = weight;"], [total], "      "),
+        f"      float mass = {total.result()};",
         *(NOTHING if without_nan else ()),
         "      inverse[r] = 1.0f / mass;",
         "    }",
