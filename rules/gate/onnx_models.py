@@ -6,7 +6,6 @@ many data; what the rule compares with numbers (scalars, literals, axes, shapes)
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,8 +27,9 @@ from ..compiler.view import Reference
 from ..language.conditions import FLOATS, conditions, types_of
 from ..language.errors import RuleError
 from ..language.syntax import Rule
+from ..sampling.domains import BOUNDED, domain_of
 from ..sampling.instances import REJECTED, Instance, instances
-from ..sampling.sampler import PARAMETERS, Sampler
+from ..sampling.sampler import PARAMETERS
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -43,25 +43,6 @@ UNSUPPORTED = (
     "Pad should be smaller than kernel",
     "Exception during initialization",  # a kernel that refuses an attribute
 )
-
-
-# Operators that take integers as places, lengths, amounts or divisors: any other number may be out
-# of bounds, and of a division of integers ONNX Runtime may end the process.
-_TELLING = {
-    "BitShift",
-    "Div",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Mod",
-    "OneHot",
-    "Pow",
-    "Range",
-    "ReverseSequence",
-    "RotaryEmbedding",
-    "ScatterElements",
-    "ScatterND",
-}
 
 
 class NotRunError(Exception):
@@ -272,29 +253,28 @@ def _fixed(instance: Instance) -> set[str]:
 
 def _domains(instance: Instance) -> dict[str, str]:
     """Which numbers each operand of the source may take, by the operators that read it."""
-    sampler = Sampler(random.Random(0), instance.view.opset)
     domains = dict(instance.domains)
     for node in instance.view.nodes:
         for position, name in enumerate(node.input):
-            domain = sampler.domain(node.op_type, position)
+            domain = domain_of(node.op_type, position)
             if name and domain != "any":
                 domains[name] = domain
-    if _tells_integers(instance):
+    if _takes_bounded_integers(instance):
         for info in instance.view.model.graph.input:
             if np.dtype(dtype_name(info.type.tensor_type.elem_type)).kind in "iu":
                 domains.setdefault(info.name, "small")
     return domains
 
 
-def _tells_integers(instance: Instance) -> bool:
+def _takes_bounded_integers(instance: Instance) -> bool:
     """Whether a node takes integers as places, lengths, amounts or divisors, or may do so."""
     view, rule = instance.view, instance.rule
     for node in view.nodes:
         types = [view.dtype(view.ids[name]) or "" for name in node.input if name]
-        if node.op_type in _TELLING and any(dtype.startswith(("int", "uint")) for dtype in types):
+        if node.op_type in BOUNDED and any(dtype.startswith(("int", "uint")) for dtype in types):
             return True
     known = {node.op_type for node in view.nodes}
-    return any(n.op_type in _TELLING - known for n in (*rule.rewrite, *rule.correct))
+    return any(n.op_type in BOUNDED - known for n in (*rule.rewrite, *rule.correct))
 
 
 def _with_inputs(model: onnx.ModelProto, operands: tuple[Operand, ...]) -> onnx.ModelProto:

@@ -22,6 +22,7 @@ from ..language.conditions import optional_values, types_of
 from ..language.expressions import KnownNumbers, names_in
 from ..language.functions import UnknownError, Value
 from ..language.syntax import Input, PatternNode, Rule, Star
+from .domains import domain_of
 from .sampler import PARAMETERS, SHAPED, RejectedError, Sampler
 
 LATEST_OPSET = 21
@@ -308,7 +309,7 @@ class Builder(KnownNumbers):
         """A data operand of known shape: a graph input, or a constant."""
         dtype = self._dtype(node, position, name)
         operand = self.rule.operand(name)
-        domain = "index" if self._indexes(name) else self.sampler.domain(node.op_type, position)
+        domain = "index" if self._indexes(name) else domain_of(node.op_type, position)
         array: NDArray[Any] | None = None
         if operand.scalar:
             array = np.full(shape, self._scalar(name), np.dtype(dtype))

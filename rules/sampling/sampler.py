@@ -108,14 +108,6 @@ class Sampler:
             raise RejectedError
         return tuple(self.size() if size is None else size for size in partial)
 
-    def domain(self, operator: str, position: int) -> str:
-        """Which numbers keep an operand away from poles and branch cuts."""
-        if (operator, position) in (("Pow", 0), ("Sqrt", 0), ("Log", 0), ("BatchNormalization", 4)):
-            return "positive"
-        if (operator, position) in (("Div", 1), ("Reciprocal", 0)):
-            return "nonzero"
-        return "position" if (operator, position) == ("RotaryEmbedding", 1) else "any"
-
     # --------------------------------------------------------------------------- shapes
 
     def shapes(
