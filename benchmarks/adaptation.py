@@ -24,7 +24,7 @@ from tensolog.profiles.learning.predictor import COVERAGE, conformal_factor
 from tensolog.profiles.learning.scores.metrics import kendall_tau, mean_error
 
 from .environment import RESULTS
-from .rows import rows_file, write_rows
+from .rows import rows_file, table_head, table_row, write_rows
 from .tuning import Landscape, landscapes
 
 MEASUREMENTS = (0, 10, 30)
@@ -75,11 +75,11 @@ def left_out(landscape: Landscape, device: str, seeds: Sequence[int]) -> list[di
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown."""
     head = ["kernel", "left out", "measured", "error", "tau", "covered"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines = table_head(head)
     for row in rows:
         cells = [row["kernel"], row["device"], str(row["measured"])]
         cells += [f"{row[name]:.3f}" for name in NAMES]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ from statistics import median
 
 from .child import run_step
 from .frame import Row, Steps, collect, options
-from .rows import write_rows
+from .rows import table_head, table_row, write_rows
 from .zoo import ARCHITECTURES, SECOND
 
 ZOOS = {"first": [*ARCHITECTURES], "second": [*SECOND], "both": [*ARCHITECTURES, *SECOND]}
@@ -92,7 +92,7 @@ def table(rows: Sequence[Row], budgets: Sequence[float]) -> str:
     """Write rows as Markdown, and below them what they come to."""
     names = [key(budget, costs) for budget in budgets for costs in COSTS]
     head = ["model", "threads", "original", *names]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = table_head(head)
     known = [row for row in rows if "laps" in row]
     for row in rows:
         cells = [row["name"], str(row["threads"])]
@@ -101,7 +101,7 @@ def table(rows: Sequence[Row], budgets: Sequence[float]) -> str:
         elif row in known:
             cells += [f"{row['original_ms']:.2f} ms"]
             cells += [_ratio(row["laps"][name]) for name in names]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     lines.append("")
     best = key(max(budgets), COSTS[0])
     for name in names if known else ():

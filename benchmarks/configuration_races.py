@@ -7,7 +7,7 @@ ceiling of any ranking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,9 +84,3 @@ def gains(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{each.max():.3f}; slower beyond noise: {sum(row['slower'] for row in rows)}; "
         f"default kept: {sum('low' not in row for row in rows)}"
     )
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Lay rows of cells out in Markdown."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *(f"| {' | '.join(map(str, cells))} |" for cells in rows)])

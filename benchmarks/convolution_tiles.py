@@ -33,9 +33,9 @@ from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.profiles.learning.scores.metrics import ordered_pair_accuracy, top_k_error
 
-from .configuration_races import KEPT, beside_default, gained, gains, races, table
+from .configuration_races import KEPT, beside_default, gained, gains, races
 from .convolutions import Size, model
-from .rows import load_rows, rows_file, write_rows
+from .rows import load_rows, rows_file, table, write_rows
 
 CHANNELS, SIDES = (32, 48, 64, 96, 128, 192, 256), (7, 8, 13, 14, 17, 28, 35, 56)
 TAPS = ((3, 3), (3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3))

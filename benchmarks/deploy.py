@@ -37,7 +37,7 @@ from tensolog.parallel.deployment.settings import Measured, Setting, batch_ladde
 
 from .environment import results
 from .frame import Row, Steps, collect, options
-from .rows import write_rows
+from .rows import table_head, table_row, write_rows
 from .zoo import build
 
 MODELS = (
@@ -248,7 +248,7 @@ def table(rows: Sequence[Row]) -> str:
     """Lay rows out as Markdown."""
     head = ("model", "chosen", "best of all", "throughput / best's", "/ one instance's",
             "/ OpenVINO's", "settings", "time / that of all settings")  # fmt: skip
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = table_head(head)
     for row in rows:
         name = _name(row)
         if "error" in row:
@@ -260,7 +260,7 @@ def table(rows: Sequence[Row]) -> str:
         peer = f"{row['of_openvino']:.2f}" if "of_openvino" in row else row.get("openvino", "–")
         numbers = [ratio, f"{row['of_one']:.2f}", peer, str(row["settings"])]
         cells = [name, row["chosen"], row["best"], *numbers, f"{row['of_time']:.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 
@@ -268,7 +268,7 @@ def optimized_table(rows: Sequence[Row]) -> str:
     """Lay rows out as Markdown: throughput over that of OpenVINO, and of the original."""
     head = ("model", "original", "with --optimize", "original / OpenVINO's",
             "optimized / OpenVINO's", "optimized / original's")  # fmt: skip
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = table_head(head)
     for row in rows:
         name = _name(row)
         if "error" in row:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .environment import describe, markdown
+from .rows import table_row
 
 _RECORDS = "runs.json"
 
@@ -94,7 +95,7 @@ def row(family: Family, record: Mapping[str, Any]) -> str:
     said = ", ".join(f"{count} {status}" for status, count in sorted(totals.items()))
     words = " ".join(family.options[:6]) + " --constants" * family.constants
     cells = (family.name, f"`{words}`", said, str(record["rules"]), f"{record['processor_s']:.0f}")
-    return f"| {' | '.join(cells)} |"
+    return table_row(cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -57,7 +57,7 @@ from tensolog.profiles.learning.samples.cost_graphs import (
 from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
 from tensolog.profiles.machine import load_machine
 
-from .rows import rows_file, write_rows
+from .rows import rows_file, table_row, write_rows
 from .zoo import build
 
 Array = np.ndarray[Any, Any]
@@ -418,7 +418,7 @@ def table(scored: Sequence[Mapping[str, Any]]) -> str:
             f"{rows_of_model[name]['tau']:.2f}, {rows_of_model[name]['slowdown']:.1%}"
             for name in names
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

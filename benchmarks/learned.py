@@ -41,7 +41,7 @@ from tensolog.profiles.learning.training.kernel_trees import fit_trees, operator
 from tensolog.profiles.learning.training.kernel_trees import table as tree_table
 
 from .environment import RESULTS
-from .rows import rows_file, write_rows
+from .rows import rows_file, table_head, table_row, write_rows
 
 CORRECTED = "trees over the bound"
 SCORES = ("error", "tau", "opa", "configurations", "top_1")
@@ -175,11 +175,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown."""
     names = (*SCORES, "covered")
     head = ["left out", "kernels", "model", "error", "tau", "OPA", "configurations", "top 1"]
-    lines = [f"| {' | '.join([*head, 'covered'])} |", "|" + "---|" * (len(head) + 1)]
+    lines = table_head([*head, "covered"])
     for row in rows:
         cells = [row["architecture"], str(row["kernels"]), row["model"]]
         cells += ["" if row[name] is None else f"{row[name]:.3f}" for name in names]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

@@ -43,9 +43,9 @@ from tensolog.optimizer.native.kernel import Kernel, RegionKernel
 from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
-from .configuration_races import KEPT, beside_default, gained, gains, interval, races, table
+from .configuration_races import KEPT, beside_default, gained, gains, interval, races
 from .environment import RESULTS
-from .rows import rows_file, write_rows
+from .rows import rows_file, table, write_rows
 
 HEADS, DEPTHS = (1, 2, 4, 8, 12, 16), (24, 32, 40, 64, 80, 96, 128)
 TOKENS = (1, 4, 7, 16, 25, 32, 49, 50, 64, 77, 100, 128, 196, 197, 256, 300, 384, 512, 768, 1024)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .child import run_step
 from .frame import Row, Steps, collect, options
-from .rows import write_rows
+from .rows import table_head, table_row, write_rows
 from .zoo import ARCHITECTURES
 
 MEMORY_FACTOR, MEMORY_EXTRA = 3, 500_000_000
@@ -155,8 +155,7 @@ HEADER = (
 
 def table(rows: Sequence[Row]) -> str:
     """Write the rows as a Markdown table, and below it what exceeds its bound."""
-    lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
-    lines += [f"| {' | '.join(cells(row))} |" for row in rows]
+    lines = [*table_head(HEADER), *(table_row(cells(row)) for row in rows)]
     complaints = [complaint for row in rows for complaint in exceeded(row)]
     speedups = [row["speedup"] for row in rows if "speedup" in row]
     if speedups:

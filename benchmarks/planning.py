@@ -25,7 +25,7 @@ import numpy as np
 from .environment import describe, markdown, results
 from .fusion.algorithms import ALGORITHMS
 from .fusion.programs import PROGRAMS
-from .rows import write_whole
+from .rows import table_row, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "| program | plans | nodes of the largest | first plan | later plans | bounds and plans |"
@@ -114,7 +114,7 @@ def _line(name: str, runs: list[list[dict[str, float]]]) -> str:
         _spread(later),
         int(counted),
     ]
-    return f"| {' | '.join(map(str, cells))} |"
+    return table_row(cells)
 
 
 def _spread(times: list[float]) -> str:

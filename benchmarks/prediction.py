@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .child import run_step
 from .frame import Row, Steps, collect, options
-from .rows import write_rows
+from .rows import table_head, table_row, write_rows
 from .zoo import ARCHITECTURES
 
 AIM = 0.15
@@ -57,8 +57,7 @@ HEAD = "# Prediction\n\n`python -m benchmarks.prediction`"
 
 def table(rows: Sequence[Row]) -> str:
     """Write rows as Markdown, and below how many keep the aim and which do not."""
-    lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
-    lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
+    lines = [*table_head(HEADER), *(table_row(_cells(row)) for row in rows)]
     known = [row for row in rows if "error" not in row]
     off = [row for row in known if abs(row["ratio"] - 1) > AIM]
     lines += ["", f"{len(known) - len(off)} of {len(known)} sums are within {AIM:.0%}."]

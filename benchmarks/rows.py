@@ -1,10 +1,10 @@
-"""Rows of a benchmark on disk: JSON to go on from, and the table that is made of it."""
+"""Rows of a benchmark on disk: JSON to go on from, and the table in Markdown made of it."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,21 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]], head: str, table: str
     text = f"{head}; {markdown(machine)}.\n\n{table}\n"
     write_whole(path, content)
     write_whole(path.with_suffix(".md"), text)
+
+
+def table_row(cells: Iterable[object]) -> str:
+    """Lay a row of a table out in Markdown."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table_head(names: Sequence[str]) -> list[str]:
+    """Lay the head of a table out in Markdown: its names, and the line below them."""
+    return [table_row(names), "|---" * len(names) + "|"]
+
+
+def table(head: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Lay rows of cells out in Markdown."""
+    return "\n".join([*table_head(head), *map(table_row, rows)])
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -35,7 +35,7 @@ from tensolog.profiles.machine import cores
 from tensolog import open_parallel, open_session
 
 from .frame import Row, Steps, collect, options
-from .rows import write_rows
+from .rows import table_head, table_row, write_rows
 from .zoo import build
 
 # Many short operators, and few long ones.
@@ -154,7 +154,7 @@ def rates(sessions: Sequence[Sequence[Ask]]) -> list[float]:
 def table(rows: Sequence[Row]) -> str:
     """Lay rows out as Markdown."""
     head = ("model", "first", "second", "cores asked for", "first keeps", "second keeps")
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = table_head(head)
     for row in rows:
         if "error" in row:
             lines.append(f"| {row['name']} | {row['error']} |" + " |" * (len(head) - 2))
@@ -162,7 +162,7 @@ def table(rows: Sequence[Row]) -> str:
         for pair in row["pairs"]:
             kept = [f"{share:.2f}" for share in pair["kept"]]
             cells = [row["name"], *pair["pair"], str(pair["cores"]), *kept]
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(table_row(cells))
     return "\n".join(lines)
 
 

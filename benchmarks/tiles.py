@@ -62,8 +62,8 @@ from tensolog.profiles.learning.scores.metrics import (
 from tensolog.profiles.machine import identity
 from tensolog.profiles.races.race import Lap
 
-from .configuration_races import KEPT, beside_default, gained, interval, races, table
-from .rows import rows_file, write_rows, write_whole
+from .configuration_races import KEPT, beside_default, gained, interval, races
+from .rows import rows_file, table, write_rows, write_whole
 
 # Rows as models have them: tokens, places of an image, a batch.
 ROWS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 25, 30, 32, 49, 50, 64, 77, 100, 128, 196, 197)

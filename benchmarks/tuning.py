@@ -25,7 +25,7 @@ from tensolog.profiles.learning.chooser import choose
 from tensolog.profiles.learning.scores.metrics import kendall_tau, ordered_pair_accuracy
 
 from .environment import RESULTS
-from .rows import rows_file, write_rows
+from .rows import rows_file, table_head, table_row, write_rows
 
 MEASUREMENTS = (1, 5, 10, 20, 30, 50)
 PREDICTED = 20
@@ -105,12 +105,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay rows out in Markdown; regrets in per cent."""
     regrets = [name for name in rows[0] if name.startswith(("after", "predicted"))]
     head = ["kernel", "left out", "known", *regrets, "tau", "OPA"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines = table_head(head)
     for row in rows:
         cells = [row["kernel"], row["device"], ", ".join(row["sources"]) or "none"]
         cells += [f"{row[name]:.1%}" for name in regrets]
         cells += [f"{row['tau']:.2f}", f"{row['opa']:.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..rows import table_head, table_row
+
 _OWN = ("cost", "all", "no_redundancy", "read")
 _HEADER = (
     "program",
@@ -21,7 +23,7 @@ _HEADER = (
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Write a line for each row. Ratios: how many times longer than the fused function."""
-    lines = [f"| {' | '.join(_HEADER)} |", "|---" * len(_HEADER) + "|"]
+    lines = table_head(_HEADER)
     for row in rows:
         start = [row["program"].replace("|", "\\|"), str(row["threads"])]
         if "error" in row:
@@ -38,7 +40,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                 _heuristic(row, "no_redundancy"),
                 "" if plan is None else ", ".join(plan) or "NumPy",
             ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(cells))
     return "\n".join(lines)
 
 

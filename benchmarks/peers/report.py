@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..rows import write_rows
+from ..rows import table_head, table_row, write_rows
 from ..zoo import SECOND
 from . import PEERS, REFERENCE, TARGETS, WORTH
 
@@ -33,7 +33,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     peers = [name for name in PEERS if any(name in row.get("laps", ()) for row in rows)]
     timed = [name for name in TARGETS if any(name in row.get("seconds", ()) for row in rows)]
     head = ["model", "from", "threads", *peers, *(f"{name}: seconds" for name in timed)]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = table_head(head)
     for row in rows:
         start = [row["name"], row["source"], str(row["threads"])]
         if "error" in row:
@@ -45,7 +45,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         seconds = [row.get("seconds", {}).get(name) for name in timed]
         cells = [_cell(row, peer, best) for peer in peers]
         cells += ["–" if spent is None else f"{spent:.0f}" for spent in seconds]
-        lines.append("| " + " | ".join([*start, *cells]) + " |")
+        lines.append(table_row([*start, *cells]))
     lines += ["", *_means(rows, peers), *_ahead(rows, peers)]
     failures = [
         f"| {row['name']} | {row['source']} | {row['threads']} | {peer} | {_plain(why)} |"
