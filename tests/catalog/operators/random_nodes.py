@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -23,6 +24,24 @@ class Node:
     outputs: int = 1
     opset: int = 21
     domain: str = ""
+
+
+def examples_of_nodes(count: int) -> Callable[[Any], Any]:
+    """Settings of a test of random nodes: so many examples, the same in each run."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def noted(node: Node) -> Node:
+    """Say of a failing example which node it is."""
+    shapes = [None if array is None else array.shape for array in node.inputs]
+    note(f"{node.op_type} {shapes} {node.attributes}")
+    return node
 
 
 def values(draw: Draw, shape: tuple[int, ...], low: float = -2, high: float = 2) -> Array:

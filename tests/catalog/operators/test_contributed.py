@@ -11,14 +11,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, defs, helper, shape_inference
 from tensolog.catalog.operators import ShapeError, schema_for, specification, specified
 from tensolog.catalog.operators.contributed import DOMAINS, register
 
 from .backend_cases import agree
-from .random_nodes import Array, Draw, Node, ints, narrowed, shape, values
+from .random_nodes import Array, Draw, Node, examples_of_nodes, ints, narrowed, noted, shape, values
 from .test_onnxruntime import runtime
 
 DOMAIN = "com.microsoft"
@@ -189,17 +189,10 @@ def test_every_operator_has_random_nodes() -> None:
 
 @pytest.mark.parametrize("op_type", OPERATORS)
 def test_agrees_with_the_kernel(op_type: str) -> None:
-    @settings(
-        max_examples=20,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples_of_nodes(20)
     @given(st.data())
     def agrees(data: Any) -> None:
-        node = random_node(data.draw, op_type)
-        note(f"{op_type} {[None if a is None else a.shape for a in node.inputs]} {node.attributes}")
+        node = noted(random_node(data.draw, op_type))
         found = specification(DOMAIN, op_type, 1)
         assert found is not None
         (wanted,) = runtime(node)

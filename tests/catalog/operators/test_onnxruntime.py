@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from tensolog.catalog.operators import specification
 
 from .backend_cases import agree
-from .random_nodes import STRATEGIES, Array, Node
+from .random_nodes import STRATEGIES, Array, Node, examples_of_nodes, noted
 
 _EXAMPLES = 12
 
@@ -54,17 +54,10 @@ def runtime(node: Node) -> list[Array]:
 
 @pytest.mark.parametrize("op_type", sorted(STRATEGIES))
 def test_specifications_agree_with_the_runtime(op_type: str) -> None:
-    @settings(
-        max_examples=_EXAMPLES,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples_of_nodes(_EXAMPLES)
     @given(st.data())
     def agrees(data: Any) -> None:
-        node = STRATEGIES[op_type](data.draw, op_type)
-        note(f"{op_type} {[None if a is None else a.shape for a in node.inputs]} {node.attributes}")
+        node = noted(STRATEGIES[op_type](data.draw, op_type))
         found = specification("", op_type, node.opset)
         assert found is not None
         wanted = runtime(node)

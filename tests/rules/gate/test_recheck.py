@@ -13,17 +13,11 @@ from tensolog.rules.prover.solve.smt_scripts import (
     script_hash,
 )
 
+from tests.rules.hard_script import HARD
+
 HEAD = "(set-logic ALL)\n(declare-fun x () Int)\n"
 UNSAT = f"{HEAD}(assert (> x 0))\n(assert (< x 1))\n(check-sat)\n"
 SAT = UNSAT.replace("(< x 1)", "(< x 2)")
-# Fermat's last theorem for cubes: true, and beyond both solvers.
-HARD = """(set-logic ALL)
-(declare-fun x () Int)
-(declare-fun y () Int)
-(declare-fun z () Int)
-(assert (and (> x 2) (> y 2) (> z 2) (= (+ (* x x x) (* y y y)) (* z z z))))
-(check-sat)
-"""
 
 
 @pytest.mark.parametrize("ask", [ask_z3, ask_cvc5])

@@ -13,15 +13,9 @@ from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.solve.recheck import ask_cvc5, ask_z3, recheck_all
 
+from tests.rules.hard_script import HARD
+
 RULES = {rule.name: rule for rule in load_rules()}
-# Fermat's last theorem for cubes: true, and beyond both solvers.
-HARD = """(set-logic ALL)
-(declare-fun x () Int)
-(declare-fun y () Int)
-(declare-fun z () Int)
-(assert (and (> x 2) (> y 2) (> z 2) (= (+ (* x x x) (* y y y)) (* z z z))))
-(check-sat)
-"""
 ASKED = "EliminateSlice"  # a rule whose proof puts questions to the solver
 
 
