@@ -48,11 +48,11 @@ def test_an_inner_block_has_no_more_time_than_the_outer_one():
 
 
 def test_a_report_of_progress_is_a_checkpoint():
-    told = []
-    phases = Phases(lambda *report: told.append(report))
+    reports = []
+    phases = Phases(lambda *report: reports.append(report))
     with pytest.raises(OutOfTimeError), cut_at(PAST), phases("searching"):
         pass
-    assert told == [("searching", 0, 0, "")]
+    assert reports == [("searching", 0, 0, "")]
 
 
 def test_what_takes_any_error_for_a_refusal_does_not_take_this_one():
@@ -109,8 +109,8 @@ def impatient(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["Loop", "While"])
 def test_an_original_that_never_ends_is_an_error_that_says_what_to_do(kind, impatient):
-    told = r"the original had not ended after 0 s .*--budget.*--input-shape"
-    with pytest.raises(verify.EndlessError, match=told):
+    message = r"the original had not ended after 0 s .*--budget.*--input-shape"
+    with pytest.raises(verify.EndlessError, match=message):
         tensolog.optimize(endless_model(kind), budget=1, catalog=":memory:")
 
 

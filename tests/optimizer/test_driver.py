@@ -71,7 +71,9 @@ def simulated_race(monkeypatch):
             for name, source in models.items()
         }
         nodes = {name: onnx.load_from_string(source).graph.node for name, source in sources.items()}
-        track = Track({name: 1e6 * (1 + _powers(found)) for name, found in nodes.items()})
+        track = Track(
+            {name: 1e6 * (1 + _powers(model_nodes)) for name, model_nodes in nodes.items()}
+        )
         return race(models, feeds, **options, loader=track.load, clock=track.clock)
 
     monkeypatch.setattr(contest, "race", simulate)
@@ -300,8 +302,8 @@ def test_a_branch_that_reads_an_outer_value_keeps_it(catalog):
         assert np.array_equal(run(result.model, feeds)[0], run(built, feeds)[0])
 
 
-@pytest.mark.parametrize(("rows", "told"), [("n", True), (3, False)])
-def test_what_can_not_be_run_is_an_error_that_names_guessed_sizes(rows, told, catalog):
+@pytest.mark.parametrize(("rows", "names_sizes"), [("n", True), (3, False)])
+def test_what_can_not_be_run_is_an_error_that_names_guessed_sizes(rows, names_sizes, catalog):
     """It reads the row of a table whose number is a thousand less than its own rows are."""
     built = model(
         [
@@ -316,8 +318,8 @@ def test_what_can_not_be_run_is_an_error_that_names_guessed_sizes(rows, told, ca
     )
     with pytest.raises(ModelError, match="can't run the model here") as raised:
         optimize(built, catalog)
-    assert ("--input-shape" in str(raised.value)) == told
-    if told:
+    assert ("--input-shape" in str(raised.value)) == names_sizes
+    if names_sizes:
         assert optimize(built, catalog, input_shapes={"x": [1002]}).measurements
 
 

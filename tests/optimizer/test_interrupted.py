@@ -62,8 +62,8 @@ def test_the_best_verified_plan_is_kept_on_request(phase, clear_races):
         result = optimize(progress, catalog=catalog, on_interrupt="keep")
         assert result.interrupted and result.verdict.startswith("Interrupted.")
         assert progress.best[-1] == f"2.00x, plan {result.chosen!r}"
-        own = [item for item in result.deviations if item.candidate == result.chosen]
-        assert own and all(item.within for item in own)
+        of_chosen = [item for item in result.deviations if item.candidate == result.chosen]
+        assert of_chosen and all(item.within for item in of_chosen)
         x = RNG.standard_normal((4, 65536)).astype(np.float32)
         assert np.allclose(
             run(result.model, {"x": x})[0], run(slow_model(), {"x": x})[0], rtol=1e-5

@@ -28,7 +28,7 @@ class Net:
 
     def ops(self, op_type, count, *inputs, **attributes):
         names = [input_ if isinstance(input_, str) else self.constant(input_) for input_ in inputs]
-        outputs = [f"v{len(self.nodes)}_{at}" for at in range(count)]
+        outputs = [f"v{len(self.nodes)}_{i}" for i in range(count)]
         self.nodes.append(helper.make_node(op_type, names, outputs, **attributes))
         return outputs
 
@@ -59,12 +59,18 @@ def plan_of(model, price, sizes=None, *, contributed=False, rules=(), whole=Fals
     """
     graph, setting = graph_of(model), Setting(target="onnxruntime-cpu")
     chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
-    found = search(graph, chosen, Prices(0, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT,
-                   of_passes=setting.select(rules, graph, "pass"),
-                   contributed=contributed)  # fmt: skip
-    result = modelled(found.plans[0])
-    told = disagreement(model, result, fed(model, sizes, whole=whole))
-    assert told is None, told
+    search_result = search(
+        graph,
+        chosen,
+        Prices(0, price),
+        sizes=sizes or {},
+        fold_limit=FOLD_LIMIT,
+        of_passes=setting.select(rules, graph, "pass"),
+        contributed=contributed,
+    )
+    result = modelled(search_result.plans[0])
+    difference = disagreement(model, result, fed(model, sizes, whole=whole))
+    assert difference is None, difference
     return result
 
 

@@ -56,7 +56,7 @@ def searched(model, rules, seed=0, price=None, target="onnxruntime-cpu", **optio
     graph = graph_of(model)
     setting = Setting(target=target)
     chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
-    found = search(
+    search_result = search(
         graph,
         chosen,
         Prices(seed, price),
@@ -64,7 +64,7 @@ def searched(model, rules, seed=0, price=None, target="onnxruntime-cpu", **optio
         fold_limit=FOLD_LIMIT,
         **options,
     )
-    return modelled(found.plans[0]), found
+    return modelled(search_result.plans[0]), search_result
 
 
 def modelled(plan):

@@ -68,14 +68,14 @@ def test_the_plan_is_that_of_measuring_everything(name, seed, monkeypatch):
     """With time enough, intervals that hold lead to the best plan, and spare measurements."""
     monkeypatch.setattr(module, "merge", unmerged)
     model, uncertain = build(name, tiny=True), Uncertain(seed, 1.5)
-    found = cheapest(model, Prices(uncertain, budget_s=1e9))
+    search_result = cheapest(model, Prices(uncertain, budget_s=1e9))
     best = cheapest(model, DrawnPrices(seed))
-    true = {choice.node: uncertain.true.cost(found.costs.kernel(choice.node)).ns
-            for choice in found.extraction.selection.values()}  # fmt: skip
+    true = {choice.node: uncertain.true.cost(search_result.costs.kernel(choice.node)).ns
+            for choice in search_result.extraction.selection.values()}  # fmt: skip
     assert sum(true.values()) == pytest.approx(best.extraction.cost)
     every = set()
-    for node in found.egraph.columns.living().tolist():
-        kernel = found.costs.kernel(node)
+    for node in search_result.egraph.columns.living().tolist():
+        kernel = search_result.costs.kernel(node)
         if kernel is not None and not kernel.is_constant:
             every.add(kernel.hash)
     assert len(uncertain.known) < len(every)
@@ -83,10 +83,10 @@ def test_the_plan_is_that_of_measuring_everything(name, seed, monkeypatch):
 
 def test_without_time_what_is_predicted_is_used():
     model, uncertain = build("bert", tiny=True), Uncertain(0, 1.0001)
-    found = cheapest(model, Prices(uncertain, budget_s=0.0))
+    search_result = cheapest(model, Prices(uncertain, budget_s=0.0))
     assert not uncertain.known
     best = cheapest(model, DrawnPrices(0))
-    assert found.cost_ns == pytest.approx(best.cost_ns, rel=1e-3)
+    assert search_result.cost_ns == pytest.approx(best.cost_ns, rel=1e-3)
 
 
 def test_what_is_certain_is_not_measured():

@@ -31,16 +31,16 @@ def terms(draw, depth=4):
 
 def subterms(term):
     """Every part of a term, smallest first, each once."""
-    found = {}
+    parts = {}
 
     def walk(part):
         if isinstance(part, tuple):
             for inner in part[1:]:
                 walk(inner)
-        found.setdefault(part, None)
+        parts.setdefault(part, None)
 
     walk(term)
-    return list(found)
+    return list(parts)
 
 
 def model_of(*roots):
@@ -131,14 +131,14 @@ def compared(roots):
     parts = [part for part, v in zip(parts, values, strict=True) if v >= 0]
     values = [v for v in values if v >= 0]
     expected = are_equal_in_egglog(parts, rounds=30)
-    found = {
+    equal_pairs = {
         (i, j)
         for i in range(len(parts))
         for j in range(i)
         if egraph.find(values[i]) == egraph.find(values[j])
     }
-    assert found == expected
-    return found
+    assert equal_pairs == expected
+    return equal_pairs
 
 
 RICH = [
@@ -189,15 +189,15 @@ def rewrites(term):
 
 def reached(term, most=3000):
     """All terms that rewriting reaches; None where they are too many."""
-    found, queue = {term}, [term]
+    reached_terms, queue = {term}, [term]
     while queue:
         for other in rewrites(queue.pop()):
-            if other not in found:
-                found.add(other)
+            if other not in reached_terms:
+                reached_terms.add(other)
                 queue.append(other)
-        if len(found) > most:
+        if len(reached_terms) > most:
             return None
-    return found
+    return reached_terms
 
 
 def dag_cost(term, prices):
@@ -214,10 +214,10 @@ def test_the_plan_is_no_dearer_than_any_program_that_the_rules_reach(term, drawn
     prices = dict(zip(sorted(OPERATORS), drawn, strict=True))
     built, _ = model_of(term)
     table = {**prices, "Identity": 0.0}
-    _, found = searched(built, small_rules(), price=lambda kernel: table[kernel.op_type])
+    _, search_result = searched(built, small_rules(), price=lambda kernel: table[kernel.op_type])
     least = min(dag_cost(program, prices) for program in programs)
-    assert found.cost_ns <= least + 1e-9
-    assert found.extraction.gap == 0.0
+    assert search_result.cost_ns <= least + 1e-9
+    assert search_result.extraction.gap == 0.0
 
 
 @SETTINGS
@@ -238,8 +238,8 @@ def test_every_program_that_the_rules_reach_is_in_the_e_graph(term):
         operands = tuple(class_of(inner) for inner in part[1:])
         operator = egraph.vocabulary.operator("", part[0])
         for node in egraph.columns.living().tolist():
-            own = (egraph.columns.operator(node), egraph.columns.operands(node))
-            if own == (operator, operands):
+            row = (egraph.columns.operator(node), egraph.columns.operands(node))
+            if row == (operator, operands):
                 return egraph.columns.outputs(node)[0]
         raise AssertionError(f"{part} is not in the e-graph")
 
@@ -301,8 +301,8 @@ def test_constants_of_a_sum_are_brought_together():
         [value("s", [3])],
         constants,
     )
-    result, found = searched(built, (), price=lambda kernel: 1.0)
-    assert found.cost_ns == 2.0 and found.original_cost_ns == 3.0
-    assert [step.rule for step in found.steps] == ["reorder sum"]
+    result, search_result = searched(built, (), price=lambda kernel: 1.0)
+    assert search_result.cost_ns == 2.0 and search_result.original_cost_ns == 3.0
+    assert [step.rule for step in search_result.steps] == ["reorder sum"]
     feeds = {"x": np.ones(3, np.float32), "y": np.full(3, 5, np.float32)}
     assert np.array_equal(run(result, feeds)[0], run(built, feeds)[0])

@@ -16,14 +16,14 @@ from .pricing import modelled, searched, shipped_rules
 
 
 def feeds_of(model):
-    held = {tensor.name for tensor in model.graph.initializer}
+    constants = {tensor.name for tensor in model.graph.initializer}
     types = {
         entry.name: (
             dtype_name(entry.type.tensor_type.elem_type),
             tuple(dim.dim_value for dim in entry.type.tensor_type.shape.dim),
         )
         for entry in model.graph.input
-        if entry.name not in held
+        if entry.name not in constants
     }
     return dict(random_feeds(types, "normal", 0, high=2))
 
@@ -36,11 +36,13 @@ def test_an_architecture_agrees_without_rules_with_half_of_them_and_with_all(nam
     expected = run(model, feeds)
     half = half_of(shipped_rules(), random.Random(name))
     for seed, rules, count in ((1, (), 1), (2, half, 1), (3, shipped_rules(), 3)):
-        _, found = searched(model, rules, seed=seed, count=count)
-        assert found.cost_ns <= found.original_cost_ns
-        assert found.extraction.bound <= found.extraction.cost
-        assert [plan.cost_ns for plan in found.plans] == sorted(p.cost_ns for p in found.plans)
-        for plan in found.plans:
+        _, search_result = searched(model, rules, seed=seed, count=count)
+        assert search_result.cost_ns <= search_result.original_cost_ns
+        assert search_result.extraction.bound <= search_result.extraction.cost
+        assert [plan.cost_ns for plan in search_result.plans] == sorted(
+            p.cost_ns for p in search_result.plans
+        )
+        for plan in search_result.plans:
             result = modelled(plan)
             onnx.checker.check_model(result)
             for got, exact in zip(run(result, feeds), expected, strict=True):

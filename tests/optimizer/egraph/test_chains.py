@@ -234,9 +234,9 @@ def test_floats_are_not_reordered_where_rounding_is_not_allowed():
 def test_constants_of_a_chain_are_brought_together(nodes, name, left):
     constants = {c: np.array([i, 2.0, 3.0], np.float32) for i, c in enumerate("uv", 1)}
     built = model(nodes, [value("x", [3])], [value("y", [3])], constants)
-    result, found = searched(built, (), price=lambda kernel: 1.0)
-    assert found.cost_ns == 1.0 and found.original_cost_ns == 2.0
-    assert [step.rule for step in found.steps] == [f"reorder {name}"]
+    result, search_result = searched(built, (), price=lambda kernel: 1.0)
+    assert search_result.cost_ns == 1.0 and search_result.original_cost_ns == 2.0
+    assert [step.rule for step in search_result.steps] == [f"reorder {name}"]
     assert [node.op_type for node in result.graph.node] == left
     feeds = {"x": np.array([0.5, -2.0, 7.0], np.float32)}
     np.testing.assert_allclose(run(result, feeds)[0], run(built, feeds)[0], rtol=1e-6)

@@ -162,8 +162,8 @@ def test_colliding_keys_change_nothing(events):
 def test_components_are_led_by_their_least_member(count, data):
     pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
     pairs = data.draw(st.lists(pair, max_size=40))
-    found = linked(np.arange(count), *np.array(pairs, np.int64).reshape(-1, 2).T)
+    leaders = linked(np.arange(count), *np.array(pairs, np.int64).reshape(-1, 2).T)
     naive = Naive(count)
     for a, b in pairs:
         naive.union(a, b)
-    assert found.tolist() == [naive.find(v) for v in range(count)]
+    assert leaders.tolist() == [naive.find(v) for v in range(count)]

@@ -93,9 +93,9 @@ def test_attention_is_the_kernel(sizes, narrow, mask, scale, keys, factor):
     b, s, t, h, e = sizes
     given_mask = MASKS[mask](b, h, s, t)
     model = attention(b, s, t, h, e, e + narrow, given_mask, scale, factor, keys)
-    found = compared(model)
-    assert found.count("MultiHeadAttention") == 1
-    assert not {"Softmax", "MatMul", "Transpose"} & set(found)
+    operators = compared(model)
+    assert operators.count("MultiHeadAttention") == 1
+    assert not {"Softmax", "MatMul", "Transpose"} & set(operators)
 
 
 @pytest.mark.parametrize("opset", [12, 13, 21])
@@ -103,23 +103,23 @@ def test_attention_is_the_kernel(sizes, narrow, mask, scale, keys, factor):
 @pytest.mark.parametrize("values", ["heads", "apart"])
 def test_heads_of_an_axis_of_their_own_stay(opset, keys, values):
     mask = MASKS["whole"](1, 2, 4, 5)
-    found = compared(attention(keys=keys, values=values, mask=mask, opset=opset))
-    assert found.count("MultiHeadAttention") == 1 and "Softmax" not in found
+    operators = compared(attention(keys=keys, values=values, mask=mask, opset=opset))
+    assert operators.count("MultiHeadAttention") == 1 and "Softmax" not in operators
 
 
 def test_queries_that_were_never_side_by_side_are_put_there():
-    found = compared(attention(queries="heads"))
-    assert found.count("MultiHeadAttention") == 1 and found.count("Transpose") == 1
+    operators = compared(attention(queries="heads"))
+    assert operators.count("MultiHeadAttention") == 1 and operators.count("Transpose") == 1
 
 
 def test_heads_that_stay_apart_are_taken_apart():
-    found = compared(attention(joined=False))
-    assert found.count("MultiHeadAttention") == 1 and found.count("Transpose") == 1
+    operators = compared(attention(joined=False))
+    assert operators.count("MultiHeadAttention") == 1 and operators.count("Transpose") == 1
 
 
 def test_a_free_batch_stays_free():
-    found = compared(attention(batch="batch"), sizes={"batch": 3})
-    assert "MultiHeadAttention" in found
+    operators = compared(attention(batch="batch"), sizes={"batch": 3})
+    assert "MultiHeadAttention" in operators
 
 
 @pytest.mark.parametrize("mask", ["rows", "whole"])
@@ -135,9 +135,9 @@ def test_a_free_number_of_tokens_stays_free(mask):
     scores = net.op("Add", net.op("MatMul", heads("q"), keys), "m")
     attended = net.op("MatMul", net.op("Softmax", scores, axis=-1), heads("v"))
     joined = net.op("Reshape", net.op("Transpose", attended, perm=[0, 2, 1, 3]), [0, 0, 8])
-    found = compared(net.model(joined), sizes={"batch": 2, "tokens": 5})
-    assert "MultiHeadAttention" in found and "Softmax" not in found
-    assert ("Expand" in found) == (mask == "rows")
+    operators = compared(net.model(joined), sizes={"batch": 2, "tokens": 5})
+    assert "MultiHeadAttention" in operators and "Softmax" not in operators
+    assert ("Expand" in operators) == (mask == "rows")
 
 
 def test_softmax_over_another_axis_is_none():
@@ -245,8 +245,8 @@ def repeated(s, r, lead=(1, 1)):
 )
 def test_a_rotation_is_the_kernel(sizes, parts, swapped, tables, side, opset):
     b, h, s, r = sizes
-    found = compared(rotation(b, h, s, r, tables, parts, swapped, side, opset=opset))
-    assert found.count("RotaryEmbedding") == 1 and "Neg" not in found
+    operators = compared(rotation(b, h, s, r, tables, parts, swapped, side, opset=opset))
+    assert operators.count("RotaryEmbedding") == 1 and "Neg" not in operators
 
 
 def test_a_rotation_of_a_free_batch_is_the_kernel():
@@ -262,8 +262,8 @@ def test_a_rotation_of_a_free_number_of_tokens_is_the_kernel():
     first, second = net.ops("Split", 2, x, [2, 2], axis=-1)
     turned = net.op("Concat", net.op("Neg", second), first, axis=-1)
     total = net.op("Add", net.op("Mul", x, cosines), net.op("Mul", turned, sines))
-    found = compared(net.model(total), sizes={"batch": 2, "tokens": 5})
-    assert "RotaryEmbedding" in found and "Neg" not in found
+    operators = compared(net.model(total), sizes={"batch": 2, "tokens": 5})
+    assert "RotaryEmbedding" in operators and "Neg" not in operators
 
 
 def one_off(s, r):
@@ -314,5 +314,5 @@ def test_rotated_heads_are_attended_to_in_one_chain():
     scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
     attended = net.op("MatMul", net.op("Softmax", net.op("Mul", scores, np.float32(0.5))), v)
     moved = net.op("Transpose", attended, perm=[0, 2, 1, 3])
-    found = compared(net.model(net.op("Reshape", moved, [1, 3, 8])))
-    assert sorted(found) == ["MultiHeadAttention", "RotaryEmbedding", "RotaryEmbedding"]
+    operators = compared(net.model(net.op("Reshape", moved, [1, 3, 8])))
+    assert sorted(operators) == ["MultiHeadAttention", "RotaryEmbedding", "RotaryEmbedding"]

@@ -48,7 +48,7 @@ def split(model, sizes=None):
 def test_narrow_convolutions_of_any_form(channels, depth, taps, data):
     rank = len(taps)
     axis = taps.index(max(taps))
-    strides = [1 if at == axis else data.draw(st.integers(1, 2)) for at in range(rank)]
+    strides = [1 if i == axis else data.draw(st.integers(1, 2)) for i in range(rank)]
     dilations = [data.draw(st.integers(1, 2)) for _ in range(rank)]
     pads = [data.draw(st.integers(0, 2)) for _ in range(2 * rank)]
     size = [1 + (k - 1) * d + data.draw(st.integers(0, 3))

@@ -18,11 +18,11 @@ RULES = [rule for rule in load_rules() if rule.name == "ConvertGatherElementsToG
 def gathered(shape, count, axis, *, column=None, width=None, seed=0):
     """Elements of x gathered along an axis by a column of indices, expanded over the others."""
     rng = np.random.default_rng(seed)
-    own = [count if at == axis % len(shape) else 1 for at in range(len(shape))]
-    low = [count if at == axis % len(shape) else size for at, size in enumerate(shape)]
+    index_shape = [count if i == axis % len(shape) else 1 for i in range(len(shape))]
+    low = [count if i == axis % len(shape) else size for i, size in enumerate(shape)]
     low[-1] = width or low[-1]
     net = Net(17, x=shape)
-    indices = rng.integers(-shape[axis], shape[axis], column or own).tolist()
+    indices = rng.integers(-shape[axis], shape[axis], column or index_shape).tolist()
     return net.model(net.op("GatherElements", "x", net.op("Expand", indices, low), axis=axis))
 
 
@@ -33,8 +33,8 @@ def slices(model):
         return 100.0 if kernel.op_type == "GatherElements" else 1.0
 
     prices = Prices(0, price_of_elements)
-    found = search(graph_of(model), RULES, prices, sizes={}, fold_limit=0)
-    result = modelled(found.plans[0])
+    search_result = search(graph_of(model), RULES, prices, sizes={}, fold_limit=0)
+    result = modelled(search_result.plans[0])
     feeds = fed(model)
     np.testing.assert_array_equal(run(result, feeds)[0], run(model, feeds)[0])
     return {node.op_type for node in result.graph.node}

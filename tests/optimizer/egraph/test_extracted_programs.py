@@ -32,23 +32,23 @@ BUDGET = Budget(rounds=3, nodes=600, factor=4)
 def test_random_graphs_agree_under_any_prices(graph, seed, selection):
     model, feeds, exact = graph
     rules = (shipped_rules(), half_of(shipped_rules(), random.Random(seed)), ())[selection]
-    result, found = searched(model, rules, seed, budget=BUDGET)
+    result, search_result = searched(model, rules, seed, budget=BUDGET)
     onnx.checker.check_model(result)
     problem = disagreement(model, result, feeds, exact=exact)
-    fired = sorted({step.rule for step in found.steps})
+    fired = sorted({step.rule for step in search_result.steps})
     assert problem is None, f"{problem}; by {', '.join(fired)}"
-    assert found.cost_ns <= found.original_cost_ns + 1e-6
+    assert search_result.cost_ns <= search_result.original_cost_ns + 1e-6
 
 
 @settings(SETTINGS, max_examples=examples(50))
 @given(graphs(least_steps=6, most_steps=20), st.integers(0, 1000))
 def test_the_next_best_plans_agree_too(graph, seed):
     model, feeds, exact = graph
-    _, found = searched(model, shipped_rules(), seed, budget=BUDGET, count=4)
-    costs = [plan.cost_ns for plan in found.plans]
+    _, search_result = searched(model, shipped_rules(), seed, budget=BUDGET, count=4)
+    costs = [plan.cost_ns for plan in search_result.plans]
     # sums of the same costs in another order may differ in their last digits
     assert all(first <= other * (1 + 1e-9) for first, other in pairwise(costs))
-    for plan in found.plans:
+    for plan in search_result.plans:
         problem = disagreement(model, modelled(plan), feeds, exact=exact)
         assert problem is None, f"{problem}; without {', '.join(plan.without)}"
 
@@ -74,9 +74,9 @@ def test_without_rules_nothing_changes_but_what_is_computed_twice():
         [value("x", [3])],
         [value("y", [3])],
     )
-    result, found = searched(built, ())
+    result, search_result = searched(built, ())
     assert [node.op_type for node in result.graph.node] == ["Neg", "Add"]
-    assert found.steps == []
+    assert search_result.steps == []
 
 
 PLANS = """

@@ -54,24 +54,24 @@ def first_choices(problem):
 @given(problems())
 def test_the_cost_is_the_least_of_all_selections(problem):
     least, _ = exhaustive(problem)
-    found = extract(problem, first_choices(problem))
-    assert found.cost == pytest.approx(least)
-    assert found.bound <= found.cost + 1e-9
-    assert found.exact == found.regions
-    assert found.gap == pytest.approx(0)
-    order = in_order(found.selection, problem.roots)  # raises where it is cyclic
-    assert cost_of(found.selection, order) == pytest.approx(found.cost)
+    extraction = extract(problem, first_choices(problem))
+    assert extraction.cost == pytest.approx(least)
+    assert extraction.bound <= extraction.cost + 1e-9
+    assert extraction.exact == extraction.regions
+    assert extraction.gap == pytest.approx(0)
+    order = in_order(extraction.selection, problem.roots)  # raises where it is cyclic
+    assert cost_of(extraction.selection, order) == pytest.approx(extraction.cost)
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(problems(), st.integers(0, 6))
 def test_stopped_early_it_is_no_worse_than_the_start_and_the_bound_holds(problem, steps):
     start = first_choices(problem)
-    found = extract(problem, start, steps)
+    extraction = extract(problem, start, steps)
     least, _ = exhaustive(problem)
-    assert found.cost <= cost_of(start, start) + 1e-9
-    assert found.bound <= least + 1e-9
-    assert found.cost >= least - 1e-9
+    assert extraction.cost <= cost_of(start, start) + 1e-9
+    assert extraction.bound <= least + 1e-9
+    assert extraction.cost >= least - 1e-9
 
 
 def again(problem, classes, nodes):
@@ -106,9 +106,9 @@ def test_what_is_alike_is_decided_once(problem, steps):
     assert all_.cost == pytest.approx(3 * single.cost)
     assert all_.steps == single.steps
     chosen = {class_: choice.node for class_, choice in single.selection.items()}
-    for at in range(3):
+    for copy in range(3):
         for class_, node in chosen.items():
-            assert all_.selection[class_ + 50 * at].node == node + 70 * at
+            assert all_.selection[class_ + 50 * copy].node == node + 70 * copy
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -119,19 +119,19 @@ def test_what_is_left_out_is_in_no_best_selection_alone(problem):
 
 def test_sharing_decides_where_trees_mislead():
     """Two roots each find their own way cheaper; together the shared one is."""
-    own = (Choice(1, 6.0, ()), Choice(2, 6.0, ()))
+    direct = (Choice(1, 6.0, ()), Choice(2, 6.0, ()))
     shared = Choice(3, 8.0, ())
     problem = Problem(
         {
-            0: (own[0], Choice(4, 1.0, (2,))),
-            1: (own[1], Choice(5, 1.0, (2,))),
+            0: (direct[0], Choice(4, 1.0, (2,))),
+            1: (direct[1], Choice(5, 1.0, (2,))),
             2: (shared,),
         },
         (0, 1),
     )
-    found = extract(problem, {0: own[0], 1: own[1]})
-    assert found.cost == 10.0
-    assert {choice.node for choice in found.selection.values()} == {3, 4, 5}
+    extraction = extract(problem, {0: direct[0], 1: direct[1]})
+    assert extraction.cost == 10.0
+    assert {choice.node for choice in extraction.selection.values()} == {3, 4, 5}
 
 
 def test_an_operator_may_need_more_classes_than_are_remembered():
@@ -140,8 +140,8 @@ def test_an_operator_may_need_more_classes_than_are_remembered():
     for class_ in many:
         twice = Choice(2 * class_ + 1, 3.0, ())
         choices[class_] = (Choice(2 * class_, 2.0, ()), *((twice,) if class_ % 2 else ()))
-    found = extract(Problem(choices, (0,)), {c: offered[-1] for c, offered in choices.items()})
-    assert found.cost == 1.0 + 2.0 * len(many)
+    extraction = extract(Problem(choices, (0,)), {c: offered[-1] for c, offered in choices.items()})
+    assert extraction.cost == 1.0 + 2.0 * len(many)
 
 
 def test_an_operator_of_two_outputs_is_paid_once():
@@ -160,8 +160,8 @@ def test_a_free_cycle_is_not_taken():
         },
         (0, 1),
     )
-    found = extract(problem, {0: problem.choices[0][0], 1: problem.choices[1][0]})
-    assert found.cost == 4.0
+    extraction = extract(problem, {0: problem.choices[0][0], 1: problem.choices[1][0]})
+    assert extraction.cost == 4.0
 
 
 def test_a_selection_that_needs_itself_is_refused():
@@ -194,12 +194,12 @@ def test_large_regions_are_no_worse_than_the_start_and_the_best_with_time(
     all_regions_large, problem, steps
 ):
     start = first_choices(problem)
-    found = extract(problem, start, steps)
+    extraction = extract(problem, start, steps)
     least, _ = exhaustive(problem)
-    assert least - 1e-9 <= found.cost <= cost_of(start, start) + 1e-9
-    assert found.bound <= least + 1e-9
+    assert least - 1e-9 <= extraction.cost <= cost_of(start, start) + 1e-9
+    assert extraction.bound <= least + 1e-9
     if steps == 4_000:
-        assert found.cost == pytest.approx(least)
+        assert extraction.cost == pytest.approx(least)
 
 
 @pytest.fixture
@@ -217,14 +217,14 @@ def all_regions_cut(monkeypatch):
 @given(problems(), st.sampled_from([0, 3, 4_000]))
 def test_by_cases_the_cost_is_the_least_too(all_regions_cut, problem, steps):
     start = first_choices(problem)
-    found = extract(problem, start, steps)
+    extraction = extract(problem, start, steps)
     least, _ = exhaustive(problem)
-    assert least - 1e-9 <= found.cost <= cost_of(start, start) + 1e-9
-    assert found.bound <= least + 1e-9
-    in_order(found.selection, problem.roots)  # raises where it is cyclic
+    assert least - 1e-9 <= extraction.cost <= cost_of(start, start) + 1e-9
+    assert extraction.bound <= least + 1e-9
+    in_order(extraction.selection, problem.roots)  # raises where it is cyclic
     if steps == 4_000:
-        assert found.cost == pytest.approx(least)
-        assert found.exact == found.regions
+        assert extraction.cost == pytest.approx(least)
+        assert extraction.exact == extraction.regions
 
 
 @pytest.mark.parametrize("dear", [3.0, 90.0])
@@ -237,14 +237,14 @@ def test_layers_that_share_are_decided_exactly(dear):
         before = (layer - 1,) if layer else ()
         ways = [(5.0, before), (4.5, (*before, mask)), (4.2, (*before, mask, more))]
         choices[layer] = tuple(
-            Choice(2 + 3 * layer + at, *way) for at, way in enumerate(ways[: 2 + layer % 2])
+            Choice(2 + 3 * layer + i, *way) for i, way in enumerate(ways[: 2 + layer % 2])
         )
     problem = Problem(choices, (layers - 1,))
-    found = extract(problem, first_choices(problem))
+    extraction = extract(problem, first_choices(problem))
     least = min(5.0 * layers, dear + 4.5 * layers, dear + 40.0 + (4.5 + 4.2) * layers / 2)
-    assert found.cost == pytest.approx(least)
-    assert found.gap == pytest.approx(0)
-    assert found.steps < layers  # parts that are alike are decided once
+    assert extraction.cost == pytest.approx(least)
+    assert extraction.gap == pytest.approx(0)
+    assert extraction.steps < layers  # parts that are alike are decided once
 
 
 @pytest.mark.usefixtures("all_regions_large")
@@ -260,5 +260,5 @@ def test_what_layers_share_is_no_reason_to_leave_them_as_they_are(layers):
             Choice(3 + 2 * layer, 1.0, (*before, shared)),
         )
     problem = Problem(choices, (layers - 1,))
-    found = extract(problem, first_choices(problem))
-    assert found.cost == pytest.approx(40.0 + layers)
+    extraction = extract(problem, first_choices(problem))
+    assert extraction.cost == pytest.approx(40.0 + layers)

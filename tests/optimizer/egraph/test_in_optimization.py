@@ -49,9 +49,9 @@ def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
         x = RNG.standard_normal((64, 64)).astype(np.float32)
         assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
         assert result.explain()
-        told = result.story("p")
-        assert told.operator == "MatMul" and told.ways
-        assert result.explain(node="p") == told.text()
+        story_ = result.story("p")
+        assert story_.operator == "MatMul" and story_.ways
+        assert result.explain(node="p") == story_.text()
     with duckdb.connect(str(kept), read_only=True) as tables:
         counts = [
             tables.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
@@ -87,7 +87,7 @@ def test_an_unknown_search_is_refused():
 
 def test_what_is_predicted_is_told_and_the_race_decides(monkeypatch):
     monkeypatch.setattr(kernel_costs, "processor_class", lambda: "amd-avx512")
-    built, told = scaled_products(), []
+    built, reports = scaled_products(), []
     with Catalog(":memory:") as catalog:
         result = tensolog.optimize(
             built,
@@ -96,7 +96,7 @@ def test_what_is_predicted_is_told_and_the_race_decides(monkeypatch):
             threads=1,
             budget=0.3,
             costs="predicted",
-            progress=lambda phase, done, total, what: told.append((phase, what)),
+            progress=lambda phase, done, total, detail: reports.append((phase, detail)),
         )
         summary = result.to_json()
         measured = catalog.connection.execute(
@@ -104,7 +104,7 @@ def test_what_is_predicted_is_told_and_the_race_decides(monkeypatch):
         ).fetchall()
         x = RNG.standard_normal((64, 64)).astype(np.float32)
         assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
-    assert any(phase == FORETOLD and "x, plan" in what for phase, what in told)
+    assert any(phase == FORETOLD and "x, plan" in detail for phase, detail in reports)
     for kernel in summary["predicted"]:
         assert kernel["least_ns"] < kernel["time_ns"] < kernel["most_ns"]
     assert summary["predicted"] or len(measured) >= 4
@@ -125,7 +125,7 @@ def test_where_nothing_ships_all_is_measured(monkeypatch):
 @pytest.mark.parametrize(("costs", "tells"), [("foretold", True), ("measured", False)])
 def test_a_first_gain_is_told_unless_only_measured_costs_are_wanted(costs, tells, monkeypatch):
     monkeypatch.setattr(kernel_costs, "processor_class", lambda: "amd-avx512")
-    told = []
+    reports = []
     with Catalog(":memory:") as catalog:
         result = tensolog.optimize(
             scaled_products(),
@@ -134,7 +134,7 @@ def test_a_first_gain_is_told_unless_only_measured_costs_are_wanted(costs, tells
             threads=1,
             budget=0.3,
             costs=costs,
-            progress=lambda phase, done, total, what: told.append((phase, what)),
+            progress=lambda phase, done, total, detail: reports.append((phase, detail)),
         )
-    assert any(phase == FORETOLD and "x, plan" in what for phase, what in told) == tells
+    assert any(phase == FORETOLD and "x, plan" in detail for phase, detail in reports) == tells
     assert result.to_json()["predicted"] == []  # nothing was chosen by predictions

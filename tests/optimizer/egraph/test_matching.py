@@ -42,20 +42,20 @@ TEXTS = {
 
 def test_the_graphs_relations_are_kept_on_disk_as_they_were_read(tmp_path, monkeypatch):
     monkeypatch.setattr(clauses, "cache_path", lambda: tmp_path)
-    found = []
+    spelled_clauses = []
     for _ in range(3):  # read, loaded, and read again where an entry is damaged
         clauses.graph_clauses.cache_clear()
-        found.append(spelled(tuple(clauses.graph_clauses().items())))
+        spelled_clauses.append(spelled(tuple(clauses.graph_clauses().items())))
         next((tmp_path / "clauses").iterdir()).write_bytes(b"cut off")
-    assert found[0] == found[1] == found[2]
+    assert spelled_clauses[0] == spelled_clauses[1] == spelled_clauses[2]
 
 
 def test_the_trees_of_rules_are_what_their_text_reads_as():
     for rule in shipped_rules()[:: 1 if ALL else SHARE // 3]:
         for definition in (*clause_of(rule).definitions(), *nearly(rule)):
             read = parse_block(definition.text(), rule.name).clauses
-            made = definition.clauses()
-            assert [spelled_clause(c) for c in read] == [spelled_clause(c) for c in made]
+            defined = definition.clauses()
+            assert [spelled_clause(c) for c in read] == [spelled_clause(c) for c in defined]
 
 
 def spelled_clause(clause):
@@ -120,17 +120,19 @@ def compare(model, rounds):
     for round_ in range(rounds):
         egraph.columns.now += 1
         tables = patterns.tables(egraph.columns.living())
-        found = {r.name: rows for r, rows in patterns.rows(tables, dict.fromkeys(rules, ANY))}
+        rows_by_rule = {
+            r.name: rows for r, rows in patterns.rows(tables, dict.fromkeys(rules, ANY))
+        }
         new = {r.name: rows for r, rows in patterns.rows(tables, dict.fromkeys(rules, since))}
         expected = rows_in_sql(patterns, rules, program)
         for rule in rules:
             name = rule.name
-            assert len(set(found[name])) == len(found[name])
-            assert found[name] == sorted(expected[name]), name
-            assert set(new[name]) <= set(found[name]), name
-            assert set(found[name]) - before.get(name, set()) <= set(new[name]), name
-            total += len(found[name])
-        before, since = {name: set(rows) for name, rows in found.items()}, egraph.columns.now
+            assert len(set(rows_by_rule[name])) == len(rows_by_rule[name])
+            assert rows_by_rule[name] == sorted(expected[name]), name
+            assert set(new[name]) <= set(rows_by_rule[name]), name
+            assert set(rows_by_rule[name]) - before.get(name, set()) <= set(new[name]), name
+            total += len(rows_by_rule[name])
+        before, since = {name: set(rows) for name, rows in rows_by_rule.items()}, egraph.columns.now
         egraph.columns.now += 1
         apply_matches(egraph, matcher.find(round_))
     return total

@@ -39,10 +39,10 @@ def test_all_branches_become_one_product_where_calls_are_dear(count):
     """A product costs the same whatever its width, a split next to nothing."""
     built = branches(count)
     price = {"MatMul": 100.0, "Split": 1.0, "Relu": 5.0}
-    result, found = searched(built, chosen(*MERGES), price=lambda k: price[k.op_type])
+    result, search_result = searched(built, chosen(*MERGES), price=lambda k: price[k.op_type])
     assert sum(node.op_type == "MatMul" for node in result.graph.node) == 1
-    assert found.cost_ns < found.original_cost_ns
-    assert any(step.rule == "MergeMatMulsSharingLeft" for step in found.steps)
+    assert search_result.cost_ns < search_result.original_cost_ns
+    assert any(step.rule == "MergeMatMulsSharingLeft" for step in search_result.steps)
     x = RNG.standard_normal((3, 8)).astype(np.float32)
     for got, expected in zip(run(result, {"x": x}), run(built, {"x": x}), strict=True):
         assert np.allclose(got, expected, atol=1e-5)
@@ -51,10 +51,10 @@ def test_all_branches_become_one_product_where_calls_are_dear(count):
 def test_branches_stay_apart_where_splits_are_dear():
     built = branches(3)
     price = {"MatMul": 10.0, "Split": 1000.0, "Relu": 5.0}
-    result, found = searched(built, chosen(*MERGES), price=lambda k: price[k.op_type])
+    result, search_result = searched(built, chosen(*MERGES), price=lambda k: price[k.op_type])
     assert sum(node.op_type == "MatMul" for node in result.graph.node) == 3
-    assert found.cost_ns == found.original_cost_ns
-    assert not found.steps
+    assert search_result.cost_ns == search_result.original_cost_ns
+    assert not search_result.steps
 
 
 def test_a_search_goes_on_where_constants_stay_as_they_are():
@@ -65,8 +65,8 @@ def test_a_search_goes_on_where_constants_stay_as_they_are():
         [value("y", [3, 4])],
         {"b": np.ones((8, 4), np.int8), "s": np.float32(0.5)},
     )
-    _, found = searched(built, chosen(*MERGES), price=lambda k: 1.0)
-    assert not found.steps
+    _, search_result = searched(built, chosen(*MERGES), price=lambda k: 1.0)
+    assert not search_result.steps
 
 
 def negations(count):
@@ -84,11 +84,11 @@ def test_a_rule_with_too_many_matches_pauses_and_comes_back():
     egraph = EGraph(graph)
     rules = [rule for rule in small_rules() if rule.name == "PushNegationThroughMatMul"]
     matcher = EMatcher(egraph, rules, most=3)
-    found = []
+    counts = []
     for round_ in range(6):
         egraph.columns.now += 1
-        found.append(len(matcher.find(round_)))
-    assert found == [3, 0, 4, 0, 0, 0]
+        counts.append(len(matcher.find(round_)))
+    assert counts == [3, 0, 4, 0, 0, 0]
     assert not matcher.paused
 
 
@@ -119,14 +119,14 @@ def differences(count):
 def test_a_rule_with_more_partial_matches_than_may_be_is_capped(bindings):
     egraph = EGraph(graph_of(differences(12)))
     rules = parse_rules(PAIRS, "pairs.rules")
-    found = []
+    matches = []
     for _ in range(2):  # the same ones each time
         matcher = EMatcher(egraph, rules, bindings=bindings)
         egraph.columns.now += 1
-        found.append([tuple(match.nodes.values()) for match in matcher.find(0)])
+        matches.append([tuple(match.nodes.values()) for match in matcher.find(0)])
         assert matcher.capped == (("SplitDifferences",) if bindings == 50 else ())
-    assert found[0] == found[1]
-    assert len(found[0]) == 66 if bindings > 50 else 0 < len(found[0]) <= 50
+    assert matches[0] == matches[1]
+    assert len(matches[0]) == 66 if bindings > 50 else 0 < len(matches[0]) <= 50
 
 
 def test_a_round_ends_where_the_budget_does():

@@ -39,8 +39,8 @@ rule EliminateNegOfNeg
 
 
 def test_a_rule_is_derived_by_those_it_needs_alone():
-    found = redundancy(TWO, [OTHER, ONE])
-    assert (found.status, found.derived_by) == ("derived", ("MergeRelus",))
+    verdict = redundancy(TWO, [OTHER, ONE])
+    assert (verdict.status, verdict.derived_by) == ("derived", ("MergeRelus",))
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ rule MergeReluOfConcat
 
 def test_a_law_for_any_operands_derives_it_for_equal_ones():
     """Two nodes of its left side are one e-node then."""
-    found = redundancy(ONCE, [MERGED])
-    assert (found.status, found.derived_by) == ("derived", ("MergeRelusOfConcat",))
+    verdict = redundancy(ONCE, [MERGED])
+    assert (verdict.status, verdict.derived_by) == ("derived", ("MergeRelusOfConcat",))
     assert redundancy(MERGED, [ONCE]).status == "new"

@@ -70,9 +70,9 @@ def test_its_result_is_paid_for_once_and_computes_the_same(dear, negations):
     built = split_model()
     price = {"Neg": 10.0, "Split": 1.0, "Relu": 1.0, dear: 50.0}
     rules = parse_rules(RULES, "several.rules") if dear == "Neg" else ()
-    result, found = searched(built, rules, price=lambda k: price[k.op_type])
+    result, search_result = searched(built, rules, price=lambda k: price[k.op_type])
     assert sum(node.op_type == "Neg" for node in result.graph.node) == negations
-    assert found.cost_ns == negations * price["Neg"] + price["Split"] + price["Relu"]
+    assert search_result.cost_ns == negations * price["Neg"] + price["Split"] + price["Relu"]
     x = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
     for got, expected in zip(run(result, {"x": x}), run(built, {"x": x}), strict=True):
         np.testing.assert_array_equal(got, expected)

@@ -15,8 +15,8 @@ def test_the_length_of_a_range_is_told_by_its_name():
         helper.make_node("Range", ["zero", "count", "one"], ["places"]),
         helper.make_node("Cast", ["places"], ["y"], to=TensorProto.FLOAT),
     ]
-    scalars = [helper.make_tensor(name, TensorProto.INT64, [], [at])
-               for at, name in enumerate(("zero", "one"))]  # fmt: skip
+    scalars = [helper.make_tensor(name, TensorProto.INT64, [], [number])
+               for number, name in enumerate(("zero", "one"))]  # fmt: skip
     graph = helper.make_graph(
         nodes,
         "range",

@@ -39,13 +39,13 @@ def asked(operator, prices, rules=small_rules):
 
 def test_the_way_not_taken_costs_what_the_plan_would_take_more():
     """Neg of what is there costs 3, a second Sub 10: the latter is 7 dearer."""
-    found, left = asked("Neg", {"Neg": 3.0, "Sub": 10.0, "Abs": 1.0})
-    assert found.plan_ns == found.own_ns == 14.0
-    assert [(w.operator, w.rule, w.more_ns, w.is_chosen) for w in found.ways] == [
+    options, left = asked("Neg", {"Neg": 3.0, "Sub": 10.0, "Abs": 1.0})
+    assert options.plan_ns == options.own_ns == 14.0
+    assert [(w.operator, w.rule, w.more_ns, w.is_chosen) for w in options.ways] == [
         ("Neg", "", 0.0, True),
         ("Sub", "PushNegationThroughSub", 7.0, False),
     ]
-    assert [(u.rule, u.outcome, u.more_ns) for u in found.matches] == [
+    assert [(u.rule, u.outcome, u.more_ns) for u in options.matches] == [
         ("PushNegationThroughSub", "costs more", 7.0)
     ]
     assert [(s.rule, s.accepted, s.cost_after_ns - s.cost_before_ns) for s in left] == [
@@ -55,13 +55,13 @@ def test_the_way_not_taken_costs_what_the_plan_would_take_more():
 
 
 def test_what_is_taken_is_in_the_plan_and_the_own_node_costs_more():
-    found, left = asked("Neg", {"Neg": 30.0, "Sub": 10.0, "Abs": 1.0})
-    assert (found.own_ns, found.plan_ns) == (41.0, 21.0)
-    assert [(w.operator, w.more_ns, w.is_chosen) for w in found.ways] == [
+    options, left = asked("Neg", {"Neg": 30.0, "Sub": 10.0, "Abs": 1.0})
+    assert (options.own_ns, options.plan_ns) == (41.0, 21.0)
+    assert [(w.operator, w.more_ns, w.is_chosen) for w in options.ways] == [
         ("Sub", 0.0, True),
         ("Neg", 20.0, False),
     ]
-    assert [use.outcome for use in found.matches] == ["in the plan"]
+    assert [use.outcome for use in options.matches] == ["in the plan"]
     assert not left
 
 
@@ -121,8 +121,8 @@ def test_the_condition_that_fails_and_the_class_that_is_not_allowed_are_named():
     rules = [r for r in load_rules() if r.name == "FoldBatchNormalizationIntoConv"]
     (use,) = story(built, "t", rules, price=lambda k: 10.0).matches
     assert use.outcome == "in the plan"
-    told = story(built, "t", rules, allow=("exact",))
-    barred = {r.rule: r for r in told.refusals if r.outcome == "not allowed"}
+    node_story = story(built, "t", rules, allow=("exact",))
+    barred = {r.rule: r for r in node_story.refusals if r.outcome == "not allowed"}
     assert "rounding" in barred["FoldBatchNormalizationIntoConv"].detail
     unproved = story(built, "t", (), price=lambda k: 10.0)
     barred = {r.rule: r for r in unproved.refusals if r.outcome == "not allowed"}
@@ -153,21 +153,23 @@ def test_rules_of_several_outputs_are_told(products, state, fate):
     """A product costs the same however wide, taking it apart costs 10."""
     rules = [rule for rule in load_rules() if rule.name == "MergeMatMulsSharingLeft"]
     prices = {"MatMul": products, "Split": 10.0, "Add": 1.0, "Relu": 1.0, "Tanh": 1.0}
-    told = story(branches(), "p", rules, price=lambda kernel: prices.get(kernel.op_type, 0.0))
-    (use,) = (use for use in told.matches if use.rule == rules[0].name)
+    node_story = story(branches(), "p", rules, price=lambda kernel: prices.get(kernel.op_type, 0.0))
+    (use,) = (use for use in node_story.matches if use.rule == rules[0].name)
     assert use.outcome == state or (state == "costs more" and use.outcome == "without use")
-    assert told.fate.startswith(fate)
-    assert told.plan_ns == min(2 * products, products + 10.0) + 3.0
+    assert node_story.fate.startswith(fate)
+    assert node_story.plan_ns == min(2 * products, products + 10.0) + 3.0
 
 
 def test_of_every_rule_about_an_operator_something_is_said():
     rules = load_rules()
-    told = story(branches(), "p", rules, price=lambda kernel: 1.0)
+    node_story = story(branches(), "p", rules, price=lambda kernel: 1.0)
     setting = Setting()
     about_it = [rule for rule in rules if any("MatMul" in node.operators for node in rule.match)]
-    said = {use.rule for use in told.matches} | {refusal.rule for refusal in told.refusals}
+    said = {use.rule for use in node_story.matches} | {
+        refusal.rule for refusal in node_story.refusals
+    }
     assert said >= {rule.name for rule in about_it if not setting.bar(rule, 17)}
-    lacking = {r.rule: r.detail for r in told.refusals if r.outcome == "pattern"}
+    lacking = {r.rule: r.detail for r in node_story.refusals if r.outcome == "pattern"}
     assert "no Transpose" in lacking["PushTransposeThroughMatMul"]
 
 
@@ -180,6 +182,6 @@ def test_of_every_rule_about_an_operator_something_is_said():
 )
 def test_of_one_rule_it_is_told_why_it_is_not_at_a_node(rule, detail):
     (asked_for,) = (known for known in load_rules() if known.name == rule)
-    told = about(story(branches(), "p", load_rules(), price=lambda kernel: 1.0), asked_for)
-    assert {refusal.rule for refusal in told.refusals} == {rule} and not told.matches
-    assert detail in told.refusals[0].detail and detail in told.text()
+    node_story = about(story(branches(), "p", load_rules(), price=lambda kernel: 1.0), asked_for)
+    assert {refusal.rule for refusal in node_story.refusals} == {rule} and not node_story.matches
+    assert detail in node_story.refusals[0].detail and detail in node_story.text()

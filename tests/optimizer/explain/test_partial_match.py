@@ -41,12 +41,12 @@ rule FuseExample
 def compared(graph):
     """Both ways of matching, for every rule there is, and around a node of each match."""
     rules = load_rules()
-    found = defaultdict(set)
+    matched_nodes = defaultdict(set)
     for match in Matcher(rules).find(graph):
-        found[match.rule.name].add(min(match.nodes.values()))
+        matched_nodes[match.rule.name].add(min(match.nodes.values()))
     for rule in rules:
-        assert (nearest(rule, graph).reason == "") == (rule.name in found), rule.name
-        for number in found[rule.name]:
+        assert (nearest(rule, graph).reason == "") == (rule.name in matched_nodes), rule.name
+        for number in matched_nodes[rule.name]:
             assert not nearest(rule, graph, number).reason, rule.name
 
 
@@ -87,16 +87,16 @@ def chain(*, mid="Tanh", factor=3.0, shape=(2, 2), end="Mul"):
 )
 def test_what_is_missing_is_told(changes, missing, reason):
     """Each case breaks one thing, but for the one that breaks two conditions."""
-    found = nearest(RULED, chain(**changes))
-    assert found.missing == missing
-    assert reason in found.reason and bool(reason) == bool(found.reason)
-    assert ("1 more condition fails" in found.reason) == (len(changes) == 2)
+    part = nearest(RULED, chain(**changes))
+    assert part.missing == missing
+    assert reason in part.reason and bool(reason) == bool(part.reason)
+    assert ("1 more condition fails" in part.reason) == (len(changes) == 2)
 
 
 def test_operators_that_do_not_occur_are_named():
     graph = graph_of(model([("Relu", ["a"], ["y"])], [value("a", [2])], [value("y", [2])]))
-    found = nearest(RULED, graph)
-    assert (found.missing, found.reason) == (3, "the model has no Add, Tanh and no Mul")
+    part = nearest(RULED, graph)
+    assert (part.missing, part.reason) == (3, "the model has no Add, Tanh and no Mul")
 
 
 def test_a_node_of_another_operator_is_no_part():

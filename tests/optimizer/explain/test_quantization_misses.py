@@ -31,9 +31,9 @@ def misses(rule):
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_each_condition_that_fails_alone_is_named(rule):
-    told = list(misses(rule))
-    assert len(told) >= 2
-    for condition, miss in told:
+    failures = list(misses(rule))
+    assert len(failures) >= 2
+    for condition, miss in failures:
         assert miss.missing == 0
         there, _, why = miss.reason.partition(", but ")
         assert there and re.search(rf"\b{first_name(condition)}\b", why), miss.reason

@@ -26,20 +26,20 @@ def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Seq
     It is called twice, with a call for other values between: what a call remembers must not show.
     """
     with np.errstate(all="ignore"):
-        own = [_copied(input_) for input_ in inputs]
-        expected = _flat(function(*own))
-        mutated = [argument for argument in own if isinstance(argument, np.ndarray)]
+        copies = [_copied(input_) for input_ in inputs]
+        expected = _flat(function(*copies))
+        mutated = [argument for argument in copies if isinstance(argument, np.ndarray)]
         spreads = [np.zeros(np.shape(part)) for part in expected]
         for attempt in range(3):
             rng = np.random.default_rng(attempt)
             other = _flat(function(*[_perturbed(input_, rng) for input_ in inputs]))
-            for at, (left, right) in enumerate(zip(expected, other, strict=True)):
+            for position, (left, right) in enumerate(zip(expected, other, strict=True)):
                 if np.shape(left) == np.shape(right):
                     change = np.abs(_real(left) - _real(right))
                     both = np.isnan(_real(left)) & np.isnan(_real(right))
                     same = both | (_real(left) == _real(right))
                     change = np.where(same, 0.0, np.where(np.isnan(change), np.inf, change))
-                    spreads[at] = np.maximum(spreads[at], change)
+                    spreads[position] = np.maximum(spreads[position], change)
     _agrees(fused, inputs, expected, mutated, spreads)
     with np.errstate(all="ignore"):
         fused(*[_perturbed(input_, np.random.default_rng(0)) for input_ in inputs])
@@ -53,16 +53,16 @@ def _agrees(
     mutated: Sequence[Any],
     spreads: Sequence[Any],
 ) -> None:
-    own = [_copied(input_) for input_ in inputs]
+    copies = [_copied(input_) for input_ in inputs]
     with np.errstate(all="ignore"):
-        found = _flat(fused(*own))
+        results = _flat(fused(*copies))
     # A float32 function of a float32 argument may be off by a unit before it meets float64.
     coarsest = max(map(_unit, inputs), default=0.0)
-    if len(found) != len(expected):
-        raise DifferenceError(f"{len(found)} results instead of {len(expected)}")
-    for at, (is_, should, spread) in enumerate(zip(found, expected, spreads, strict=True)):
-        _same(f"result {at}", is_, should, spread, coarsest)
-    written = [argument for argument in own if isinstance(argument, np.ndarray)]
+    if len(results) != len(expected):
+        raise DifferenceError(f"{len(results)} results instead of {len(expected)}")
+    for position, (is_, should, spread) in enumerate(zip(results, expected, spreads, strict=True)):
+        _same(f"result {position}", is_, should, spread, coarsest)
+    written = [argument for argument in copies if isinstance(argument, np.ndarray)]
     for is_, should in zip(written, mutated, strict=True):
         _same("an argument", is_, should, np.abs(_real(should)) * 1e-4, coarsest)
 
@@ -73,20 +73,22 @@ def _unit(value: Any) -> float:
     return float(np.finfo(kind).eps) if kind.kind == "f" else 2.3e-16
 
 
-def _same(what: str, found: Any, expected: Any, spread: Any, coarsest: float) -> None:
-    if type(found) is not type(expected):
-        raise DifferenceError(f"{what} is a {type(found).__name__}, not {type(expected).__name__}")
+def _same(subject: str, result: Any, expected: Any, spread: Any, coarsest: float) -> None:
+    if type(result) is not type(expected):
+        raise DifferenceError(
+            f"{subject} is a {type(result).__name__}, not {type(expected).__name__}"
+        )
     if not isinstance(expected, np.ndarray | np.generic):
         if not isinstance(expected, float | str) and not hasattr(expected, "tocsr"):
-            if found != expected:
-                raise DifferenceError(f"{what} is {found}, not {expected}")
+            if result != expected:
+                raise DifferenceError(f"{subject} is {result}, not {expected}")
             return
-        found, expected = _dense(found), _dense(expected)
-    if found.dtype != expected.dtype or found.shape != expected.shape:
+        result, expected = _dense(result), _dense(expected)
+    if result.dtype != expected.dtype or result.shape != expected.shape:
         raise DifferenceError(
-            f"{what} is {found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
+            f"{subject} is {result.dtype}{result.shape}, not {expected.dtype}{expected.shape}"
         )
-    left, right = _real(found), _real(expected)
+    left, right = _real(result), _real(expected)
     unit = max(_unit(expected), coarsest)
     finite = right[np.isfinite(right)]
     largest = float(np.abs(finite).max()) if finite.size else 0.0
@@ -98,7 +100,7 @@ def _same(what: str, found: Any, expected: Any, spread: Any, coarsest: float) ->
     if bad.any():
         place = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
         raise DifferenceError(
-            f"{what} at {place} is {left[place]}, not {right[place]} "
+            f"{subject} at {place} is {left[place]}, not {right[place]} "
             f"({int(bad.sum())} of {bad.size} differ; allowed {np.asarray(allowed)[place]:.3g})"
         )
 
@@ -133,16 +135,16 @@ def _copied(value: Any) -> Any:
     if value.flags.c_contiguous or value.flags.f_contiguous:
         return value.copy(order="K")
     base = value.base if isinstance(value.base, np.ndarray) else value
-    held = base.copy(order="K")
+    memory = base.copy(order="K")
     start = value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return np.ndarray(value.shape, value.dtype, held, start, value.strides)
+    return np.ndarray(value.shape, value.dtype, memory, start, value.strides)
 
 
 def _perturbed(value: Any, rng: np.random.Generator) -> Any:
     if hasattr(value, "tocsr"):
-        found = value.copy() if hasattr(value, "data") else value.tocsr()
-        found.data = _perturbed(found.data, rng)
-        return found.asformat(value.format)
+        perturbed = value.copy() if hasattr(value, "data") else value.tocsr()
+        perturbed.data = _perturbed(perturbed.data, rng)
+        return perturbed.asformat(value.format)
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return copy.deepcopy(value)
     unit = np.finfo(value.dtype).eps

@@ -93,8 +93,8 @@ def main() -> int:
         for name in used:
             array = case.inputs[name]
             sparse = hasattr(array, "tocsr")
-            held = f"{array.format} nnz {array.nnz}" if sparse else f"strides {array.strides}"
-            print(f"  {name}: {array.dtype}{array.shape} {held}")
+            layout = f"{array.format} nnz {array.nnz}" if sparse else f"strides {array.strides}"
+            print(f"  {name}: {array.dtype}{array.shape} {layout}")
         sys.stdout.flush()
         if failed >= options.keep_going:
             break

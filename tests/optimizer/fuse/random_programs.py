@@ -70,8 +70,8 @@ class Case:
     def function(self) -> Callable[..., Any]:
         names: dict[str, Any] = {"np": np}
         exec(compile(self.source, f"<seed {self.seed}>", "exec"), names)
-        found: Callable[..., Any] = names["f"]
-        return found
+        defined: Callable[..., Any] = names["f"]
+        return defined
 
 
 @dataclass
@@ -149,10 +149,10 @@ class Writer:
 
         def fits(shape: Shape) -> bool:
             try:
-                found = np.broadcast_shapes(shape, self.pool[left])
+                broadcast = np.broadcast_shapes(shape, self.pool[left])
             except ValueError:
                 return False
-            return int(np.prod(found)) <= 40 * max(1, self.m * self.n)
+            return int(np.prod(broadcast)) <= 40 * max(1, self.m * self.n)
 
         right = self.some(fits)
         assert right is not None
@@ -212,11 +212,11 @@ class Writer:
             else [":, 0", "0", ":, 1:", "1:", ":, ::-1", "::2", ":, None, 0", ":, -1:", "0, 0"]
         )
         try:
-            found = eval(f"x[{key}]", {"x": np.zeros(shape)})
+            part = eval(f"x[{key}]", {"x": np.zeros(shape)})
         except IndexError:
             return
-        if found.size:
-            self.put(f"{name}[{key}]", found.shape)
+        if part.size:
+            self.put(f"{name}[{key}]", part.shape)
 
     def reshape(self) -> None:
         name = self.some(lambda shape: len(shape) in (1, 2))
@@ -333,18 +333,18 @@ def sparse_array(rng: np.random.Generator, m: int, n: int, dtype: str) -> Any:
     entries = sp.random_array((m, n), density=density, format="coo", rng=rng, dtype=dtype)
     entries.data[: entries.nnz // 8] = 0  # stored all the same
     if entries.nnz and rng.random() < 0.3:
-        at = rng.integers(entries.nnz, size=3)  # twice at one place
+        repeated = rng.integers(entries.nnz, size=3)  # twice at one place
         rows, columns = entries.coords
         entries = sp.coo_array(
             (
-                np.r_[entries.data, entries.data[at]],
-                (np.r_[rows, rows[at]], np.r_[columns, columns[at]]),
+                np.r_[entries.data, entries.data[repeated]],
+                (np.r_[rows, rows[repeated]], np.r_[columns, columns[repeated]]),
             ),
             shape=(m, n),
         )
     kind = "matrix" if rng.random() < 0.3 else "array"
-    made = getattr(sp, f"{rng.choice(['csr', 'csr', 'csc', 'coo'])}_{kind}")
-    return made(entries)
+    sparse_type = getattr(sp, f"{rng.choice(['csr', 'csr', 'csc', 'coo'])}_{kind}")
+    return sparse_type(entries)
 
 
 def random_case(seed: int) -> Case:

@@ -45,10 +45,10 @@ def reduction(op, axes, opset, keepdims=1, **attributes):
         attributes["axes"] = axes
     else:
         constants["axes"] = np.array(axes, np.int64)
-    made = helper.make_node(op, ["x", *constants], ["y"], **attributes)
+    node = helper.make_node(op, ["x", *constants], ["y"], **attributes)
     rank = 3 if keepdims else 3 - len(axes)
-    y = value("y", [f"size{at}" for at in range(rank)], INT64 if op in CHOICES else FLOAT)
-    return model([made], [value("x", ["n", 4, 8])], [y], constants, opset=opset)
+    y = value("y", [f"size{i}" for i in range(rank)], INT64 if op in CHOICES else FLOAT)
+    return model([node], [value("x", ["n", 4, 8])], [y], constants, opset=opset)
 
 
 def of_any_rank():
@@ -72,9 +72,9 @@ def test_a_reduction_has_the_shape_of_numpys_for_any_batch(op, axes, opset):
         written = to_model(from_the_front(graph_of(built, "Rule")))
         for batch in (0, 3):
             x = normal(batch, 4, 8)
-            (found,) = run(written, {"x": x})
-            assert found.shape == x.sum(tuple(axes), keepdims=bool(keepdims)).shape
-        np.testing.assert_array_equal(found, run(built, {"x": x})[0])
+            (result,) = run(written, {"x": x})
+            assert result.shape == x.sum(tuple(axes), keepdims=bool(keepdims)).shape
+        np.testing.assert_array_equal(result, run(built, {"x": x})[0])
 
 
 def test_axes_that_others_read_as_well_stay_theirs():
@@ -130,8 +130,8 @@ def test_what_a_rule_makes_of_a_model_takes_an_empty_batch_as_the_model_did(batc
             written_by(candidate_files, graph),
             onnxruntime.InferenceSession(candidate_files.skeleton(graph).SerializeToString()),
         ):
-            (found,) = session.run(None, {"x": x})
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+            (result,) = session.run(None, {"x": x})
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 @needs_compiler
@@ -156,5 +156,5 @@ def test_a_kernel_behind_a_reduction_takes_an_empty_batch(batch):
     (wanted,) = run(built, {"x": x})
     with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
         candidate_files.place_file(library.path, library.name)
-        (found,) = written_by(candidate_files, fused, library).run(None, {"x": x})
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        (result,) = written_by(candidate_files, fused, library).run(None, {"x": x})
+    np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)

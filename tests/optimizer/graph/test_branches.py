@@ -25,24 +25,24 @@ def constant(name: str, value: Any, dtype: Any = np.float32) -> onnx.TensorProto
 
 def model(nodes: list[Any], outputs: list[Any], known: list[Any], opset: int = 17) -> Any:
     graph = helper.make_graph(nodes, "outer", [tensor("x", FLOAT, [2, 3])], outputs, known)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return made
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return proto
 
 
-def run(made: onnx.ModelProto) -> list[Any]:
+def run(proto: onnx.ModelProto) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
     return list(session.run(None, {"x": x}))
 
 
-def agrees(made: onnx.ModelProto, graph: Graph) -> None:
+def agrees(proto: onnx.ModelProto, graph: Graph) -> None:
     changed = to_model(graph)
-    onnx.checker.check_model(made)
+    onnx.checker.check_model(proto)
     onnx.checker.check_model(changed)
-    for first, other in zip(run(made), run(changed), strict=True):
+    for first, other in zip(run(proto), run(changed), strict=True):
         assert first.shape == other.shape
         np.testing.assert_array_equal(first, other)
 
@@ -63,18 +63,18 @@ def choice(condition: Any, opset: int = 17) -> Any:
 @pytest.mark.parametrize("condition", [True, False, [True], [False]])
 @pytest.mark.parametrize("opset", [11, 17])
 def test_the_branch_of_a_known_condition_is_inlined(condition: Any, opset: int) -> None:
-    made = choice(condition, opset)
-    graph = load_graph(made)
+    proto = choice(condition, opset)
+    graph = load_graph(proto)
     assert inline_branches(graph) == 1
     assert not any(node.op_type == "If" for node in graph.nodes.values())
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 def test_a_branch_of_which_nothing_is_known_stays() -> None:
-    made = choice(True)
-    made.graph.initializer.remove(made.graph.initializer[0])
-    made.graph.input.append(tensor("c", BOOL, []))
-    graph = load_graph(made)
+    proto = choice(True)
+    proto.graph.initializer.remove(proto.graph.initializer[0])
+    proto.graph.input.append(tensor("c", BOOL, []))
+    graph = load_graph(proto)
     assert inline_branches(graph) == 0
 
 
@@ -89,12 +89,12 @@ def test_branches_within_branches_are_inlined_from_outside_in() -> None:
         then_branch=branch("then", [nested], "z"),
         else_branch=branch("else", [node("Exp", ["x"], ["e"])], "e"),
     )
-    made = model([outer], [tensor("y", FLOAT, [2, 3])], [constant("c", True, bool)])
-    graph = load_graph(made)
+    proto = model([outer], [tensor("y", FLOAT, [2, 3])], [constant("c", True, bool)])
+    graph = load_graph(proto)
     steps = clean(graph, 1 << 16)
     assert [step.rule for step in steps].count("inline branches") == 2
     assert "not proved" in steps[0].reason
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 def test_what_is_nested_and_reads_a_value_of_the_branch_stays() -> None:
@@ -102,9 +102,9 @@ def test_what_is_nested_and_reads_a_value_of_the_branch_stays() -> None:
     nested = node("If", ["c2"], ["z"], then_branch=inner, else_branch=inner)
     taken = branch("then", [node("Exp", ["x"], ["h2"]), nested], "z")
     outer = node("If", ["c"], ["y"], then_branch=taken, else_branch=taken)
-    made = model([outer], [tensor("y", FLOAT, [2, 3])], [constant("c", True, bool)])
-    made.graph.input.append(tensor("c2", BOOL, []))
-    assert inline_branches(load_graph(made)) == 0
+    proto = model([outer], [tensor("y", FLOAT, [2, 3])], [constant("c", True, bool)])
+    proto.graph.input.append(tensor("c2", BOOL, []))
+    assert inline_branches(load_graph(proto)) == 0
 
 
 def loop(trips: int, *, ends: bool = False, opset: int = 17, said: str = "cond_in") -> Any:
@@ -145,32 +145,32 @@ def loop(trips: int, *, ends: bool = False, opset: int = 17, said: str = "cond_i
 @pytest.mark.parametrize("opset", [11, 17])
 @pytest.mark.parametrize("said", ["cond_in", "constant"])
 def test_a_short_loop_is_written_out(trips: int, opset: int, said: str) -> None:
-    made = loop(trips, opset=opset, said=said)
-    graph = load_graph(made)
+    proto = loop(trips, opset=opset, said=said)
+    graph = load_graph(proto)
     assert unroll_loops(graph) == 1
     assert not any(node.op_type == "Loop" for node in graph.nodes.values())
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
-@pytest.mark.parametrize("made", [loop(0), loop(5, ends=True), loop(33), loop(27)])
-def test_a_loop_that_may_end_early_or_is_long_stays(made: Any) -> None:
-    graph = load_graph(made)
+@pytest.mark.parametrize("proto", [loop(0), loop(5, ends=True), loop(33), loop(27)])
+def test_a_loop_that_may_end_early_or_is_long_stays(proto: Any) -> None:
+    graph = load_graph(proto)
     assert unroll_loops(graph) == 0
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 def test_what_is_the_same_in_each_trip_is_computed_before() -> None:
-    made = loop(50)
-    graph = load_graph(made)
+    proto = loop(50)
+    graph = load_graph(proto)
     assert hoist_invariants(graph) == 1
     assert sorted(node.op_type for node in graph.nodes.values()) == ["Loop", "Mul"]
     assert hoist_invariants(graph) == 0
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
-@pytest.mark.parametrize("made", [loop(0), loop(50, ends=True)])
-def test_nothing_is_moved_out_of_a_loop_that_may_not_run(made: Any) -> None:
-    graph = load_graph(made)
+@pytest.mark.parametrize("proto", [loop(0), loop(50, ends=True)])
+def test_nothing_is_moved_out_of_a_loop_that_may_not_run(proto: Any) -> None:
+    graph = load_graph(proto)
     assert hoist_invariants(graph) == 0
 
 
@@ -209,35 +209,35 @@ def scan(axes: list[int], directions: list[int], out: tuple[int, int], opset: in
 def test_a_short_scan_is_written_out(
     axes: list[int], directions: list[int], out: tuple[int, int]
 ) -> None:
-    made = scan(axes, directions, out)
-    graph = load_graph(made)
+    proto = scan(axes, directions, out)
+    graph = load_graph(proto)
     clean(graph, 1 << 16)
     assert not any(node.op_type == "Scan" for node in graph.nodes.values())
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 @pytest.mark.parametrize("opset", [9, 11])
 def test_scans_of_older_operator_sets_are_written_out(opset: int) -> None:
-    made = scan([0, 0], [0, 1], (1, 1), opset)
-    graph = load_graph(made)
+    proto = scan([0, 0], [0, 1], (1, 1), opset)
+    graph = load_graph(proto)
     infer(graph)
     assert unroll_loops(graph) == 1
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 def test_a_scan_of_unknown_length_stays() -> None:
-    made = scan([0, 0], [0, 0], (0, 0))
-    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    graph = load_graph(made)
+    proto = scan([0, 0], [0, 0], (0, 0))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    graph = load_graph(proto)
     infer(graph)
     assert unroll_loops(graph) == hoist_invariants(graph) == 0
-    agrees(made, graph)
+    agrees(proto, graph)
 
 
 def test_what_is_the_same_in_each_step_of_a_scan_is_computed_before() -> None:
-    made = scan([0, 0], [0, 1], (0, 0))
-    graph = load_graph(made)
+    proto = scan([0, 0], [0, 1], (0, 0))
+    graph = load_graph(proto)
     infer(graph)
     assert hoist_invariants(graph) == 1
     assert sorted(node.op_type for node in graph.nodes.values()) == ["Mul", "Mul", "Scan"]
-    agrees(made, graph)
+    agrees(proto, graph)

@@ -27,25 +27,25 @@ def single(
 ) -> onnx.ModelProto:
     """A model of one node: `feeds` are its inputs by position, `known` its constants."""
     last = max((*feeds, *known))
-    names = [f"x{at}" if at in feeds or at in known else "" for at in range(last + 1)]
+    names = [f"x{i}" if i in feeds or i in known else "" for i in range(last + 1)]
     inputs = [
-        helper.make_tensor_value_info(f"x{at}", TensorProto.FLOAT, array.shape)
-        for at, array in feeds.items()
+        helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, array.shape)
+        for i, array in feeds.items()
     ]
-    results = [f"y{at}" for at in range(outputs)]
+    results = [f"y{i}" for i in range(outputs)]
     graph = helper.make_graph(
         [helper.make_node(op_type, names, results, **settings)],
         "single",
         inputs,
         [onnx.ValueInfoProto(name=name) for name in results],
-        [numpy_helper.from_array(array, f"x{at}") for at, array in known.items()],
+        [numpy_helper.from_array(array, f"x{i}") for i, array in known.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
 
 
 def run(model: onnx.ModelProto, feeds: dict[int, Any]) -> list[Any]:
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    return list(session.run(None, {f"x{at}": array for at, array in feeds.items()}))
+    return list(session.run(None, {f"x{i}": array for i, array in feeds.items()}))
 
 
 def left(model: onnx.ModelProto, feeds: dict[int, Any]) -> onnx.NodeProto:
@@ -89,7 +89,7 @@ def test_inputs_that_say_what_their_absence_says_are_taken_out(op_type: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("op_type", "position"), [(name, at) for name in GATES for at in states(name)]
+    ("op_type", "position"), [(name, position) for name in GATES for position in states(name)]
 )
 def test_an_input_that_says_more_stays(op_type: str, position: int) -> None:
     known = states(op_type)
@@ -132,13 +132,13 @@ def test_zeros_of_a_size_that_only_the_run_tells_are_taken_out() -> None:
         graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
         graph.initializer.append(numpy_helper.from_array(np.array([HIDDEN]), "h"))
         fill = numpy_helper.from_array(np.array([value], np.float32))
-        made = [
+        nodes = [
             helper.make_node("Shape", ["x0"], ["batch"], start=1, end=2),
             helper.make_node("Concat", ["one", "batch", "h"], ["shape"], axis=0),
             helper.make_node("ConstantOfShape", ["shape"], ["state"], value=fill),
         ]
         graph.node[0].input.extend(["", "", "state", "state"])
-        for node in reversed(made):
+        for node in reversed(nodes):
             graph.node.insert(0, node)
         assert len(left(model, feeds).input) == kept
 

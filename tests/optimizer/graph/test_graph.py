@@ -158,7 +158,7 @@ def test_types_under_bound_sizes():
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "same"),
+    ("first", "second", "same"),
     [
         (TensorType("float32", (2, "n")), TensorType("float32", (2, 3)), True),
         (TensorType("float32", (2, 3)), TensorType("float32", (2, 4)), False),
@@ -168,8 +168,8 @@ def test_types_under_bound_sizes():
         (None, TensorType("float32", (2, 3)), True),
     ],
 )
-def test_same_type(one, two, same):
-    assert same_type(one, two) is same_type(two, one) is same
+def test_same_type(first, second, same):
+    assert same_type(first, second) is same_type(second, first) is same
 
 
 def test_sharpen_prefers_numbers_then_names():

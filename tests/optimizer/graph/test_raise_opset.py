@@ -21,8 +21,8 @@ def model(*nodes, opset=17, constants=(), functions=()):
     """A model from x, of float32, to y."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)
     y = onnx.ValueInfoProto(name="y")
-    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants]
-    graph = helper.make_graph(list(nodes), "model", [x], [y], held)
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants]
+    graph = helper.make_graph(list(nodes), "model", [x], [y], initializers)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=7, functions=functions)
 

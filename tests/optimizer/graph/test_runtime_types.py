@@ -53,7 +53,7 @@ def half_known():
 @pytest.mark.parametrize(("sizes", "rows"), [(None, "n"), ({"n": 3}, 3)])
 def test_types_behind_an_operator_of_the_runtime_are_known(sizes, rows):
     graph = load_graph(normalized())
-    types = {graph.names[number]: told for number, told in infer_types(graph, sizes).items()}
+    types = {graph.names[number]: type_ for number, type_ in infer_types(graph, sizes).items()}
     assert (types["h"].dtype, types["h"].shape) == ("float32", (rows, 8))
     assert types["m"].shape == (rows, 4)
 
@@ -62,7 +62,7 @@ def test_an_operator_that_nobody_knows_stops_the_inference_there():
     built = half_known()
     built.graph.node[1].domain = "example.com"
     graph = load_graph(built)
-    types = {graph.names[number]: told for number, told in infer_types(graph).items()}
+    types = {graph.names[number]: type_ for number, type_ in infer_types(graph).items()}
     assert "h" in types and "i" not in types
     assert why_not_widened(built) == "nobody tells the types of example.com:Inverse"
     assert widen(built, wide_tensor) is None

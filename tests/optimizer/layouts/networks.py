@@ -115,9 +115,9 @@ class Network:
         c = self.values[x][1]
         given = [x, *(self.constant(c) for _ in range(4))]
         self.constants[given[-1]] = np.abs(self.constants[given[-1]]) + np.float32(0.2)
-        own = self.add("BatchNormalization", given, self.values[x], epsilon=1e-3)
+        normalized = self.add("BatchNormalization", given, self.values[x], epsilon=1e-3)
         if self.random.random() < 0.5:
-            self.add("Relu", [own], self.values[x])
+            self.add("Relu", [normalized], self.values[x])
 
     def tile(self, x):
         n, c, h, w = self.values[x]

@@ -49,8 +49,8 @@ def test_every_assignment_computes_what_the_model_does(seed):
     assert len({assignment.blocked for assignment in chosen}) == len(chosen) > 1
     for assignment in chosen:
         given = outputs(to_model(assignments.graph(assignment)), feeds)
-        for own, other in zip(given, expected, strict=True):
-            np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)
+        for result, other in zip(given, expected, strict=True):
+            np.testing.assert_allclose(result, other, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -60,8 +60,8 @@ def test_just_what_is_assigned_lies_in_blocks(seed):
     by_blocked = {assignment.blocked: assignment for assignment in every}
     plain = assignments.graph(by_blocked[frozenset()])
     assert all(node.domain != NCHWC for node in plain.nodes.values())
-    for blocked, one in by_blocked.items():
-        nodes = {choice.node for choice in one.selection.values()}
+    for blocked, assigned in by_blocked.items():
+        nodes = {choice.node for choice in assigned.selection.values()}
         for operator in assignments.operators:
             in_blocks = bool(nodes & assignments.forms[operator])
             assert in_blocks or operator not in blocked
@@ -87,10 +87,10 @@ def test_times_become_rows_of_the_catalog():
         store_cost_graph(catalog, graph)
         (loaded,) = load_cost_graphs(catalog)
         assert loaded.hash == graph.hash and loaded.collection == "layout"
-    told = graph.arrays["node_config_feat"][:, :, 0]
-    for row, one in zip(told, chosen, strict=True):
-        own = {op for op, blocked in zip(assignments.operators, row, strict=True) if blocked}
-        assert own == one.blocked
+    features = graph.arrays["node_config_feat"][:, :, 0]
+    for row, assigned in zip(features, chosen, strict=True):
+        in_blocks = {op for op, blocked in zip(assignments.operators, row, strict=True) if blocked}
+        assert in_blocks == assigned.blocked
     plain = next(assignment for assignment in chosen if not assignment.blocked)
     summed = sums(assignments, plain, machine, 1).reshape(len(GROUPS), 2, len(SUMS))
     assert not summed[:, 1].any() and summed[:, 0, 0].sum() == len(plain.selection)

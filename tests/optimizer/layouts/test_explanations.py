@@ -58,26 +58,26 @@ def story(
 
 def test_a_layout_that_is_chosen_says_so_and_what_the_other_would_cost():
     """Blocks: 5 to enter, 10, 5 to leave, and the activation free; outside: 100, and 1 for it."""
-    told = story(activated(), "narrow", priced(blocked=10, plain=100, reorder=5))
-    assert told.fate == "computed in blocks in the cheapest plan, in one with act"
-    assert (told.plan_ns, told.own_ns) == (21, 102)
-    outside, inside = told.layouts
+    node_story = story(activated(), "narrow", priced(blocked=10, plain=100, reorder=5))
+    assert node_story.fate == "computed in blocks in the cheapest plan, in one with act"
+    assert (node_story.plan_ns, node_story.own_ns) == (21, 102)
+    outside, inside = node_story.layouts
     assert (outside.layout, outside.is_chosen) == ("outside of blocks", False)
     assert inside.layout.startswith("as 20 channels in blocks of ")
     assert {way.rule for way in inside.ways} == {
         "ConvertDepthwiseConvToBlocks",
         "ReorderIntoBlocks",
     }
-    assert {way.rule for way in told.ways} == {"", "ReorderOutOfBlocks"}
-    json.dumps(told.to_json())
-    assert "Layouts" in told.text() and "ReorderIntoBlocks" in told.text()
+    assert {way.rule for way in node_story.ways} == {"", "ReorderOutOfBlocks"}
+    json.dumps(node_story.to_json())
+    assert "Layouts" in node_story.text() and "ReorderIntoBlocks" in node_story.text()
 
 
 def test_a_layout_that_is_not_chosen_costs_what_the_plan_would_take_more():
     """Outside 12; in blocks 10, and 5 to enter, and 5 to leave: 8 more."""
-    told = story(activated(), "narrow", priced(blocked=10, plain=12, reorder=5))
-    assert told.fate == "kept in the cheapest plan" and told.plan_ns == 14
-    outside, inside = told.layouts
+    node_story = story(activated(), "narrow", priced(blocked=10, plain=12, reorder=5))
+    assert node_story.fate == "kept in the cheapest plan" and node_story.plan_ns == 14
+    outside, inside = node_story.layouts
     assert outside.is_chosen and outside.more_ns == 0
     assert not inside.is_chosen and inside.more_ns == 8
 
@@ -121,31 +121,35 @@ CASES = {
 
 @pytest.mark.parametrize("reason", CASES)
 def test_why_a_node_stays_outside_is_told(reason):
-    told = story(CASES[reason], "it")
-    assert reason in told.refusal
-    assert told.refusal in told.text()
+    node_story = story(CASES[reason], "it")
+    assert reason in node_story.refusal
+    assert node_story.refusal in node_story.text()
     if reason == "begin with a block":  # parts of channels are looked at when they are laid out
-        assert told.refusing_clause == ""
+        assert node_story.refusing_clause == ""
     else:
-        assert told.refusing_clause.startswith("refused(n, ") and " :- " in told.refusing_clause
-        assert told.refusing_clause in told.text()
+        assert (
+            node_story.refusing_clause.startswith("refused(n, ")
+            and " :- " in node_story.refusing_clause
+        )
+        assert node_story.refusing_clause in node_story.text()
 
 
 @pytest.mark.parametrize(
     "options", [{"target": "onnx"}, {"allow": ("exact",)}], ids=["onnx", "exact"]
 )
 def test_no_layouts_where_plans_have_none(options):
-    told = story(activated(), "narrow", priced(10, 100, 5), **options)
-    assert told.layouts == [] and told.refusal == ""
-    assert told.fate == "kept in the cheapest plan"
+    node_story = story(activated(), "narrow", priced(10, 100, 5), **options)
+    assert node_story.layouts == [] and node_story.refusal == ""
+    assert node_story.fate == "kept in the cheapest plan"
 
 
 def test_blocked_classes_and_reorders_are_rows(tmp_path):
-    found = search(graph_of(activated()), (), Prices(0, priced(10, 100, 5)), sizes={},
-                   fold_limit=FOLD_LIMIT)  # fmt: skip
-    laid, _ = lay_out_jointly(found, ())
+    search_result = search(
+        graph_of(activated()), (), Prices(0, priced(10, 100, 5)), sizes={}, fold_limit=FOLD_LIMIT
+    )
+    laid, _ = lay_out_jointly(search_result, ())
     path = tmp_path / "search.duckdb"
-    write_search(found, path, laid.account())
+    write_search(search_result, path, laid.account())
     with duckdb.connect(str(path), read_only=True) as tables:
 
         def rows(text):
@@ -189,8 +193,12 @@ def test_a_story_follows_what_stands_in_the_place_of_a_node():
         Step("Left", ("relu",), 1, 1, False, "costs more"),
         Step("Else", ("Conv(c)",), 1, 1, True, "gains"),
     ]
-    told = {
+    rules_by_node = {
         name: [step.rule for step in story(built, name, steps=steps).steps]
         for name in ("first", "scale", "relu")
     }
-    assert told == {"first": ["Fold", "Lay"], "scale": ["Fold", "Lay"], "relu": ["Lay", "Left"]}
+    assert rules_by_node == {
+        "first": ["Fold", "Lay"],
+        "scale": ["Fold", "Lay"],
+        "relu": ["Lay", "Left"],
+    }

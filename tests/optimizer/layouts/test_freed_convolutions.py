@@ -25,16 +25,16 @@ pytestmark = pytest.mark.skipif(not has_blocks(), reason="the runtime has no blo
 def chain(dilation, length=2):
     """Convolutions of equal dilation, with an activation behind each."""
     width, value, nodes, constants = 2 * block_size(), "x", [], {}
-    for at in range(length):
-        convolved, value_next = f"c{at}", "y" if at == length - 1 else f"r{at}"
+    for i in range(length):
+        convolved, value_next = f"c{i}", "y" if i == length - 1 else f"r{i}"
         nodes.append(
             helper.make_node(
-                "Conv", [value, f"w{at}"], [convolved],
+                "Conv", [value, f"w{i}"], [convolved],
                 pads=[dilation] * 4, dilations=[dilation] * 2,
             )
         )  # fmt: skip
         nodes.append(helper.make_node("Relu", [convolved], [value_next]))
-        constants[f"w{at}"] = image(width, width, 3, 3, seed=at) * 0.1
+        constants[f"w{i}"] = image(width, width, 3, 3, seed=i) * 0.1
         value = value_next
     return build(nodes, (1, width, 8, 12), constants), (1, width, 8, 12)
 
@@ -51,8 +51,8 @@ def laid_out(model, filters):
         for tag in ("always", "explore")
         for rule in Setting().select(shipped_rules(), graph, tag)
     ]
-    found = search(graph, chosen, Prices(0, price), sizes={}, fold_limit=FOLD_LIMIT)
-    return lay_out_jointly(found, chosen, (), filters)
+    search_result = search(graph, chosen, Prices(0, price), sizes={}, fold_limit=FOLD_LIMIT)
+    return lay_out_jointly(search_result, chosen, (), filters)
 
 
 def dilations(graph):
@@ -66,10 +66,10 @@ def dilations(graph):
 @pytest.mark.parametrize("dilation", [2, 4])
 def test_a_plan_for_kernels_has_convolutions_without_dilation(dilation):
     model, shape = chain(dilation)
-    own, further = laid_out(model, TILES)
+    for_runtime, further = laid_out(model, TILES)
     assert further is not None
     assert "ConvertDilatedConvToBatch" in {step.rule for step in further.steps}
-    assert own is None or set(dilations(own.graph)) == {(dilation, dilation)}
+    assert for_runtime is None or set(dilations(for_runtime.graph)) == {(dilation, dilation)}
     assert set(dilations(further.graph)) == {(1, 1)}
     assert_equal(model, to_model(further.graph), {"x": image(*shape, seed=9)})
 
@@ -89,8 +89,8 @@ def test_without_kernels_or_a_convolution_made_for_them_there_is_none(dilation, 
 
 def test_of_plans_in_blocks_kernels_go_into_the_one_without_dilation():
     model, _ = chain(2)
-    own, further = laid_out(model, TILES)
-    plans = [Plan("own", (own or further).graph), Plan("for kernels", further.graph)]
-    if own is not None:
+    for_runtime, further = laid_out(model, TILES)
+    plans = [Plan("own", (for_runtime or further).graph), Plan("for kernels", further.graph)]
+    if for_runtime is not None:
         assert _best(plans).name == "for kernels"
         assert _best(plans[::-1]).name == "for kernels"

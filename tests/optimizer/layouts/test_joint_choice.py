@@ -40,9 +40,9 @@ MOST_PROGRAMS = 60
 
 
 def rules():
-    found = [rule for rule in shipped_rules() if rule.name in NAMES]
-    assert len(found) == len(NAMES)
-    return found
+    chosen_rules = [rule for rule in shipped_rules() if rule.name in NAMES]
+    assert len(chosen_rules) == len(NAMES)
+    return chosen_rules
 
 
 class Small(Network):
@@ -100,7 +100,7 @@ def programs(graph, chosen):
     """Every graph that applying one rule after the other reaches; None where they are too many."""
     clean(graph, FOLD_LIMIT)
     matcher = Matcher(chosen)
-    found, queue = {signature(graph): graph}, [graph]
+    by_signature, queue = {signature(graph): graph}, [graph]
     while queue:
         current = queue.pop()
         for match in matcher.find(current):
@@ -110,12 +110,12 @@ def programs(graph, chosen):
             except RewriteError:
                 continue
             clean(other, FOLD_LIMIT)
-            if signature(other) not in found:
-                found[signature(other)] = other
+            if signature(other) not in by_signature:
+                by_signature[signature(other)] = other
                 queue.append(other)
-        if len(found) > MOST_PROGRAMS:
+        if len(by_signature) > MOST_PROGRAMS:
             return None
-    return list(found.values())
+    return list(by_signature.values())
 
 
 def least(problem, most=6_000):
@@ -163,8 +163,8 @@ def alone(graph, priced):
 
 
 def together(graph, chosen, priced, count=1):
-    found = search(graph, chosen, priced, sizes={}, fold_limit=FOLD_LIMIT, count=count)
-    return joint_space(found, chosen)
+    search_result = search(graph, chosen, priced, sizes={}, fold_limit=FOLD_LIMIT, count=count)
+    return joint_space(search_result, chosen)
 
 
 @settings(max_examples=examples(18), deadline=None)
@@ -190,16 +190,16 @@ def test_no_plan_of_the_search_alone_is_cheaper_in_any_layout(seed):
     clean(graph, FOLD_LIMIT)
     chosen = [rule for tag in ("always", "explore") for rule in
               Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
-    found = search(graph, chosen, priced, sizes={}, fold_limit=FOLD_LIMIT, count=3)
-    plans = [plan.graph.copy() for plan in found.plans]
-    space = joint_space(found, chosen)
+    search_result = search(graph, chosen, priced, sizes={}, fold_limit=FOLD_LIMIT, count=3)
+    plans = [plan.graph.copy() for plan in search_result.plans]
+    space = joint_space(search_result, chosen)
     if space is None:
         return
     for plan in plans:
         clean(plan, FOLD_LIMIT)
         egraph = EGraph(plan, {}, FOLD_LIMIT)
-        own = space_of(egraph, Costs(egraph, priced), block_size())
-        assert own is None or space.cheapest().cost <= own.cheapest().cost * 1.05
+        plan_space = space_of(egraph, Costs(egraph, priced), block_size())
+        assert plan_space is None or space.cheapest().cost <= plan_space.cheapest().cost * 1.05
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -210,8 +210,10 @@ def test_what_is_chosen_computes_what_the_model_does(seed):
     graph = graph_of(model)
     chosen = [rule for tag in ("always", "explore") for rule in
               Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
-    found = search(graph, chosen, Prices(seed, in_blocks), sizes={}, fold_limit=FOLD_LIMIT, count=2)
-    laid, _ = lay_out_jointly(found, chosen)
+    search_result = search(
+        graph, chosen, Prices(seed, in_blocks), sizes={}, fold_limit=FOLD_LIMIT, count=2
+    )
+    laid, _ = lay_out_jointly(search_result, chosen)
     if laid is not None:
         assert_equal(model, to_model(laid.graph), {"x": image(*drawn.shape, seed=seed)})
 
@@ -228,8 +230,8 @@ def parallel(m1, m2):
     ]
     shapes = {"w": (m1, 32, 1, 1), "v": (m2, 32, 1, 1), "u": (16, m1, 3, 3), "t": (16, m2, 3, 3)}
     constants = {
-        name: image(*shape, seed=at) * np.float32(0.2)
-        for at, (name, shape) in enumerate(shapes.items())
+        name: image(*shape, seed=seed) * np.float32(0.2)
+        for seed, (name, shape) in enumerate(shapes.items())
     }
     return build(nodes, (1, 32, 6, 6), constants)
 
@@ -248,9 +250,9 @@ def test_a_merge_that_pays_in_blocks_alone_is_found(m1, m2):
     model = parallel(m1, m2)
     graph = graph_of(model)
     chosen = [rule for rule in shipped_rules() if rule.name == "MergeConvsSharingInput"]
-    found = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
-    assert not any(step.rule == "MergeConvsSharingInput" for step in found.steps)
-    laid, _ = lay_out_jointly(found, chosen)
+    search_result = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
+    assert not any(step.rule == "MergeConvsSharingInput" for step in search_result.steps)
+    laid, _ = lay_out_jointly(search_result, chosen)
     assert {"MergeConvsSharingInput", "SplitBlocks"} <= {step.rule for step in laid.steps}
     result = to_model(laid.graph)
     assert operators(result)["Split"] == 1 and operators(result)["blocked Conv"] == 3
@@ -277,19 +279,21 @@ def test_noise_between_equal_convolutions_does_not_keep_a_normalization(seed):
     graph = graph_of(build(nodes, (1, 32, 6, 6), constants))
     names = ("FoldBatchNormalizationIntoConv", "ConvertBatchNormalizationToMulAdd")
     chosen = [rule for rule in shipped_rules() if rule.name in names]
-    found = search(graph, chosen, Prices(0, price), sizes={}, fold_limit=FOLD_LIMIT)
-    space = joint_space(found, chosen)
+    search_result = search(graph, chosen, Prices(0, price), sizes={}, fold_limit=FOLD_LIMIT)
+    space = joint_space(search_result, chosen)
     plan = space.cheapest().selection.values()
-    assert not any(found.egraph.vocabulary.operators[found.egraph.columns.operator(c.node)].op_type
-                   == "BatchNormalization" for c in plan)  # fmt: skip
+    egraph = search_result.egraph
+    numbers = [egraph.columns.operator(choice.node) for choice in plan]
+    op_types = {egraph.vocabulary.operators[number].op_type for number in numbers}
+    assert "BatchNormalization" not in op_types
     assert len({choice.node for choice in plan}) <= 3  # a convolution, and what leads in and out
 
 
 def test_a_forbidden_rule_is_not_used():
     graph = graph_of(parallel(16, 16))
     chosen = [rule for rule in shipped_rules() if rule.name == "MergeConvsSharingInput"]
-    found = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
-    laid, _ = lay_out_jointly(found, chosen, ("MergeConvsSharingInput",))
+    search_result = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
+    laid, _ = lay_out_jointly(search_result, chosen, ("MergeConvsSharingInput",))
     assert operators(to_model(laid.graph))["blocked Conv"] == 4
 
 
@@ -306,10 +310,10 @@ def test_a_forbidden_rule_is_not_used():
     ],
 )
 def test_a_layout_is_cut_where_blocks_stay_whole(parts, sizes, cut):
-    found = Layout(parts, 16).cut(sizes)
-    assert (None if found is None else tuple(layout.parts for layout in found)) == cut
-    if found is not None:
-        assert sum(layout.width for layout in found) == Layout(parts, 16).width
+    cut_layouts = Layout(parts, 16).cut(sizes)
+    assert (None if cut_layouts is None else tuple(layout.parts for layout in cut_layouts)) == cut
+    if cut_layouts is not None:
+        assert sum(layout.width for layout in cut_layouts) == Layout(parts, 16).width
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "unet", "nasnet"])
@@ -319,7 +323,7 @@ def test_architectures_compute_what_they_did(name):
     clean(graph, FOLD_LIMIT)
     chosen = [rule for tag in ("always", "explore") for rule in
               Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
-    found = search(graph, chosen, Prices(3), sizes={}, fold_limit=FOLD_LIMIT, count=2)
-    laid, _ = lay_out_jointly(found, chosen)
+    search_result = search(graph, chosen, Prices(3), sizes={}, fold_limit=FOLD_LIMIT, count=2)
+    laid, _ = lay_out_jointly(search_result, chosen)
     assert laid is not None and operators(to_model(laid.graph))["blocked Conv"] > 0
     assert disagreement(model, to_model(laid.graph), feeds_of(model)) is None

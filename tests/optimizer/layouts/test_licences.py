@@ -111,7 +111,7 @@ class Notation:
 
     def graph(self, output):
         """The graph that gives one value."""
-        made = helper.make_graph(
+        proto = helper.make_graph(
             self.nodes,
             "step",
             [
@@ -122,7 +122,7 @@ class Notation:
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
         )
         imports = [helper.make_opsetid(*each) for each in IMPORTS]
-        return graph_of(helper.make_model(made, opset_imports=imports, ir_version=8))
+        return graph_of(helper.make_model(proto, opset_imports=imports, ir_version=8))
 
 
 def grown(model):
@@ -187,9 +187,9 @@ def activation(notation, blocking, node, value):
 def check_convolution(blocking, step):
     """A convolution, with what it ends in, is what the rules make of it one after the other."""
     values, egraph = blocking.values, blocking.egraph
-    (made,) = step.target_nodes
-    operation = blocking.operation(made)
-    result = emitted(blocking, made)
+    (new_node,) = step.target_nodes
+    operation = blocking.operation(new_node)
+    result = emitted(blocking, new_node)
     (output,) = operation.outputs
     layout = Notation(values).where[egraph.find(output)][1]
     source = blocking.operation(step.nodes[0])
@@ -252,8 +252,8 @@ def check_end(blocking, rule, operation, bare, kernel, result, act, few=False):
         y = notation.op("Add", [y, summand])
     else:
         y = activation(notation, blocking, act, y)
-    (found,) = made_by(rule, notation, y)
-    assert same_window(found, result, kernel)
+    (stated,) = made_by(rule, notation, y)
+    assert same_window(stated, result, kernel)
 
 
 def source_channels(blocking, source):
@@ -263,8 +263,8 @@ def source_channels(blocking, source):
 def check_one(blocking, step):
     """An operator on images and numbers is what its rule makes of it."""
     values, egraph = blocking.values, blocking.egraph
-    made = step.target_nodes[-1]
-    operation = blocking.operation(made)
+    new_node = step.target_nodes[-1]
+    operation = blocking.operation(new_node)
     notation = Notation(values)
     (source,) = map(blocking.operation, step.nodes)
     images = {}
@@ -282,16 +282,16 @@ def check_one(blocking, step):
             reads.append(notation.constant(egraph.constant(value).array()))
     domain, _, op_type = source.name.rpartition(":")
     y = notation.op(op_type, reads, domain, **dict(source.attributes))
-    found = made_by(step.rule, notation, y)[0]
-    result = emitted(blocking, made)
-    assert found[:2] == result[:2]
-    assert all(found[2].get(n, DEFAULTS.get(n)) == v for n, v in result[2].items())
+    stated = made_by(step.rule, notation, y)[0]
+    result = emitted(blocking, new_node)
+    assert stated[:2] == result[:2]
+    assert all(stated[2].get(n, DEFAULTS.get(n)) == v for n, v in result[2].items())
 
 
 def check_normalization(blocking, step):
     """A normalization is a convolution of one weight a channel, with what it ends in."""
-    (made,) = step.target_nodes
-    operation, result = blocking.operation(made), emitted(blocking, made)
+    (new_node,) = step.target_nodes
+    operation, result = blocking.operation(new_node), emitted(blocking, new_node)
     notation = Notation(blocking.values)
     source = blocking.operation(step.nodes[0])
     x = notation.image(operation.operands[0])
@@ -342,18 +342,18 @@ def check_scale(blocking, step):
 
 def check_silu(blocking, step):
     """x times Sigmoid(x) is the runtime's kernel."""
-    (made,) = step.target_nodes
+    (new_node,) = step.target_nodes
     notation = Notation(blocking.values)
-    x = notation.image(blocking.operation(made).operands[0])
+    x = notation.image(blocking.operation(new_node).operands[0])
     y = notation.op("Mul", [x, notation.op("Sigmoid", [x])])
-    assert made_by(step.rule, notation, y)[0] == emitted(blocking, made)
+    assert made_by(step.rule, notation, y)[0] == emitted(blocking, new_node)
 
 
 def check_join(blocking, step):
     """Channels that are joined lie behind one another, as the rule says of two at a time."""
-    (made,) = step.target_nodes
-    operation = blocking.operation(made)
-    assert emitted(blocking, made) == ("Concat", "", {"axis": 1})
+    (new_node,) = step.target_nodes
+    operation = blocking.operation(new_node)
+    assert emitted(blocking, new_node) == ("Concat", "", {"axis": 1})
     notation = Notation(blocking.values)
     layouts = [notation.where[blocking.egraph.find(v)][1] for v in operation.operands]
     whole = notation.where[blocking.egraph.find(operation.outputs[0])][1]
@@ -371,8 +371,8 @@ def check_join(blocking, step):
 
 def check_split(blocking, step):
     """Channels that are taken apart lie where they did, counted from the parts before."""
-    (made,) = step.target_nodes
-    operation = blocking.operation(made)
+    (new_node,) = step.target_nodes
+    operation = blocking.operation(new_node)
     notation = Notation(blocking.values)
     whole = notation.where[blocking.egraph.find(operation.operands[0])][1]
     layouts = [notation.where[blocking.egraph.find(v)][1] for v in operation.outputs]
@@ -385,13 +385,13 @@ def check_split(blocking, step):
 
 def check_reorder(blocking, step):
     """Plain layouts alone are entered and left, by the operator that the rule names."""
-    (made,) = step.target_nodes
-    op_type, domain, attributes = emitted(blocking, made)
+    (new_node,) = step.target_nodes
+    op_type, domain, attributes = emitted(blocking, new_node)
     into = ("Into" in step.rule and "Last" not in step.rule) or step.rule.startswith("ReorderCh")
     assert (op_type, domain) == ("ReorderInput" if into else "ReorderOutput", NCHWC)
     assert attributes.get("channels_last", 0) == int("Last" in step.rule)
     notation = Notation(blocking.values)
-    operation = blocking.operation(made)
+    operation = blocking.operation(new_node)
     value = operation.outputs[0] if into else operation.operands[0]
     layout = notation.where[blocking.egraph.find(value)][1]
     assert layout.is_plain and attributes.get("channels", layout.channels) == layout.channels

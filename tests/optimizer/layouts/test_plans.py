@@ -85,7 +85,7 @@ def checked(nodes, shape, constants):
 
 
 def test_what_follows_a_convolution_is_done_with_it():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("Conv", ["a", "v"], ["b"]),
@@ -95,12 +95,12 @@ def test_what_follows_a_convolution_is_done_with_it():
         (1, 32, 8, 8),
         {"w": weights(32, 32, 1, 1), "v": weights(32, 32, 1, 1)},
     )
-    assert found["blocked Conv"] == 2 and found["blocked ReorderOutput"] == 1
-    assert "Relu" not in found and found["Add"] == 1  # the guard's
+    assert counts["blocked Conv"] == 2 and counts["blocked ReorderOutput"] == 1
+    assert "Relu" not in counts and counts["Add"] == 1  # the guard's
 
 
 def test_channels_that_end_within_a_block_are_joined_in_blocks():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("Conv", ["x", "v"], ["b"]),
@@ -112,7 +112,7 @@ def test_channels_that_end_within_a_block_are_joined_in_blocks():
         {"w": weights(11, 32, 1, 1), "v": weights(20, 32, 3, 3)[:, :, :1, :1],
          "u": weights(16, 42, 1, 1)},
     )  # fmt: skip
-    assert found["blocked ReorderOutput"] == 1 and found["blocked MaxPool"] == 1
+    assert counts["blocked ReorderOutput"] == 1 and counts["blocked MaxPool"] == 1
 
 
 def test_groups_that_share_blocks_stay_outside():
@@ -129,13 +129,13 @@ def test_groups_that_share_blocks_stay_outside():
         {"v": weights(64, 64, 1, 1), "w": weights(64, 4, 3, 3), "b": weights(64)},
     )
     laid = laid_out(model)
-    found = operators(laid)
-    assert found["blocked Conv"] == 4 and found["Conv"] == 1
+    counts = operators(laid)
+    assert counts["blocked Conv"] == 4 and counts["Conv"] == 1
     assert_equal(model, laid, {"x": image(1, 64, 8, 8)})
 
 
 def test_channels_that_come_last_enter_and_leave_by_one_operator():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
             helper.make_node("Conv", ["t", "w"], ["a"], group=32, pads=[1, 1, 1, 1]),
@@ -144,11 +144,11 @@ def test_channels_that_come_last_enter_and_leave_by_one_operator():
         (1, 8, 8, 32),
         {"w": weights(32, 1, 3, 3)},
     )
-    assert "Transpose" not in found
+    assert "Transpose" not in counts
 
 
 def test_an_activation_of_joined_values_is_taken_before():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("Conv", ["x", "v"], ["b"]),
@@ -159,12 +159,12 @@ def test_an_activation_of_joined_values_is_taken_before():
         (1, 32, 8, 8),
         {"w": weights(16, 32, 1, 1), "v": weights(32, 32, 1, 1), "u": weights(16, 48, 1, 1)},
     )
-    assert "Relu" not in found and found["Concat"] == 1
+    assert "Relu" not in counts and counts["Concat"] == 1
 
 
 def test_a_normalization_before_a_convolution_stays_in_blocks_with_its_activation():
     statistics = {name: weights(42, 1, 1, 1).reshape(42) for name in ("scale", "shift", "mean")}
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("Conv", ["x", "v"], ["b"]),
@@ -177,8 +177,8 @@ def test_a_normalization_before_a_convolution_stays_in_blocks_with_its_activatio
         {"w": weights(20, 32, 1, 1), "v": weights(22, 32, 1, 1), "u": weights(16, 42, 1, 1),
          "var": np.linspace(0.1, 2, 42, dtype=np.float32), **statistics},
     )  # fmt: skip
-    assert found["blocked Conv"] == 4 and found["blocked ReorderOutput"] == 1
-    assert "BatchNormalization" not in found and "Relu" not in found
+    assert counts["blocked Conv"] == 4 and counts["blocked ReorderOutput"] == 1
+    assert "BatchNormalization" not in counts and "Relu" not in counts
 
 
 @pytest.mark.parametrize("trains", [False, True])
@@ -204,7 +204,7 @@ def test_a_normalization_by_what_the_model_computes_stays_outside(trains):
 
 
 def test_a_factor_for_each_channel_is_a_convolution():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("GlobalAveragePool", ["a"], ["m"]),
@@ -215,12 +215,12 @@ def test_a_factor_for_each_channel_is_a_convolution():
         (1, 24, 8, 8),
         {"w": weights(24, 24, 1, 1), "v": weights(24, 24, 1, 1)},
     )
-    assert "Mul" not in found and found["blocked Conv"] == 4
+    assert "Mul" not in counts and counts["blocked Conv"] == 4
 
 
 @pytest.mark.parametrize(("m", "taps", "batch"), [(32, 2, 1), (20, 2, 2), (6, 3, 1)])
 def test_transposed_convolutions_of_tiles_stay_in_blocks(m, taps, batch):
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("ConvTranspose", ["a", "t", "b"], ["u"], strides=[taps, taps]),
@@ -230,7 +230,7 @@ def test_transposed_convolutions_of_tiles_stay_in_blocks(m, taps, batch):
         {"w": weights(24, 32, 1, 1), "t": weights(24, m, taps, taps), "b": weights(m),
          "v": weights(16, m, 1, 1)},
     )  # fmt: skip
-    assert "ConvTranspose" not in found
+    assert "ConvTranspose" not in counts
 
 
 @pytest.mark.parametrize(
@@ -283,14 +283,14 @@ def test_images_are_resized_in_blocks_by_whole_numbers(attributes, scales, stays
         {"w": weights(32, 32, 1, 1), "s": np.array(scales, np.float32)},
     )
     laid = laid_out(model)
-    found = {} if laid is None else operators(laid)
-    assert ("blocked Upsample" in found) == stays_in_blocks
+    counts = {} if laid is None else operators(laid)
+    assert ("blocked Upsample" in counts) == stays_in_blocks
     if laid is not None:
         assert_equal(model, laid, {"x": image(1, 32, 4, 6)})
 
 
 def test_a_mean_over_the_image_is_a_pool():
-    found = checked(
+    counts = checked(
         [
             helper.make_node("Conv", ["x", "w"], ["a"]),
             helper.make_node("ReduceMean", ["a"], ["m"], axes=[-1, 2]),
@@ -299,7 +299,7 @@ def test_a_mean_over_the_image_is_a_pool():
         (1, 32, 4, 6),
         {"w": weights(32, 32, 1, 1)},
     )
-    assert found["blocked GlobalAveragePool"] == 1
+    assert counts["blocked GlobalAveragePool"] == 1
 
 
 def test_values_that_are_no_images_stay():
@@ -344,9 +344,9 @@ def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
 
     model = two_convolutions()
     laid = load_graph(laid_out(model))
-    own = sum(node.op_type.startswith("Reorder") for node in laid.nodes.values())
-    assert plans.reorders_less(laid, Counter(ReorderOutput=own + 1))
-    assert not plans.reorders_less(laid, Counter(ReorderInput=own))
+    reorders = sum(node.op_type.startswith("Reorder") for node in laid.nodes.values())
+    assert plans.reorders_less(laid, Counter(ReorderOutput=reorders + 1))
+    assert not plans.reorders_less(laid, Counter(ReorderInput=reorders))
     assert not plans.reorders_less(load_graph(model), Counter(ReorderInput=9))
 
 
@@ -364,10 +364,10 @@ class HalfMeasured(Prices):
 def test_what_nobody_measured_does_not_lead_in_and_out():
     """A depthwise convolution of odd channels is plain to the runtime; its bound is no reason."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["a"])]
-    for at in range(4):
-        reads = "a" if at == 0 else f"c{at - 1}"
-        nodes.append(helper.make_node("Conv", [reads, "d"], [f"b{at}"], group=44, pads=[1] * 4))
-        nodes.append(helper.make_node("Conv", [f"b{at}", "p"], [f"c{at}"]))
+    for i in range(4):
+        reads = "a" if i == 0 else f"c{i - 1}"
+        nodes.append(helper.make_node("Conv", [reads, "d"], [f"b{i}"], group=44, pads=[1] * 4))
+        nodes.append(helper.make_node("Conv", [f"b{i}", "p"], [f"c{i}"]))
     constants = {"w": weights(44, 32, 1, 1), "d": weights(44, 1, 3, 3), "p": weights(44, 44, 1, 1)}
     graph = graph_of(build(nodes, (1, 32, 8, 8), constants))
     laid, _ = plans.lay_out(graph, HalfMeasured(), sizes={}, fold_limit=FOLD_LIMIT)

@@ -23,12 +23,12 @@ def normalized(taps=3, stride=1, reorder=5.0, filters=THREE):
     given |= {"w": weights(32, 32, taps, taps), "groups": np.array([1, 4, -1])}
     given |= {"back": np.array(shape), "less": np.array([1, 32, 8 // stride, 8 // stride])}
     nodes = []
-    for at, (before, after, back) in enumerate((("x", "m", "back"), ("c", "y", "less"))):
-        names = [f"g{at}", "scale", "shift"]
+    for i, (before, after, back) in enumerate((("x", "m", "back"), ("c", "y", "less"))):
+        names = [f"g{i}", "scale", "shift"]
         nodes += [
-            helper.make_node("Reshape", [before, "groups"], [f"g{at}"]),
-            helper.make_node("InstanceNormalization", names, [f"n{at}"]),
-            helper.make_node("Reshape", [f"n{at}", back], [after]),
+            helper.make_node("Reshape", [before, "groups"], [f"g{i}"]),
+            helper.make_node("InstanceNormalization", names, [f"n{i}"]),
+            helper.make_node("Reshape", [f"n{i}", back], [after]),
         ]
     nodes.insert(3, helper.make_node("Conv", ["m", "w"], ["c"], pads=pads, strides=[stride] * 2))
     model = build(nodes, shape, given)
@@ -42,16 +42,16 @@ def test_a_convolution_alone_goes_into_blocks_for_a_kernel_only():
     assert without is None
     laid = to_model(further.graph)
     assert_equal(model, laid, {"x": image(1, 32, 8, 8)})
-    found = operators(laid)
-    assert found["blocked Conv"] == found["blocked ReorderOutput"] == 1 and "Conv" not in found
+    counts = operators(laid)
+    assert counts["blocked Conv"] == counts["blocked ReorderOutput"] == 1 and "Conv" not in counts
 
 
 @pytest.mark.parametrize(
     "different", [{"taps": 1}, {"stride": 2}, {"filters": ()}, {"filters": {(5, 5)}}]
 )
 def test_what_no_kernel_computes_stays_outside(different):
-    _, found = normalized(**different)
-    assert found == (None, None)
+    _, laid_plans = normalized(**different)
+    assert laid_plans == (None, None)
 
 
 def test_what_is_in_blocks_anyway_is_laid_out_once():

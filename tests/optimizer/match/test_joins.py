@@ -71,25 +71,25 @@ def strata(draw):
         chosen = [draw(st.sampled_from(names)) for _ in range(count)]
         return [(name, [draw(terms) for _ in range(known[name])]) for name in chosen]
 
-    def spelled(found):
-        return [f"{name}({', '.join(row)})" for name, row in found]
+    def spelled(literals):
+        return [f"{name}({', '.join(row)})" for name, row in literals]
 
     for name in "rt":
-        for own in (False, True, True):
-            found = atoms(given, draw(st.integers(1, 2)))
-            if own:
-                found += atoms(["r", "t"], draw(st.integers(1, 2)))
-            bound = sorted({term for _, row in found for term in row} - {"_"}) or ["1"]
+        for is_recursive in (False, True, True):
+            literals = atoms(given, draw(st.integers(1, 2)))
+            if is_recursive:
+                literals += atoms(["r", "t"], draw(st.integers(1, 2)))
+            bound = sorted({term for _, row in literals for term in row} - {"_"}) or ["1"]
             some = st.sampled_from(bound)
-            body = spelled(found)
+            body = spelled(literals)
             if draw(st.booleans()):
                 body.append(f"{draw(some)} {draw(st.sampled_from(['<=', '!=']))} {draw(some)}")
             lines.append(f"{name}({draw(some)}, {draw(some)}) :- {', '.join(body)}.")
     for head in "gh":
         for _ in range(draw(st.integers(1, 2))):
-            found = atoms([*given, "r", "t"], draw(st.integers(1, 2)))
-            bound = sorted({term for _, row in found for term in row} - {"_"}) or ["1"]
-            some, body = st.sampled_from(bound), spelled(found)
+            literals = atoms([*given, "r", "t"], draw(st.integers(1, 2)))
+            bound = sorted({term for _, row in literals for term in row} - {"_"}) or ["1"]
+            some, body = st.sampled_from(bound), spelled(literals)
             negated, row = atoms(["r", "t", "p"], 1)[0]
             row = [term if term in bound else "_" for term in row]
             if head == "h":
@@ -99,18 +99,18 @@ def strata(draw):
                 )
                 continue
             inner = atoms([*given, "r", "t"], draw(st.integers(1, 2)), spare="y")
-            own = sorted({term for _, row in inner for term in row})
-            target = draw(st.sampled_from(own))
+            inner_terms = sorted({term for _, row in inner for term in row})
+            target = draw(st.sampled_from(inner_terms))
             word = draw(st.sampled_from(["count", "sum", "min", "max"]))
             nested = spelled(inner)
             if draw(st.booleans()):
                 nested.append(f"{target} < {draw(some)} + 1")
             if draw(st.integers(0, 3)) == 0:
                 nested.append(f"{target} > count : {{ s(_), p({target}, _) }}")
-            what = "" if word == "count" else draw(st.sampled_from([target, f"{target} * 2"]))
+            aggregated = "" if word == "count" else draw(st.sampled_from([target, f"{target} * 2"]))
             # What only an extreme binds must not be read outside.
             outer = [n for n in bound if n != target] or ["1"]
-            body.append(f"k = 1 + {word} {what} : {{ {', '.join(nested)} }}")
+            body.append(f"k = 1 + {word} {aggregated} : {{ {', '.join(nested)} }}")
             if draw(st.booleans()):
                 body.append(f"!p(k, {draw(st.sampled_from(bound))})")
             lines.append(f"g({draw(st.sampled_from(outer))}, k) :- {', '.join(body)}.")
@@ -118,7 +118,7 @@ def strata(draw):
 
 
 def in_columns(rows):
-    return {name: list(np.array(found, np.int64).T) for name, found in rows.items()}
+    return {name: list(np.array(tuples, np.int64).T) for name, tuples in rows.items()}
 
 
 def in_sql(text, rows, names="r"):
@@ -129,8 +129,8 @@ def in_sql(text, rows, names="r"):
         connection.register(f"arrow_{name}", table)
     inputs = {name: f"arrow_{name}" for name in rows}
     relations = evaluate(parse(text, "test"), connection, inputs=inputs)
-    found = {name: set(relations[name].fetchall()) for name in names}
-    return found["r"] if names == "r" else found
+    derived = {name: set(relations[name].fetchall()) for name in names}
+    return derived["r"] if names == "r" else derived
 
 
 def width_of(clause):
@@ -144,8 +144,8 @@ def test_a_clause_holds_for_the_same_rows(clause, rows):
     expected = in_sql(f"{DECLARED}.decl r({head})\n{clause}\n.output r\n", rows)
     (read,) = parse_block(clause, "test").clauses
     tables = Tables(in_columns(rows), {"r": [conjunction_of(read)]}, {})
-    found = list(zip(*(column.tolist() for column in tables.rows("r")), strict=True))
-    assert found == sorted(expected)
+    derived = list(zip(*(column.tolist() for column in tables.rows("r")), strict=True))
+    assert derived == sorted(expected)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -178,9 +178,9 @@ def test_a_join_that_is_cut_gives_some_of_the_rows_and_says_so(clause, rows, mos
     whole = union([Tables(in_columns(rows), {}, {}).solve(conjunction)])
     tables = Tables(in_columns(rows), {}, {})
     part = union([tables.solve(conjunction, most=most)])
-    found, expected = (set(zip(*(c.tolist() for c in t), strict=True)) for t in (part, whole))
-    assert found <= expected
-    assert tables.was_cut or found == expected
+    derived, expected = (set(zip(*(c.tolist() for c in t), strict=True)) for t in (part, whole))
+    assert derived <= expected
+    assert tables.was_cut or derived == expected
     again = union([Tables(in_columns(rows), {}, {}).solve(conjunction, most=most)])
     assert [c.tolist() for c in again] == [c.tolist() for c in part]
 
@@ -191,10 +191,10 @@ def test_what_is_derived_on_the_way_is_never_cut():
     (read,) = parse_block("r(x, y) :- s(x), s(y), !loud(y).", "test").clauses
     given = {"p": [np.arange(9), np.arange(9)], "s": [np.arange(10)]}
     tables = Tables(given, {"loud": [conjunction_of(loud)]}, {})
-    found = tables.solve(conjunction_of(read), most=100)
-    assert sorted(found[0].tolist()) == list(range(10)) and set(found[1].tolist()) == {9}
-    found = tables.solve(conjunction_of(read), most=20)
-    assert tables.was_cut and set(found[1].tolist()) <= {9}
+    solved = tables.solve(conjunction_of(read), most=100)
+    assert sorted(solved[0].tolist()) == list(range(10)) and set(solved[1].tolist()) == {9}
+    solved = tables.solve(conjunction_of(read), most=20)
+    assert tables.was_cut and set(solved[1].tolist()) <= {9}
 
 
 def test_symbols_and_floats_are_compared_as_they_are():
@@ -230,9 +230,9 @@ def test_recursion_negation_and_aggregates_agree_with_duckdb(text, rows):
     tables = Tables(in_columns(rows), clauses, {})
     for name in "gtrh":
         columns = [column.tolist() for column in tables.rows(name)]
-        found = list(zip(*columns, strict=True))
-        assert len(found) == len(set(found))
-        assert set(found) == expected[name], name
+        derived = list(zip(*columns, strict=True))
+        assert len(derived) == len(set(derived))
+        assert set(derived) == expected[name], name
 
 
 def test_a_closure_of_a_long_chain_and_its_sizes():

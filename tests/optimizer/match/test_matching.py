@@ -103,5 +103,5 @@ def test_the_same_near_misses(name):
         )
         for miss in misses
     }
-    found = {(miss.rule, miss.nodes, miss.condition) for miss in near_misses(RULES, graph)}
-    assert found == expected
+    missed = {(miss.rule, miss.nodes, miss.condition) for miss in near_misses(RULES, graph)}
+    assert missed == expected

@@ -45,10 +45,10 @@ def blocked_model(nodes, types, constants):
         name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
         for name, shape in types.items()
     }
-    made = {output for node in nodes for output in node.output}
-    read = [one for name, one in info.items() if name not in made]
-    held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph(nodes, "graph", read, [info["y"]], held)
+    computed = {output for node in nodes for output in node.output}
+    read = [entry for name, entry in info.items() if name not in computed]
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "graph", read, [info["y"]], initializers)
     imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
@@ -82,10 +82,10 @@ def replaced(graph, candidate, level=None, threads=1, flags=FLAGS):
 
 def fused(proto, **options):
     """The model with all regions fused that can be, and its library; None where there is none."""
-    found = fused_graph(typed(proto), **{"levels": (native_level(),), **options})
-    if found is None:
+    fusion = fused_graph(typed(proto), **{"levels": (native_level(),), **options})
+    if fusion is None:
         return None
-    return to_model(found[0]), found[1]
+    return to_model(fusion[0]), fusion[1]
 
 
 def opened(proto, *libraries, threads=1, level="ORT_ENABLE_ALL"):
@@ -106,11 +106,11 @@ def kernels_of(proto):
 
 def check(proto, *feeds, expect=None, threads=1, **options):
     """Compare the fused model with the original; `expect` is how many kernels it has to have."""
-    found = fused(proto, **options)
-    if found is None:
+    fusion = fused(proto, **options)
+    if fusion is None:
         assert not expect, "nothing was fused"
         return None
-    changed, library = found
+    changed, library = fusion
     if expect is not None:
         assert len(kernels_of(changed)) == expect, kernels_of(changed)
     wide = widen(proto, double)
@@ -122,8 +122,8 @@ def check(proto, *feeds, expect=None, threads=1, **options):
     )
     with closing(verifier):
         execution = Execution(libraries=(library.path,))
-        for found in verifier.deviations("fused", changed.SerializeToString(), execution):
-            assert found.within or found.max_absolute <= SUBNORMAL, found
+        for deviation in verifier.deviations("fused", changed.SerializeToString(), execution):
+            assert deviation.within or deviation.max_absolute <= SUBNORMAL, deviation
     return changed, library
 
 

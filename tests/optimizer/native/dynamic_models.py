@@ -57,7 +57,7 @@ class Dynamic:
         return {"w": w, "sw": scales, "zw": zeros, "b": bias}
 
     def model(self):
-        held = self.constants()
+        arrays = self.constants()
         nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "sx", "zx"])]
         if self.fused:
             read = ["q", "w", "sx", "sw", "zx", "zw", *["b"] * self.bias]
@@ -72,9 +72,9 @@ class Dynamic:
             if self.bias:
                 nodes.append(node("Add", ["m", "b"], ["p"]))
         last = "p"
-        for at, op_type in enumerate(self.behind):
-            nodes.append(node(op_type, [last], [f"n{at}"]))
-            last = f"n{at}"
+        for i, op_type in enumerate(self.behind):
+            nodes.append(node(op_type, [last], [f"n{i}"]))
+            last = f"n{i}"
         nodes[-1].output[:] = ["y"]
         used = {name for node in nodes for name in node.input}
         graph = helper.make_graph(
@@ -82,7 +82,7 @@ class Dynamic:
             "dynamic",
             [helper.make_tensor_value_info("x", FLOAT, self.x)],
             [helper.make_tensor_value_info("y", FLOAT, self.y)],
-            [numpy_helper.from_array(np.asarray(a), n) for n, a in held.items() if n in used],
+            [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items() if n in used],
         )
         imports = [helper.make_opsetid("", 17), helper.make_opsetid(CONTRIBUTED, 1)]
         return helper.make_model(graph, opset_imports=imports[: 1 + self.fused], ir_version=8)
@@ -95,12 +95,12 @@ class Dynamic:
 
     def expected(self, x):
         """The result with exact sums, each step behind them rounded, nothing following."""
-        held = self.constants()
+        arrays = self.constants()
         low, high = np.minimum(x.min(), 0), np.maximum(x.max(), 0)
         step = np.float32((high - low) / np.float32(255)) if high != low else np.float32(1)
         zero = np.float32(np.rint(np.clip(-low / step, 0, 255)))
         q = np.clip(np.rint(x / step) + zero, 0, 255).astype(np.int64) - int(zero)
-        w = held["w"].astype(np.int64) - self.zero
+        w = arrays["w"].astype(np.int64) - self.zero
         sums = convolved(q, w, self.attributes, self.y[2:]) if self.is_image else q @ w
-        made = sums.astype(np.int32).astype(np.float32) * (step * held["sw"])
-        return made + held["b"] if self.bias else made
+        scaled = sums.astype(np.int32).astype(np.float32) * (step * arrays["sw"])
+        return scaled + arrays["b"] if self.bias else scaled

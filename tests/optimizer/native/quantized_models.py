@@ -17,9 +17,9 @@ class Case:
     x: tuple
     w: tuple
     y: tuple
-    given: str = "uint8"
+    x_dtype: str = "uint8"
     weights: str = "int8"
-    made: str = "uint8"
+    y_dtype: str = "uint8"
     zeros: tuple = (128, 0, 128)
     is_by_channel: bool = True
     bias: bool = True
@@ -48,29 +48,29 @@ class Case:
         zero_x, zero_w, zero_y = self.zeros
         depth = w.size // self.outputs
         scale = self.scale or 0.002 * 70 * np.sqrt(depth) * 0.02 * 70 / 40
-        found = {
+        arrays = {
             "w": w,
             "sx": np.float32(0.02),
-            "zx": np.array(zero_x, self.given),
+            "zx": np.array(zero_x, self.x_dtype),
             "sw": scales,
             "zw": np.full(shape, zero_w, self.weights),
             "sy": np.float32(scale),
-            "zy": np.array(zero_y, self.made),
-            "k": np.array(zero_y // 2 + 40, self.made),
+            "zy": np.array(zero_y, self.y_dtype),
+            "k": np.array(zero_y // 2 + 40, self.y_dtype),
             "st": np.float32(0.01),
             "so": np.float32(scale * 0.7),
-            "zo": np.array(zero_y // 2, self.made),
+            "zo": np.array(zero_y // 2, self.y_dtype),
             "sr": np.float32(scale * 1.3),
-            "zr": np.array(zero_y // 3, self.made),
+            "zr": np.array(zero_y // 3, self.y_dtype),
         }
         if self.bias:
-            found["b"] = rng.integers(-20_000, 20_000, self.outputs).astype(np.int32)
-            found["sb"] = np.asarray(found["sx"] * scales)
-            found["zb"] = np.zeros(shape, np.int32)
-        return found
+            arrays["b"] = rng.integers(-20_000, 20_000, self.outputs).astype(np.int32)
+            arrays["sb"] = np.asarray(arrays["sx"] * scales)
+            arrays["zb"] = np.zeros(shape, np.int32)
+        return arrays
 
     def model(self):
-        held = self.constants()
+        arrays = self.constants()
         nodes = [
             node("DequantizeLinear", ["x", "sx", "zx"], ["X"]),
             node("DequantizeLinear", ["w", "sw", "zw"], ["W"], axis=self.axis),
@@ -80,9 +80,9 @@ class Case:
         read = ["X", "W", "B"] if self.bias else ["X", "W"]
         nodes.append(node(self.op_type, read, ["P"], **self.attributes))
         nodes.append(node("QuantizeLinear", ["P", "sy", "zy"], ["p" if self.added else "y"]))
-        inputs = [helper.make_tensor_value_info("x", TYPES[self.given], self.x)]
+        inputs = [helper.make_tensor_value_info("x", TYPES[self.x_dtype], self.x)]
         if self.added:
-            inputs.append(helper.make_tensor_value_info("o", TYPES[self.made], self.y))
+            inputs.append(helper.make_tensor_value_info("o", TYPES[self.y_dtype], self.y))
             nodes += [
                 node("DequantizeLinear", ["p", "sy", "zy"], ["Y"]),
                 node("DequantizeLinear", ["o", "so", "zo"], ["O"]),
@@ -106,8 +106,8 @@ class Case:
             nodes,
             "quantized",
             inputs,
-            [helper.make_tensor_value_info("y", TYPES[self.made], self.y)],
-            [numpy_helper.from_array(np.asarray(a), n) for n, a in held.items() if n in used],
+            [helper.make_tensor_value_info("y", TYPES[self.y_dtype], self.y)],
+            [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items() if n in used],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
 
@@ -120,23 +120,23 @@ class Case:
             wide = rng.integers(limits.min - 60, limits.max + 61, sizes)
             return np.clip(wide, limits.min, limits.max).astype(dtype)
 
-        feeds = {"x": drawn(self.x, self.given)}
+        feeds = {"x": drawn(self.x, self.x_dtype)}
         if self.added:
-            feeds["o"] = drawn(self.y, self.made)
+            feeds["o"] = drawn(self.y, self.y_dtype)
         return feeds
 
     def expected(self, x):
         """The result, not added to anything: exact sums, and the formula for what they become."""
-        held = self.constants()
-        sums = self._sums(x.astype(np.int64) - self.zeros[0], held["w"].astype(np.int64))
+        arrays = self.constants()
+        sums = self._sums(x.astype(np.int64) - self.zeros[0], arrays["w"].astype(np.int64))
         channels = (1, -1, *[1] * (sums.ndim - 2)) if self.op_type == "Conv" else (-1,)
         if self.bias:
-            sums = sums + held["b"].reshape(channels)
-        by = (held["sx"] * held["sw"] / held["sy"]).astype(np.float32)
+            sums = sums + arrays["b"].reshape(channels)
+        by = (arrays["sx"] * arrays["sw"] / arrays["sy"]).astype(np.float32)
         by = np.broadcast_to(by, (self.outputs,)).reshape(channels)
-        limits = np.iinfo(self.made)
+        limits = np.iinfo(self.y_dtype)
         scaled = sums.astype(np.int32).astype(np.float32) * by
-        return np.clip(np.rint(scaled) + self.zeros[2], limits.min, limits.max).astype(self.made)
+        return np.clip(np.rint(scaled) + self.zeros[2], limits.min, limits.max).astype(self.y_dtype)
 
     def _sums(self, x, w):
         w = w - self.zeros[1]

@@ -75,7 +75,7 @@ def main(pythons):
             onnx.save(changed, folder / f"{case}.onnx")
             (folder / f"{case}.library").write_bytes(library.path.read_bytes())
             wanted = opened(proto).run(None, given)
-            outputs = {f"output {at}": array for at, array in enumerate(wanted)}
+            outputs = {f"output {i}": array for i, array in enumerate(wanted)}
             np.savez(folder / f"{case}.npz", **given, **outputs)
         for python in [sys.executable, *pythons]:
             done = subprocess.run([python, "-c", _RUN, name, "library"])

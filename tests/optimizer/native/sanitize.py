@@ -82,7 +82,7 @@ def inside(examples):
 
     @repeated
     @given(groups(), st.sampled_from(RUNNABLE))
-    def apart(case, level):
+    def grouped(case, level):
         check_apart(case, level, SANITIZED)
 
     regions()
@@ -93,7 +93,7 @@ def inside(examples):
     multiplied_otherwise()
     convolved()
     paired()
-    apart()
+    grouped()
     kinds = "regions, columns, attentions, masked ones, products, convolutions"
     print(f"{examples} each of {kinds}, pairs of them, in groups: clean")
 

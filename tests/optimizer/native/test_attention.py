@@ -30,9 +30,9 @@ def heads_apart(batch, heads, queries, keys, depth, width, mask=None, after=(), 
     }
     nodes = [node("MatMul", ["q", "k"], ["product"]), node("Mul", ["product", "scale"], ["s"])]
     last = "s"
-    for one in after:
-        nodes.append(one)
-        last = one.output[0]
+    for follower in after:
+        nodes.append(follower)
+        last = follower.output[0]
     if mask is not None:
         inputs["mask"] = mask
         if choose:
@@ -140,7 +140,7 @@ def test_heads_are_read_and_written_where_they_lie():
     inputs = {name: [2, 21, heads * depth] for name in "qkv"}
     constants = {"shape": np.array([0, 0, heads, depth])}
     proto = model(nodes, inputs, {"y": [2, 21, heads, depth]}, constants)
-    given = {name: normal(2, 21, heads * depth, seed=at) for at, name in enumerate("qkv")}
+    given = {name: normal(2, 21, heads * depth, seed=seed) for seed, name in enumerate("qkv")}
     changed, _ = check(proto, given, expect=1)
     assert len(changed.graph.node) == 1
 
@@ -213,9 +213,9 @@ def test_several_threads_run_one_session():
     ]
     wanted = [original.run(None, feeds)[0] for feeds in given]
 
-    def run(at):
-        (found,) = session.run(None, given[at % 3])
-        return np.abs(found - wanted[at % 3]).max()
+    def run(i):
+        (result,) = session.run(None, given[i % 3])
+        return np.abs(result - wanted[i % 3]).max()
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(run, range(60))) < 1e-4
@@ -259,10 +259,10 @@ def test_copies_between_a_softmax_and_a_product_are_none(free):
     sizes = ("b", "s", "t") if free else (2, 41, 37)
     proto = heads_apart(sizes[0], 2, sizes[1], sizes[2], 16, 8)
     softmax = next(node for node in proto.graph.node if node.op_type == "Softmax")
-    at = list(proto.graph.node).index(softmax)
+    position = list(proto.graph.node).index(softmax)
     softmax.input[0], softmax.output[0] = "wide", "narrow"
-    proto.graph.node.insert(at, node("Cast", ["s"], ["wide"], to=1))
-    proto.graph.node.insert(at + 2, node("Identity", ["narrow"], ["p"]))
+    proto.graph.node.insert(position, node("Cast", ["s"], ["wide"], to=1))
+    proto.graph.node.insert(position + 2, node("Identity", ["narrow"], ["p"]))
     changed, _ = check(proto, feeds(2, 2, 41, 37, 16, 8), expect=1)
     assert len(changed.graph.node) == 1
 
@@ -270,10 +270,10 @@ def test_copies_between_a_softmax_and_a_product_are_none(free):
 @pytest.mark.parametrize("value", [-np.inf, LOWEST])
 def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
     proto = heads_apart("b", 2, "s", "t", 16, 8, mask=[1, 1, "s", "t"])
-    at = [node.op_type for node in proto.graph.node].index("Softmax")
-    proto.graph.node[at].output[0] = "weights"
-    proto.graph.node.insert(at + 1, node("IsNaN", ["weights"], ["none"]))
-    proto.graph.node.insert(at + 2, node("Where", ["none", "nothing", "weights"], ["p"]))
+    position = [node.op_type for node in proto.graph.node].index("Softmax")
+    proto.graph.node[position].output[0] = "weights"
+    proto.graph.node.insert(position + 1, node("IsNaN", ["weights"], ["none"]))
+    proto.graph.node.insert(position + 2, node("Where", ["none", "nothing", "weights"], ["p"]))
     nothing = helper.make_tensor("nothing", 1, [], [0.0])
     proto.graph.initializer.append(nothing)
     mask = causal(41, 41, value)
@@ -283,14 +283,14 @@ def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
     spoilt["q"][0, 0, 7, 3] = np.nan
     changed, library = check(proto, given, spoilt, expect=1)
     assert len(changed.graph.node) == 1
-    (found,) = opened(changed, library).run(None, spoilt)
-    assert not found[0, 0, [5, 7, 40]].any()
+    (result,) = opened(changed, library).run(None, spoilt)
+    assert not result[0, 0, [5, 7, 40]].any()
 
 
 def test_parts_of_one_tensor_that_gathers_cut_from_it_are_read_where_they_lie():
     """As timm writes it: queries, keys and values by their number, of a transposed tensor."""
     heads, tokens, depth = 2, 24, 16
-    take = [node("Gather", ["t", f"n{at}"], [name], axis=0) for at, name in enumerate("qkv")]
+    take = [node("Gather", ["t", f"n{i}"], [name], axis=0) for i, name in enumerate("qkv")]
     nodes = [
         node("Reshape", ["x", "apart"], ["r"]),
         node("Transpose", ["r"], ["t"], perm=[2, 0, 3, 1, 4]),
@@ -301,7 +301,7 @@ def test_parts_of_one_tensor_that_gathers_cut_from_it_are_read_where_they_lie():
         node("MatMul", ["p", "v"], ["y"]),
     ]
     constants = {"apart": np.array([1, tokens, 3, heads, depth])}
-    constants |= {f"n{at}": np.array(at - 3 * (at == 2)) for at in range(3)}
+    constants |= {f"n{i}": np.array(i - 3 * (i == 2)) for i in range(3)}
     shapes = {"x": [1, tokens, 3 * heads * depth]}
     result = {"y": [1, heads, tokens, depth]}
     x = np.random.default_rng(0).standard_normal(shapes["x"]).astype(np.float32)

@@ -46,9 +46,9 @@ MASKING = {"add", "choose", "choose otherwise", "choose by not"}
 def chained(steps):
     """An attention whose scores go through steps."""
     nodes = [node("MatMul", ["q", "k"], ["s0"])]
-    for at, step in enumerate(steps):
+    for i, step in enumerate(steps):
         for operator in STEPS[step]:
-            names = {"x": f"s{at}", "y": f"s{at + 1}", "b": f"b{at}", "c": f"c{at}"}
+            names = {"x": f"s{i}", "y": f"s{i + 1}", "b": f"b{i}", "c": f"c{i}"}
             inputs = [names.get(name, name) for name in operator.input]
             nodes.append(node(operator.op_type, inputs, [names[operator.output[0]]]))
     nodes += [
@@ -78,8 +78,8 @@ def masks(value):
 
 def skips(proto):
     graph = typed(proto)
-    (found,) = attentions(Meanings(graph), graph.nodes)
-    return found.kernel.skips
+    (attention,) = attentions(Meanings(graph), graph.nodes)
+    return attention.kernel.skips
 
 
 @st.composite
@@ -125,8 +125,8 @@ def test_a_mask_that_is_capped_is_none():
 
 def test_scores_that_are_squared_have_no_mask_that_bounds_them():
     proto = chained(["add"])
-    for one in proto.graph.node:
-        if one.op_type == "Softmax":
-            one.input[0] = "squared"
+    for node_ in proto.graph.node:
+        if node_.op_type == "Softmax":
+            node_.input[0] = "squared"
     proto.graph.node.insert(2, node("Mul", ["s1", "s1"], ["squared"]))
     assert not skips(proto)

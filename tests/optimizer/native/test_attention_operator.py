@@ -20,12 +20,14 @@ def attended(inputs=("q", "k", "v"), shapes=SHAPES, outputs=("y",), **attributes
 
 def feeds(queries=41, keys=41, **others):
     sizes = {"q": (queries, 16), "k": (keys, 16), "v": (keys, 8)}
-    return {n: normal(2, 2, *s, seed=at) for at, (n, s) in enumerate(sizes.items())} | others
+    return {n: normal(2, 2, *s, seed=seed) for seed, (n, s) in enumerate(sizes.items())} | others
 
 
 def is_kernel(proto):
-    found = fused(proto)
-    return found is not None and any(name.startswith("Attention") for name in kernels_of(found[0]))
+    fusion = fused(proto)
+    return fusion is not None and any(
+        name.startswith("Attention") for name in kernels_of(fusion[0])
+    )
 
 
 @pytest.mark.parametrize("scale", [None, 0.5])
@@ -56,7 +58,7 @@ def test_two_layers_of_one_kernel_share_their_mask():
         node("Attention", ["a", "k", "v"], ["y"], is_causal=1),
     ]
     proto = model(nodes, shapes, {"y": None}, opset=23)
-    given = {name: normal(2, 2, 41, 16, seed=at) for at, name in enumerate("qkv")}
+    given = {name: normal(2, 2, 41, 16, seed=seed) for seed, name in enumerate("qkv")}
     changed, _ = check(proto, given, expect=2)
     assert len(set(kernels_of(changed))) == 1
     assert len(changed.graph.initializer) == 1

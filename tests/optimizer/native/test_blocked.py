@@ -44,18 +44,18 @@ def placed(model, seed):
     for find in (convolutions, narrow_convolutions, pairs):
         for candidate in find(meanings, graph.nodes):
             forms.setdefault(candidate.region.nodes, []).append(candidate)
-    found = [drawn.choice(several) for several in forms.values()]
-    drawn.shuffle(found)
+    candidates = [drawn.choice(several) for several in forms.values()]
+    drawn.shuffle(candidates)
     left = set(graph.nodes)
-    for candidate in list(found):
+    for candidate in list(candidates):
         if left.issuperset(candidate.region.nodes):
             left -= set(candidate.region.nodes)
         else:  # of two that both end in a node, one has it
-            found.remove(candidate)
-    found += regions(meanings, left)
+            candidates.remove(candidate)
+    candidates += regions(meanings, left)
     kept = [
         candidate.kernel
-        for candidate in found
+        for candidate in candidates
         if place(graph, candidate.region.nodes, candidate.kernel)
     ]
     supply(graph, kept)
@@ -69,35 +69,35 @@ def networks():
 
 
 def drawn_networks(seeds):
-    made = []
+    drawn_cases = []
     for seed in seeds:
         is_free = seed % 3 == 2
         drawn = network(seed, length=10, batch=1 + seed % 3 % 2)
         model = drawn.model(free_batch=is_free)
-        found = placed(model, seed)
-        if found is not None:
+        placement = placed(model, seed)
+        if placement is not None:
             shape = (3, *drawn.shape[1:]) if is_free else drawn.shape
-            made.append((shape, model, *found))
-    kernels = [kernel for *_, own in made for kernel in own]
-    return made, build(kernels, levels=(native_level(),))
+            drawn_cases.append((shape, model, *placement))
+    kernels = [kernel for *_, region_kernels in drawn_cases for kernel in region_kernels]
+    return drawn_cases, build(kernels, levels=(native_level(),))
 
 
 def test_random_networks_with_kernels_compute_what_they_did(networks):
-    made, library = networks
-    forms = {kernel.form for *_, own in made for kernel in own}
+    drawn_cases, library = networks
+    forms = {kernel.form for *_, region_kernels in drawn_cases for kernel in region_kernels}
     assert len(forms - {""}) > 1 and "" in forms
-    for seed, (shape, model, laid, graph, own) in enumerate(made):
+    for seed, (shape, model, laid, graph, region_kernels) in enumerate(drawn_cases):
         changed = to_model(embed(graph, library.domain))
-        assert len(kernels_of(changed)) == len(own)
+        assert len(kernels_of(changed)) == len(region_kernels)
         candidate = opened(changed, library)
         # Outside of blocks, infinities of one group don't meet the zeros of another's filters; and
         # of NaN and a number, the runtime's maxima take now the one and now the other.
-        spoilt = [] if any("Max" in kernel.label for kernel in own) else [to_model(laid)]
+        spoilt = [] if any("Max" in kernel.label for kernel in region_kernels) else [to_model(laid)]
         for original in [model, *spoilt]:
             image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
             if original is not model:
                 image[0, 1, 2, 3], image[-1, 0, 4, 1] = np.nan, np.inf
             wanted = [opened(original, level=level).run(None, {"x": image}) for level in LEVELS]
-            for one, *both in zip(candidate.run(None, {"x": image}), *wanted, strict=True):
-                *_, error, tolerance, _ = compare(one, both, both[1])
+            for result, *both in zip(candidate.run(None, {"x": image}), *wanted, strict=True):
+                *_, error, tolerance, _ = compare(result, both, both[1])
                 assert error <= max(tolerance, 1e-5), (seed, original is model, error)

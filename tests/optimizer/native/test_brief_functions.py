@@ -75,20 +75,20 @@ def wanted_sigmoid():
 def test_tanh_is_as_near_as_stated_and_never_beyond_1(functions):
     call, fused = functions
     x = numbers()
-    found, (wanted, ulp) = call("tanh", x), wanted_tanh()
-    assert (np.abs(found - wanted) / ulp).max() <= TANH[fused]
-    assert np.abs(found).max() == 1
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(x))
+    values, (wanted, ulp) = call("tanh", x), wanted_tanh()
+    assert (np.abs(values - wanted) / ulp).max() <= TANH[fused]
+    assert np.abs(values).max() == 1
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(x))
 
 
 def test_sigmoid_is_as_near_as_stated_and_never_beyond_0_and_1(functions):
     call, fused = functions
     x = numbers()
-    found = call("sigmoid", x)
-    assert np.abs(found - wanted_sigmoid()).max() <= SIGMOID[fused]
-    assert (found.min(), found.max()) == (0, 1)
-    assert not np.signbit(found).any()
-    assert not found[x < -16.7].any()
+    values = call("sigmoid", x)
+    assert np.abs(values - wanted_sigmoid()).max() <= SIGMOID[fused]
+    assert (values.min(), values.max()) == (0, 1)
+    assert not np.signbit(values).any()
+    assert not values[x < -16.7].any()
 
 
 @pytest.mark.parametrize("count", [1, 8, 35])

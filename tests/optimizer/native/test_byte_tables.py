@@ -12,7 +12,7 @@ from .build import (
     opened,
     typed,
 )
-from .test_elements import made
+from .test_elements import typed_model
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -35,9 +35,9 @@ def activation(given, result, behind=GELU, shape=("n", 7), constants=(), outputs
         *behind,
         node("QuantizeLinear", ["f", "t", "w"], ["y"]),
     ]
-    held = {**SCALES, **NUMBERS, "z": low[given], "w": low[result], **dict(constants)}
+    arrays = {**SCALES, **NUMBERS, "z": low[given], "w": low[result], **dict(constants)}
     types = {"x": (given, shape)}, {"y": (result, shape), **dict(outputs)}
-    return made(nodes, *types, held)
+    return typed_model(nodes, *types, arrays)
 
 
 def found_in(proto):
@@ -48,8 +48,8 @@ def found_in(proto):
 def test_each_number_gives_what_the_runtime_gives():
     pairs = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
     cases = [(activation(*pair), *found_in(activation(*pair))) for pair in pairs]
-    found = {pair: (graph, table) for pair, (_, graph, (table,)) in zip(pairs, cases, strict=True)}
-    models, library = built_together(found)
+    tables = {pair: (graph, table) for pair, (_, graph, (table,)) in zip(pairs, cases, strict=True)}
+    models, library = built_together(tables)
     for (given, result), (proto, *_) in zip(pairs, cases, strict=True):
         changed = models[given, result]
         assert len(changed.graph.node) == 1
@@ -74,7 +74,7 @@ def test_each_number_gives_what_the_runtime_gives():
         activation("int8", "int8", [node("Softmax", ["a"], ["f"])]),
         activation("int8", "int8", outputs={"c": ("float32", ("n", 7))}),
         activation("int16", "int8"),
-        made(
+        typed_model(
             [
                 node("DequantizeLinear", ["x", "s"], ["a"]),
                 node("QuantizeLinear", ["a", "t"], ["y"]),
@@ -98,4 +98,4 @@ def test_two_operands_are_no_function_of_one():
         node("QuantizeLinear", ["f", "t"], ["y"]),
     ]
     types = {"x": ("uint8", [9]), "r": ("uint8", [9])}, {"y": ("uint8", [9])}
-    assert not found_in(made(nodes, *types, SCALES))[1]
+    assert not found_in(typed_model(nodes, *types, SCALES))[1]

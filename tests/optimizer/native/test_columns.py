@@ -60,8 +60,8 @@ def test_any_axes_side_by_side_are_reduced(shape, axes):
 
 
 def test_axes_that_lie_apart_and_none_at_all_stay_with_the_runtime():
-    apart = every([3, 4, 5], [0])
-    assert fused(apart) is not None
+    separate = every([3, 4, 5], [0])
+    assert fused(separate) is not None
     nodes = [node("ReduceSum", ["x", "axes"], ["y"])]
     assert fused(model(nodes, {"x": [3, 4, 5, 6]}, {"y": None}, {"axes": ints(0, 2)})) is None
     nodes = [node("ReduceSum", ["x"], ["y"], noop_with_empty_axes=1)]
@@ -84,12 +84,12 @@ def test_what_is_no_number_stays_in_its_column(rows):
     x[0, 1, 3], x[0, 2, 5], x[1, 0, 7], x[1, 2, 7] = np.nan, np.inf, np.inf, -np.inf
     x[1, 0, 9], x[1, -1, 10] = np.nan, np.nan
     for given_ in (x, np.full_like(x, -np.inf), np.full_like(x, np.inf)):
-        own = opened(changed, library).run(None, {"x": given_})
+        results = opened(changed, library).run(None, {"x": given_})
         theirs = opened(proto).run(None, {"x": given_})
-        for op, one, other in zip(REDUCTIONS, own, theirs, strict=True):
+        for op, result, other in zip(REDUCTIONS, results, theirs, strict=True):
             if op in ("ReduceMax", "ReduceMin"):
                 other = (np.max if op == "ReduceMax" else np.min)(given_, 1, keepdims=True)
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5, err_msg=op)
+            np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-5, err_msg=op)
 
 
 def test_sums_of_many_rows_are_as_accurate_as_of_few():
@@ -97,10 +97,10 @@ def test_sums_of_many_rows_are_as_accurate_as_of_few():
     proto = model(nodes, {"x": ["r", 48]}, {"y": None}, {"axes": ints(0)})
     changed, library = fused(proto)
     x = np.abs(normal(50000, 48))
-    (own,) = opened(changed, library).run(None, {"x": x})
+    (result,) = opened(changed, library).run(None, {"x": x})
     (theirs,) = opened(proto).run(None, {"x": x})
     exact = x.mean(0, dtype=np.float64)
-    error, other = (np.abs(y / exact - 1).max() for y in (own, theirs))
+    error, other = (np.abs(y / exact - 1).max() for y in (result, theirs))
     assert error <= max(other, 2e-7)
 
 
@@ -208,30 +208,32 @@ def programs(draw):
     row = [1 if axis in axes else size for axis, size in enumerate(shape)]
     values = {"x": shape, "r": row, "b": shape[-1:]}
     inputs, nodes = dict(values), []
-    for at in range(draw(st.integers(1, 8))):
-        one, name = draw(st.sampled_from(sorted(values))), f"v{at}"
+    for i in range(draw(st.integers(1, 8))):
+        operand, name = draw(st.sampled_from(sorted(values))), f"v{i}"
         kind = draw(st.sampled_from(["unary", "binary", "reduction", "softmax"]))
         if kind == "unary":
-            nodes.append(node(draw(st.sampled_from(["Tanh", "Softplus", "Neg"])), [one], [name]))
-            values[name] = values[one]
+            nodes.append(
+                node(draw(st.sampled_from(["Tanh", "Softplus", "Neg"])), [operand], [name])
+            )
+            values[name] = values[operand]
         elif kind == "binary":
             other = draw(st.sampled_from(sorted(values)))
             op = draw(st.sampled_from(["Add", "Mul", "Max", "Sub"]))
-            nodes.append(node(op, [one, other], [name]))
-            values[name] = list(np.broadcast_shapes(tuple(values[one]), tuple(values[other])))
-        elif values[one] == shape and kind == "reduction":
+            nodes.append(node(op, [operand, other], [name]))
+            values[name] = list(np.broadcast_shapes(tuple(values[operand]), tuple(values[other])))
+        elif values[operand] == shape and kind == "reduction":
             op, keeps = draw(st.sampled_from(REDUCTIONS[:4])), draw(st.booleans())
-            nodes.append(node(op, [one, "axes"], [name], keepdims=int(keeps)))
+            nodes.append(node(op, [operand, "axes"], [name], keepdims=int(keeps)))
             if keeps:
                 values[name] = row
-        elif values[one] == shape and len(axes) == 1:
-            nodes.append(node("Softmax", [one], [name], axis=axes[0]))
+        elif values[operand] == shape and len(axes) == 1:
+            nodes.append(node("Softmax", [operand], [name], axis=axes[0]))
             values[name] = shape
-    made = {name for node in nodes for name in node.output}
+    computed = {name for node in nodes for name in node.output}
     read = {name for node in nodes for name in node.input}
-    kept = {name for name in made if name not in read or draw(st.booleans())}
-    own = np.random.default_rng(draw(st.integers(0, 2**16)))
-    feeds = {n: own.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
+    kept = {name for name in computed if name not in read or draw(st.booleans())}
+    generator = np.random.default_rng(draw(st.integers(0, 2**16)))
+    feeds = {n: generator.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
     return nodes, inputs, dict.fromkeys(sorted(kept)), {"axes": ints(*axes)}, feeds
 
 

@@ -55,8 +55,8 @@ def product(rows, depth, columns):
     arrays = {"w": normal(depth, columns, seed=1), "b": normal(columns, seed=2)}
     graph = typed(model(nodes, {"x": [rows, depth]}, {"y": [rows, columns]}, arrays))
     meanings = Meanings(graph)
-    (found,) = products(meanings, graph.nodes)
-    return meanings, found, arrays
+    (region_kernel,) = products(meanings, graph.nodes)
+    return meanings, region_kernel, arrays
 
 
 # ------------------------------------------------------------------------------------- defaults
@@ -81,8 +81,8 @@ def test_defaults_are_the_constants_that_kernels_always_had():
 
 
 def test_a_product_of_the_default_is_generated_as_if_there_were_no_configurations():
-    _, found, _ = product(9, 64, 70)
-    kernel = found.kernel
+    _, region_kernel, _ = product(9, 64, 70)
+    kernel = region_kernel.kernel
     assert kernel.configuration is None
     assert (kernel.arrange, kernel.columns) == ("arrange_product", ())
     assert "PRODUCT_PANEL;" in kernel.text
@@ -90,10 +90,10 @@ def test_a_product_of_the_default_is_generated_as_if_there_were_no_configuration
 
 
 def test_a_chosen_configuration_has_names_of_its_own():
-    meanings, found, _ = product(9, 64, 70)
+    meanings, region_kernel, _ = product(9, 64, 70)
     chosen = Chosen(replace(DEFAULTS["avx512"], depth=256), ProductSizes(9, 64, 70), "avx512")
-    candidate = configured(meanings, found, chosen)
-    assert candidate.kernel.name != found.kernel.name
+    candidate = configured(meanings, region_kernel, chosen)
+    assert candidate.kernel.name != region_kernel.kernel.name
     assert "PRODUCT_PANEL;" not in candidate.kernel.text
     assert "product_block(" not in candidate.kernel.text
     assert candidate.kernel.arrange == "arrange_product_by"
@@ -131,8 +131,8 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
     sizes = ProductSizes(rows, depth, columns, threads=2)
     configurations = legal(sizes, here)
     drawn = data.draw(st.lists(st.sampled_from(configurations), min_size=1, max_size=3))
-    meanings, found, arrays = product(rows, depth, columns)
-    ones = [configured(meanings, found, Chosen(each, sizes, level)) for each in drawn]
+    meanings, region_kernel, arrays = product(rows, depth, columns)
+    ones = [configured(meanings, region_kernel, Chosen(each, sizes, level)) for each in drawn]
     library = build([candidate.kernel for candidate in ones], levels=(level,))
     supply(meanings.graph, [candidate.kernel for candidate in ones])
     x = normal(rows, depth, seed=3)
@@ -148,8 +148,10 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
 # --------------------------------------------------------------------------------------- legality
 
 
-def tiles(found):
-    return {(configuration.tile_rows, configuration.tile_vectors) for configuration in found}
+def tiles(configurations):
+    return {
+        (configuration.tile_rows, configuration.tile_vectors) for configuration in configurations
+    }
 
 
 def test_the_default_is_legal_and_first_whatever_the_processor():
@@ -222,11 +224,11 @@ def test_what_makes_no_difference_is_not_chosen(field, with_it, without):
 
 def test_configurations_differ():
     for here in (ZEN_4, ZEN_3):
-        found = legal(ProductSizes(100, 700, 300), here)
-        assert len(found) == len(set(found)) > 50
+        configurations = legal(ProductSizes(100, 700, 300), here)
+        assert len(configurations) == len(set(configurations)) > 50
         assert all(
             isinstance(configuration, ProductConfiguration) and configuration.description
-            for configuration in found
+            for configuration in configurations
         )
 
 
@@ -237,14 +239,14 @@ IMAGE = ConvolutionSizes(1, 64, 64, 64, 56, 56, 3, 3, 4, 4)
 
 
 def test_a_convolution_has_the_default_first_and_no_two_that_are_the_same():
-    found = legal_convolutions(IMAGE, ZEN_4, prepared=True)
-    assert found[0] == ConvolutionConfiguration()
-    assert len(found) == len(set(found)) > 4
-    held = [
+    configurations = legal_convolutions(IMAGE, ZEN_4, prepared=True)
+    assert configurations[0] == ConvolutionConfiguration()
+    assert len(configurations) == len(set(configurations)) > 4
+    divisions = [
         (IMAGE.together(configuration.block, configuration.run), *astuple(configuration)[1:])
-        for configuration in found
+        for configuration in configurations
     ]
-    assert len(held) == len(set(held))
+    assert len(divisions) == len(set(divisions))
 
 
 def test_tiles_of_a_convolution_fit_the_second_cache():
@@ -290,8 +292,8 @@ def test_configurations_of_a_convolution_compute_the_same():
         ConvolutionConfiguration(8 << 10, 1),
         ConvolutionConfiguration(run=2, loop_order=1, fetch_next=0),
     )
-    found = convolutions(Meanings(graph), graph.nodes, lambda _: chosen)
-    configurations = [candidate.kernel.configuration for candidate in found]
+    candidates = convolutions(Meanings(graph), graph.nodes, lambda _: chosen)
+    configurations = [candidate.kernel.configuration for candidate in candidates]
     # of the few tiles of 4x4 every block holds all, so that one of them is the default itself
     assert [configuration is None for configuration in configurations] == [
         True,
@@ -299,10 +301,10 @@ def test_configurations_of_a_convolution_compute_the_same():
         True,
         *[False] * 2,
     ]
-    assert len({candidate.kernel.name for candidate in found}) == len(found)
-    library = build([candidate.kernel for candidate in found], levels=(native_level(),))
+    assert len({candidate.kernel.name for candidate in candidates}) == len(candidates)
+    library = build([candidate.kernel for candidate in candidates], levels=(native_level(),))
     total, size = case.expected()
-    for candidate in found:
+    for candidate in candidates:
         changed = graph.copy()
         supply(changed, [candidate.kernel])
         assert place(changed, candidate.region.nodes, candidate.kernel)

@@ -37,8 +37,8 @@ WIDE = replace(DEFAULT, panel=96)
 SIZES = ProductSizes(9, 512, 512)
 
 
-def lap(median_us, ratio=1.0, apart=0.002):
-    return Lap(median_us * 1000, 10.0, ratio, ratio - apart, ratio + apart, 50)
+def lap(median_us, ratio=1.0, spread=0.002):
+    return Lap(median_us * 1000, 10.0, ratio, ratio - spread, ratio + spread, 50)
 
 
 def products(catalog, here=HERE):
@@ -53,18 +53,18 @@ def store(timed, sizes, default, laps):
 
 @pytest.fixture
 def catalog():
-    with Catalog(":memory:") as made:
-        yield made
+    with Catalog(":memory:") as in_memory:
+        yield in_memory
 
 
 @pytest.fixture
 def layers():
     """Two equal layers and one of another size, the regions found, and the types of values."""
-    arrays = {f"w{at}": np.ones((64, 64), np.float32) for at in range(2)}
+    arrays = {f"w{i}": np.ones((64, 64), np.float32) for i in range(2)}
     arrays["w2"] = np.ones((64, 96), np.float32)
     nodes = [
-        helper.make_node("MatMul", [f"h{at - 1}" if at else "x", f"w{at}"], [f"h{at}"])
-        for at in range(3)
+        helper.make_node("MatMul", [f"h{i - 1}" if i else "x", f"w{i}"], [f"h{i}"])
+        for i in range(3)
     ]
     graph = typed(model(nodes, {"x": [9, 64]}, {"h2": [9, 96]}, arrays))
     meanings = Meanings(graph)
@@ -88,16 +88,18 @@ def test_the_default_is_predicted_to_take_as_long_as_itself():
 def test_what_a_product_costs_is_what_its_tiles_add_up_to(rows):
     """By hand: steps of each tile, its sums to memory and back, the panel it reads."""
     sizes = ProductSizes(rows, 1024, 96)
-    told = costs(sizes, DEFAULT, HERE)
+    terms = costs(sizes, DEFAULT, HERE)
     whole, rest = divmod(rows, 8)
     tile = {
         height: max(height * 1.5, (height + 4) / 2, (height * 4 + 8) / 7, 4.0)
         for height in range(1, 9)
     }
     cycles = 2 * 1024 * (whole * tile[8] + (tile[rest] if rest else 0.0))
-    assert told["log cycles of tiles"] == pytest.approx(np.log(cycles))
-    assert told["log sums moved"] == pytest.approx(np.log(2 * 2 * rows * 3))
-    assert told["log bytes of tiles"] == pytest.approx(np.log((whole + (rest > 0)) * 96 * 4 * 1024))
+    assert terms["log cycles of tiles"] == pytest.approx(np.log(cycles))
+    assert terms["log sums moved"] == pytest.approx(np.log(2 * 2 * rows * 3))
+    assert terms["log bytes of tiles"] == pytest.approx(
+        np.log((whole + (rest > 0)) * 96 * 4 * 1024)
+    )
 
 
 def test_features_are_those_that_scales_are_of():
@@ -192,7 +194,7 @@ def test_what_was_timed_elsewhere_is_not_taken(catalog, change):
 
 def test_a_gain_within_noise_is_none(catalog):
     timed = products(catalog)
-    store(timed, SIZES, lap(10), {NINE: lap(9.9, 0.99, apart=0.02)})
+    store(timed, SIZES, lap(10), {NINE: lap(9.9, 0.99, spread=0.02)})
     assert timed.best(SIZES) is None
 
 
@@ -205,7 +207,7 @@ def test_of_several_times_the_last_counts(catalog):
 
 
 def test_intervals_of_two_laps_add_up():
-    both = beside(lap(9, 0.45, apart=0.0045), lap(10, 0.5, apart=0.005))
+    both = beside(lap(9, 0.45, spread=0.0045), lap(10, 0.5, spread=0.005))
     assert both.ratio == pytest.approx(0.9)
     assert both.ratio_high - both.ratio == pytest.approx(0.9 * 0.01 * 2**0.5)
 
@@ -214,33 +216,33 @@ def test_intervals_of_two_laps_add_up():
 
 
 def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
-    assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
+    assert configured.kinds(meanings, region_kernels, types, 7, budget_s=0.0) == []
     sizes = ProductSizes(9, 64, 64)
     configuration = legal(sizes, processor())[-1]
     store(configured.timed[ProductSizes], sizes, lap(10), {configuration: lap(9, 0.9)})
-    (kind,) = configured.kinds(meanings, found, types, 7, budget_s=0.0)
+    (kind,) = configured.kinds(meanings, region_kernels, types, 7, budget_s=0.0)
     assert kind.configuration == configuration
     assert kind.sorts == {7}
     assert [len(each.region.nodes) for each in kind.regions] == [1, 1]
 
 
 def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
     odd = replace(DEFAULTS[processor().level], tile_rows=1000)
     store(configured.timed[ProductSizes], ProductSizes(9, 64, 64), lap(10), {odd: lap(9, 0.9)})
     catalog.connection.execute("UPDATE kernel_configuration SET sizes = [9, 64]")
     assert ConfiguredKinds(catalog, threads=1).timed[ProductSizes].known == {}
-    assert configured.kinds(meanings, found, types, 7, budget_s=0.0) == []
+    assert configured.kinds(meanings, region_kernels, types, 7, budget_s=0.0) == []
 
 
 def test_as_many_are_tried_as_there_is_time_to_compile(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
-    few = configured.kinds(meanings, found, types, 7, budget_s=2.0)
-    many = configured.kinds(meanings, found, types, 7, budget_s=60.0)
+    few = configured.kinds(meanings, region_kernels, types, 7, budget_s=2.0)
+    many = configured.kinds(meanings, region_kernels, types, 7, budget_s=60.0)
     assert 0 < len(few) < len(many) <= 8
     # the two equal layers compute most
     assert len(few[0].regions) == 2
@@ -248,13 +250,15 @@ def test_as_many_are_tried_as_there_is_time_to_compile(catalog, layers):
 
 
 def test_what_was_measured_is_noted_once_and_told(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
-    default = Kind([found[0]], alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
-    kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
+    default = Kind([region_kernels[0]], alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
+    kind = configured.kinds(meanings, region_kernels, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: lap(9, 0.45)}
     default.regions = [
-        candidate for candidate in found if candidate.region.nodes == kind.regions[0].region.nodes
+        candidate
+        for candidate in region_kernels
+        if candidate.region.nodes == kind.regions[0].region.nodes
     ]
     for _ in range(2):
         configured.note([default, kind])
@@ -266,12 +270,14 @@ def test_what_was_measured_is_noted_once_and_told(catalog, layers):
 
 
 def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
-    kind = configured.kinds(meanings, found, types, 7, budget_s=60.0)[0]
+    kind = configured.kinds(meanings, region_kernels, types, 7, budget_s=60.0)[0]
     kind.alone = {OPERATORS: lap(20), KERNEL: replace(lap(9, 0.45), samples=4)}
     same = [
-        candidate for candidate in found if candidate.region.nodes == kind.regions[0].region.nodes
+        candidate
+        for candidate in region_kernels
+        if candidate.region.nodes == kind.regions[0].region.nodes
     ]
     default = Kind(same, alone={OPERATORS: lap(20), KERNEL: lap(10, 0.5)})
     configured.note([default, kind])
@@ -279,9 +285,11 @@ def test_a_race_of_few_rounds_is_not_noted(catalog, layers):
 
 
 def test_another_graph_gets_the_same_configurations(catalog, layers):
-    meanings, found, types = layers
+    meanings, region_kernels, types = layers
     configured = ConfiguredKinds(catalog, threads=1)
-    kinds = configured.kinds(meanings, found, types, 7, budget_s=60.0)
-    names = {candidate.kernel.name for candidate in reconfigured(meanings, found, kinds[:1])}
+    kinds = configured.kinds(meanings, region_kernels, types, 7, budget_s=60.0)
+    names = {
+        candidate.kernel.name for candidate in reconfigured(meanings, region_kernels, kinds[:1])
+    }
     assert kinds[0].name in names
-    assert reconfigured(meanings, found, [Kind([found[0]])]) == []
+    assert reconfigured(meanings, region_kernels, [Kind([region_kernels[0]])]) == []

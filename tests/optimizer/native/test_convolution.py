@@ -92,13 +92,13 @@ class Case:
         self.bias = normal(width, seed=seed + 2) if bias else np.zeros(width, np.float32)
         self.summand = normal(*self.shape, seed=seed + 3) if summed else None
         layouts = Layout((width,), self.block), Layout((c // group,), self.block)
-        made, given_ = layouts[0].width, layouts[1].width * group
+        y_width, given_ = layouts[0].width, layouts[1].width * group
         constants = {"w": dense(weights, *layouts)}
         inputs = ["x", "w", "", ""]
         if bias:
             inputs[2] = "b"
-            constants["b"] = np.pad(self.bias, (0, made - width))
-        self.types = {"x": (n, given_, h, w), "y": (n, made, *self.shape[2:])}
+            constants["b"] = np.pad(self.bias, (0, y_width - width))
+        self.types = {"x": (n, given_, h, w), "y": (n, y_width, *self.shape[2:])}
         if summed:
             inputs[3], self.types["s"] = "s", self.types["y"]
         if named:
@@ -128,21 +128,21 @@ class Case:
             graph.types[graph.names.index(name)] = TensorType("float32", shape)
         return graph
 
-    def found(self):
+    def candidates(self):
         """The graph, and the kernels that can take the convolution's place."""
         graph = self.graph()
         return graph, convolution.convolutions(Meanings(graph), graph.nodes)
 
     def forms(self, level=None, flags=FLAGS):
         """Run every form; yield what each of them is and gives."""
-        graph, found = self.found()
-        assert found, "no kernel was found"
+        graph, candidates = self.candidates()
+        assert candidates, "no kernel was found"
         library = build(
-            [candidate.kernel for candidate in found],
+            [candidate.kernel for candidate in candidates],
             levels=(level or native_level(),),
             flags=flags,
         )
-        for candidate in found:
+        for candidate in candidates:
             changed = graph.copy()
             supply(changed, [candidate.kernel])
             assert place(changed, candidate.region.nodes, candidate.kernel)
@@ -161,12 +161,12 @@ class Case:
             np.pad(self.image, around).astype(np.float64),
             self.weights.astype(np.float64),
         )
-        own = image.shape[1] // self.group
-        apart = np.zeros((len(weights), image.shape[1], *weights.shape[2:]))
+        group_width = image.shape[1] // self.group
+        whole_weights = np.zeros((len(weights), image.shape[1], *weights.shape[2:]))
         for m in range(len(weights)):
             group = m // (len(weights) // self.group)
-            apart[m, group * own : (group + 1) * own] = weights[m]
-        weights = apart
+            whole_weights[m, group * group_width : (group + 1) * group_width] = weights[m]
+        weights = whole_weights
         windows = np.lib.stride_tricks.sliding_window_view(image, weights.shape[2:], axis=(2, 3))
         total = np.einsum("nchwij,mcij->nmhw", windows, weights, optimize=True)
         # of neighbours of a tile, whose rounding comes in, the same is expected
@@ -177,8 +177,8 @@ class Case:
     def check(self, level=None, threads=1, flags=FLAGS):
         total, size = self.expected()
         for form, result in self.runs(level, threads, flags):
-            own = plain(result, self.shape[1], self.block)
-            error = abs(own - total).max()
+            plain_result = plain(result, self.shape[1], self.block)
+            error = abs(plain_result - total).max()
             assert error <= ROUNDING * size, (form, error, size)
             assert np.isfinite(result).all(), form
 
@@ -198,8 +198,8 @@ def test_filters_exactly(outputs, taps):
         * sum(a * b for a, b in zip(filter_, weights, strict=True))
         for row, filter_ in zip(filtering.image, filtering.filters, strict=True)
     ]
-    for at, row in enumerate(filtering.back):
-        wanted = sum(weights[j] * image[at + j] for j in range(taps))
+    for i, row in enumerate(filtering.back):
+        wanted = sum(weights[j] * image[i + j] for j in range(taps))
         assert sum(a * b for a, b in zip(row, products, strict=True)) == wanted
 
 
@@ -355,7 +355,7 @@ def small(**attributes):
     return Case((1, 16, 8, 8), 16, (3, 3), (1, 1, 1, 1), block=16, **attributes)
 
 
-def told(*attribute):
+def with_attribute(*attribute):
     def change(case):
         (node,) = case.proto.graph.node
         node.attribute.append(helper.make_attribute(*attribute))
@@ -389,10 +389,10 @@ def unknown_width(case):
 
 
 REFUSED = {
-    "strides": told("strides", [2, 1]),
-    "dilations": told("dilations", [1, 2]),
-    "groups of other sizes": told("group", 2),
-    "activation": told("activation", "Softmax"),
+    "strides": with_attribute("strides", [2, 1]),
+    "dilations": with_attribute("dilations", [1, 2]),
+    "groups of other sizes": with_attribute("group", 2),
+    "activation": with_attribute("activation", "Softmax"),
     "computed filters": compute_filters,
     "filters that aren't finite": spoil_filters,
     "another operator": foreign,
@@ -404,39 +404,39 @@ REFUSED = {
 def test_convolutions_that_no_kernel_computes(name, monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     case = small()
-    assert len(case.found()[1]) == 2
+    assert len(case.candidates()[1]) == 2
     REFUSED[name](case)
-    assert case.found()[1] == []
+    assert case.candidates()[1] == []
 
 
 def test_filters_of_another_size_are_refused(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
-    assert Case((1, 16, 8, 8), 16, (4, 3), (1, 1, 2, 1), block=16).found()[1] == []
+    assert Case((1, 16, 8, 8), 16, (4, 3), (1, 1, 2, 1), block=16).candidates()[1] == []
 
 
 def test_no_blocks_at_all(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: None)
-    assert small().found()[1] == []
+    assert small().candidates()[1] == []
 
 
 def test_forms_are_alternatives_and_the_smallest_comes_first(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
-    _, found = small().found()
-    assert [candidate.kernel.form for candidate in found] == [
+    _, candidates = small().candidates()
+    assert [candidate.kernel.form for candidate in candidates] == [
         "minimal filtering 2x2 of 3x3",
         "minimal filtering 4x4 of 3x3",
     ]
-    assert len({candidate.kernel.name for candidate in found}) == 2
-    assert found[0].region == found[1].region
+    assert len({candidate.kernel.name for candidate in candidates}) == 2
+    assert candidates[0].region == candidates[1].region
 
 
 def test_filters_are_laid_out_once_for_each_form(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
-    graph, found = small().found()
-    supply(graph, [candidate.kernel for candidate in found])
+    graph, candidates = small().candidates()
+    supply(graph, [candidate.kernel for candidate in candidates])
     before = dict(graph.constants)
-    supply(graph, [candidate.kernel for candidate in found])
+    supply(graph, [candidate.kernel for candidate in candidates])
     assert graph.constants == before
-    laid = [graph.constants[candidate.kernel.packed[0][0]] for candidate in found]
+    laid = [graph.constants[candidate.kernel.packed[0][0]] for candidate in candidates]
     assert [array.type.shape for array in laid] == [(1, 16, 16, 32), (1, 36, 16, 32)]
     assert all(not array.array()[..., 16:].any() for array in laid)

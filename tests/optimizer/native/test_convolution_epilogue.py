@@ -117,7 +117,7 @@ def test_nodes_that_end_an_epilogue(name):
     case = test_convolution.Case((1, 32, 13, 9), 32, (3, 3), (1, 1, 1, 1))
     graph = with_end(case.proto, case.types, nodes, outputs)
     if name == "another shape":
-        made = graph.names.index("z")
-        graph.types[made] = TensorType("float32", (1, 1, *case.types["y"][2:]))
-    found = convolutions(Meanings(graph), graph.nodes)
-    assert {len(candidate.region.nodes) for candidate in found} == {count}
+        value = graph.names.index("z")
+        graph.types[value] = TensorType("float32", (1, 1, *case.types["y"][2:]))
+    candidates = convolutions(Meanings(graph), graph.nodes)
+    assert {len(candidate.region.nodes) for candidate in candidates} == {count}

@@ -58,7 +58,9 @@ def stage(monkeypatch, time, ratios, otherwise):
 
     def measured(graph, region, kernels, *_, **__):
         laps = {kernel.name: lap(ratios.get(kernel.form, otherwise)) for kernel in kernels}
-        return {name: {OPERATORS: lap(1.0), KERNEL: own} for name, own in laps.items()}
+        return {
+            name: {OPERATORS: lap(1.0), KERNEL: kernel_lap} for name, kernel_lap in laps.items()
+        }
 
     monkeypatch.setattr(Contest, "time", time)
     monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
@@ -103,9 +105,11 @@ def test_the_fastest_form_of_each_convolution_goes_into_the_plan(raced, tmp_path
     assert result.chosen == "kernels in blocks"
     assert converted(result) == {"first": LARGE, "second": LARGE, "third": LARGE}
     assert converted(result, accepted=False) == dict.fromkeys(("first", "second", "third"), SMALL)
-    own = next(step for step in result.plan if step.rule == CONVERT and step.nodes[0] == "first")
-    assert own.nodes == ("first", "relu")
-    assert (own.cost_before_ns, own.cost_after_ns) == (1000.0, 400.0)
+    conversion = next(
+        step for step in result.plan if step.rule == CONVERT and step.nodes[0] == "first"
+    )
+    assert conversion.nodes == ("first", "relu")
+    assert (conversion.cost_before_ns, conversion.cost_after_ns) == (1000.0, 400.0)
     left = next(step for step in result.plan if step.rule == CONVERT and not step.accepted)
     assert left.reason == (f"{SMALL}: 1.0 µs -> 0.6 µs, less gain than {LARGE}: 1.0 µs -> 0.4 µs")
     assert f"{LARGE}, 1.0 µs -> 0.4 µs" in result.explain()

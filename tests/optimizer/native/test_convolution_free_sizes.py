@@ -60,10 +60,10 @@ def test_one_kernel_for_images_of_all_sizes(sides, taps, images, monkeypatch):
             value.type.tensor_type.shape.dim[0].dim_param = "n"
         session = opened(proto, library, threads=2)
         for size in images:
-            own = case(*size)
-            total, most = own.expected()
-            (result,) = session.run(None, own.feeds)
-            error = abs(plain(result, own.shape[1], own.block) - total).max()
+            sized_case = case(*size)
+            total, most = sized_case.expected()
+            (result,) = session.run(None, sized_case.feeds)
+            error = abs(plain(result, sized_case.shape[1], sized_case.block) - total).max()
             assert error <= ROUNDING * most, (form, size, error)
 
 
@@ -71,11 +71,12 @@ def test_one_kernel_for_images_of_all_sizes(sides, taps, images, monkeypatch):
 def test_a_free_size_that_changes_is_refused(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     options = {"block": 16, "sides": ("h", "w")}
-    assert len(Case((1, 16, 8, 8), 16, (3, 3), (1, 1, 1, 1), **options).found()[1]) == 2
-    assert Case((1, 16, 8, 8), 16, (3, 3), (1, 0, 1, 1), **options).found()[1] == []
-    assert Case((1, 16, 8, 8), 16, (3, 3), (1, 1, 1, 1), auto_pad="VALID", **options).found()[
-        1
-    ] == []  # fmt: skip
+    assert len(Case((1, 16, 8, 8), 16, (3, 3), (1, 1, 1, 1), **options).candidates()[1]) == 2
+    assert Case((1, 16, 8, 8), 16, (3, 3), (1, 0, 1, 1), **options).candidates()[1] == []
+    assert (
+        Case((1, 16, 8, 8), 16, (3, 3), (1, 1, 1, 1), auto_pad="VALID", **options).candidates()[1]
+        == []
+    )
 
 
 # ----------------------------------------------------------------------------------- networks
@@ -88,8 +89,8 @@ def residual():
         "e": (48, 32, 1, 1),
     }  # fmt: skip
     arrays = {
-        name: normal(*shape, seed=at) / np.float32(np.prod(shape[1:]) ** 0.5)
-        for at, (name, shape) in enumerate(weights.items())
+        name: normal(*shape, seed=seed) / np.float32(np.prod(shape[1:]) ** 0.5)
+        for seed, (name, shape) in enumerate(weights.items())
     }
     same, half = {"pads": [1, 1, 1, 1]}, {"strides": [2, 2]}
     nodes = [
@@ -124,8 +125,8 @@ def test_a_network_of_free_sizes_is_computed_in_blocks_by_kernels():
     graph = laid.graph.copy()
     assert sum(node.op_type == "Add" for node in graph.nodes.values()) == 1  # the guard's
     resolve_shapes(graph)
-    found = convolutions(Meanings(graph), graph.nodes)
-    large = [candidate for candidate in found if "4x4" in candidate.kernel.form]
+    candidates = convolutions(Meanings(graph), graph.nodes)
+    large = [candidate for candidate in candidates if "4x4" in candidate.kernel.form]
     assert len(large) == 3  # all of 3x3 but the one that steps
     assert all(place(graph, candidate.region.nodes, candidate.kernel) for candidate in large)
     supply(graph, [candidate.kernel for candidate in large])
@@ -187,8 +188,8 @@ def test_windows_give_the_sizes_that_the_runtime_does(window):
     assert tuple(window_shape(loaded, Sizes(), number, (1, 1, *sides))[2:]) == wanted
     named = window_shape(loaded, Sizes(), number, (1, 1, "h", "w"))[2:]
     given_ = {"floor": math.floor, "h": sides[0], "w": sides[1]}
-    for size, own in zip(named, wanted, strict=True):
-        assert size is None or eval(str(size), {}, given_) == own
+    for size, expected in zip(named, wanted, strict=True):
+        assert size is None or eval(str(size), {}, given_) == expected
 
 
 @given(st.integers(1, 5), st.integers(-4, 9), st.integers(1, 4), st.integers(0, 30))

@@ -33,27 +33,29 @@ ROUNDING = 40 * 2.0**-24
 class Case:
     """A convolution in groups of whole blocks, or of one channel, and what comes of it."""
 
-    def __init__(self, image, groups, own, taps, steps=(1, 1), pads=(0, 0, 0, 0), *,
+    def __init__(self, image, groups, group_channels, taps, steps=(1, 1), pads=(0, 0, 0, 0), *,
                  dilations=(1, 1), block=None, bias=True, summed=False, seed=0, named=None,
                  **given):  # fmt: skip
         self.block = block or block_size() or 16
         n, h, w = image
-        read, made = own
+        read, written = group_channels
         self.steps, self.pads, self.dilations, self.groups = steps, pads, dilations, groups
-        self.channels, self.width = groups * read, groups * made
+        self.channels, self.width = groups * read, groups * written
         self.image = normal(n, self.channels, h, w, seed=seed)
         self.weights = normal(self.width, read, *taps, seed=seed + 1)
         self.weights /= np.float32(self.weights[0].size ** 0.5)
         self.bias = normal(self.width, seed=seed + 2) * np.float32(bias)
         sides = [
-            (size + pads[at] + pads[at + 2] - (taps[at] - 1) * dilations[at] - 1) // steps[at] + 1
-            for at, size in enumerate((h, w))
+            (size + pads[axis] + pads[axis + 2] - (taps[axis] - 1) * dilations[axis] - 1)
+            // steps[axis]
+            + 1
+            for axis, size in enumerate((h, w))
         ]
         self.shape = (n, self.width, *sides)
         self.summand = normal(*self.shape, seed=seed + 3) if summed else None
         layout = Layout((self.width,), self.block)
-        whole = layout.width if own == (1, 1) else self.channels
-        if own == (1, 1):
+        whole = layout.width if group_channels == (1, 1) else self.channels
+        if group_channels == (1, 1):
             constants, groups = {"w": outer(self.weights, layout)}, layout.width
         else:
             constants = {"w": dense(self.weights, layout, Layout((read,), self.block))}
@@ -76,7 +78,7 @@ class Case:
         given = {"x": self.image, "s": self.summand}
         return {k: blocked(v, self.block) for k, v in given.items() if v is not None}
 
-    def found(self):
+    def candidates(self):
         graph = load_graph(self.proto)
         for name, shape in self.types.items():
             graph.types[graph.names.index(name)] = TensorType("float32", shape)
@@ -84,14 +86,14 @@ class Case:
         return graph, [candidate for candidate in every if candidate.kernel.form == FORM]
 
     def session(self, level=None, threads=1, flags=FLAGS):
-        graph, (candidate,) = self.found()
+        graph, (candidate,) = self.candidates()
         return replaced(graph, candidate, level, threads, flags)
 
     def expected(self):
         """The result in float64, and the sum of the magnitudes in it."""
         top, left, bottom, right = self.pads
         m, c, high, wide = self.weights.shape
-        found = []
+        totals = []
         for sign in (np.asarray, abs):
             image = np.pad(
                 sign(self.image.astype(float)), ((0, 0),) * 2 + ((top, bottom), (left, right))
@@ -107,22 +109,24 @@ class Case:
             )
             total = np.einsum("ngchwij,gmcij->ngmhw", windows, weights, optimize=True)
             total = total.reshape(self.shape) + sign(self.bias.astype(float))[:, None, None]
-            found.append(total if self.summand is None else total + sign(self.summand))
-        return found
+            totals.append(total if self.summand is None else total + sign(self.summand))
+        return totals
 
     def check(self, level=None, threads=1, flags=FLAGS):
         total, size = self.expected()
         (result,) = self.session(level, threads, flags).run(None, self.feeds)
-        own = plain(result, self.width, self.block)
-        assert own.shape == total.shape
-        assert (abs(own - total) <= ROUNDING * size.max()).all()
+        plain_result = plain(result, self.width, self.block)
+        assert plain_result.shape == total.shape
+        assert (abs(plain_result - total) <= ROUNDING * size.max()).all()
 
 
 @st.composite
 def cases(draw):
     """Groups of one channel, or of whole blocks that are made, of any size."""
     block = draw(st.sampled_from([8, 16]))
-    own = draw(st.sampled_from([(1, 1), (block, block), (2 * block, block), (block, 2 * block)]))
+    group_channels = draw(
+        st.sampled_from([(1, 1), (block, block), (2 * block, block), (block, 2 * block)])
+    )
     taps = [draw(st.integers(1, 7)) for _ in range(2)]
     taps[1] += taps == [1, 1]
     steps = [draw(st.integers(1, 3)) for _ in range(2)]
@@ -130,8 +134,8 @@ def cases(draw):
     reach = [(k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True)]
     pads = [draw(st.integers(0, k)) for k in (*reach, *reach)]
     h, w = (draw(st.integers(max(1, k - sum(pads[axis::2])), 40)) for axis, k in enumerate(reach))
-    groups = draw(st.integers(2, 40 if own == (1, 1) else 3))
-    return Case((draw(st.integers(1, 2)), h, w), groups, own, taps, steps, pads,
+    groups = draw(st.integers(2, 40 if group_channels == (1, 1) else 3))
+    return Case((draw(st.integers(1, 2)), h, w), groups, group_channels, taps, steps, pads,
                 dilations=dilations, block=block, bias=draw(st.booleans()),
                 summed=draw(st.booleans()), seed=draw(st.integers(0, 99)))  # fmt: skip
 
@@ -167,8 +171,8 @@ def test_ends_and_what_is_not_finite(value, end):
     if end not in activations():
         pytest.skip("this runtime has no such end")
     given = {"activation": end} | ({"activation_params": [-0.3, 0.4]} if end == "Clip" else {})
-    for groups, own in ((40, (1, 1)), (3, (block_size(), block_size()))):
-        case = Case((1, 12, 9), groups, own, (5, 5), (2, 2), (2, 2, 2, 2), **given)
+    for groups, group_channels in ((40, (1, 1)), (3, (block_size(), block_size()))):
+        case = Case((1, 12, 9), groups, group_channels, (5, 5), (2, 2), (2, 2, 2, 2), **given)
         case.image[0, 3, 0, 0] = case.image[0, 20, 7, 8] = value
         (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
         (result,) = case.session(threads=2).run(None, case.feeds)
@@ -181,16 +185,26 @@ def test_ends_and_what_is_not_finite(value, end):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"own": (8, 4)}, "straddle"),
-        ({"own": (3, 3)}, "straddle"),
+        ({"group_channels": (8, 4)}, "straddle"),
+        ({"group_channels": (3, 3)}, "straddle"),
         ({"taps": (9, 1)}, "another size"),
         ({"taps": (1, 1)}, "another size"),
     ],
 )
 def test_groups_that_no_kernel_computes(options, reason):
-    whole = {"own": (4, 4), "taps": (3, 3), **options}
+    whole = {"group_channels": (4, 4), "taps": (3, 3), **options}
     plan = Sliding(
-        16, whole["own"], 48, 48, (9, 9), (9, 9), whole["taps"], (1, 1), (1, 1), (1, 1), False
+        16,
+        whole["group_channels"],
+        48,
+        48,
+        (9, 9),
+        (9, 9),
+        whole["taps"],
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        False,
     )
     with pytest.raises(convolution.LoweringError, match=reason):
         check_sliding(plan)
@@ -199,9 +213,9 @@ def test_groups_that_no_kernel_computes(options, reason):
 def test_sizes_that_are_not_known_are_refused(monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     case = Case((1, 8, 8), 32, (1, 1), (3, 3), (1, 1), (1, 1, 1, 1), block=16)
-    assert len(case.found()[1]) == 1
+    assert len(case.candidates()[1]) == 1
     case.types["x"] = case.types["y"] = (1, 32, "h", 8)
-    assert case.found()[1] == []
+    assert case.candidates()[1] == []
 
 
 def test_what_lies_beside_the_image_is_not_multiplied():

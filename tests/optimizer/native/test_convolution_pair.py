@@ -49,33 +49,37 @@ class Case:
         self.points = normal(width, c, 1, 1, seed=seed + 1) / np.float32(c**0.5)
         self.taps = normal(width, 1, *taps, seed=seed + 2) / np.float32((taps[0] * taps[1]) ** 0.5)
         self.biases = [
-            normal(width, seed=seed + 3 + at) * np.float32(bool(biases)) for at in range(2)
+            normal(width, seed=seed + 3 + i) * np.float32(bool(biases)) for i in range(2)
         ]
         layouts = Layout((width,), self.block), Layout((c,), self.block)
-        made, depth = layouts[0].width, layouts[1].width
+        y_width, depth = layouts[0].width, layouts[1].width
         constants = {"p": dense(self.points, *layouts), "t": outer(self.taps, layouts[0])}
         if biases:
-            for name, own in zip("bd", self.biases, strict=True):
-                constants[name] = np.pad(own, (0, made - width))
+            for name, bias in zip("bd", self.biases, strict=True):
+                constants[name] = np.pad(bias, (0, y_width - width))
         node = helper.make_node
         nodes = [
             node("Conv", ["x", "p", *(["b"] * bool(biases))], ["m"], domain=NCHWC,
                  kernel_shape=[1, 1], **ends[0]),
-            node("Conv", ["m", "t", *(["d"] * bool(biases))], ["y"], domain=NCHWC, group=made,
+            node("Conv", ["m", "t", *(["d"] * bool(biases))], ["y"], domain=NCHWC, group=y_width,
                  **{"kernel_shape": taps, "strides": steps, "pads": pads, **ends[1], **second}),
         ]  # fmt: skip
         self.shape = (n, width, *(
-            (size + pads[at] + pads[at + 2] - taps[at]) // steps[at] + 1
-            for at, size in enumerate((h, w))
+            (size + pads[axis] + pads[axis + 2] - taps[axis]) // steps[axis] + 1
+            for axis, size in enumerate((h, w))
         ))  # fmt: skip
-        self.types = {"x": (n, depth, h, w), "m": (n, made, h, w), "y": (n, made, *self.shape[2:])}
+        self.types = {
+            "x": (n, depth, h, w),
+            "m": (n, y_width, h, w),
+            "y": (n, y_width, *self.shape[2:]),
+        }
         self.proto = blocked_model(nodes, self.types, constants)
 
     @property
     def feeds(self):
         return {"x": blocked(self.image, self.block)}
 
-    def found(self, configuration=None):
+    def candidates(self, configuration=None):
         graph = load_graph(self.proto)
         for name, shape in self.types.items():
             if name in graph.names:
@@ -84,32 +88,32 @@ class Case:
         return graph, pairs(Meanings(graph), graph.nodes, lambda _: ways)
 
     def session(self, level=None, threads=1, flags=FLAGS, configuration=None):
-        graph, (*_, candidate) = self.found(configuration)
+        graph, (*_, candidate) = self.candidates(configuration)
         return replaced(graph, candidate, level, threads, flags)
 
     def expected(self):
         """The result in float64 without activations, and the sum of the magnitudes in it."""
         top, left, bottom, right = self.pads
-        found = []
+        totals = []
         for sign in (np.asarray, abs):
             points, taps, image = map(sign, (self.points, self.taps, self.image.astype(float)))
             first, second = map(sign, self.biases)
-            held = np.einsum("nchw,mc->nmhw", image, points[..., 0, 0].astype(float))
-            held = np.pad(
-                held + first[:, None, None], ((0, 0),) * 2 + ((top, bottom), (left, right))
+            middle = np.einsum("nchw,mc->nmhw", image, points[..., 0, 0].astype(float))
+            middle = np.pad(
+                middle + first[:, None, None], ((0, 0),) * 2 + ((top, bottom), (left, right))
             )
-            windows = np.lib.stride_tricks.sliding_window_view(held, taps.shape[2:], axis=(2, 3))
+            windows = np.lib.stride_tricks.sliding_window_view(middle, taps.shape[2:], axis=(2, 3))
             windows = windows[:, :, :: self.steps[0], :: self.steps[1]]
             total = np.einsum("nmhwij,mij->nmhw", windows, taps[:, 0].astype(float))
-            found.append(total + second[:, None, None])
-        return found
+            totals.append(total + second[:, None, None])
+        return totals
 
     def check(self, level=None, threads=1, flags=FLAGS, configuration=None):
         total, size = self.expected()
         (result,) = self.session(level, threads, flags, configuration).run(None, self.feeds)
-        own = plain(result, self.shape[1], self.block)
-        assert own.shape == total.shape
-        error = abs(own - total) / size.max()
+        plain_result = plain(result, self.shape[1], self.block)
+        assert plain_result.shape == total.shape
+        error = abs(plain_result - total) / size.max()
         assert error.max() <= ROUNDING, error.max()
 
 
@@ -170,10 +174,10 @@ def test_ends_and_what_is_not_finite(value):
     assert np.isfinite(wanted).any()
 
 
-def changed(attribute=None, *, at=1):
+def changed(attribute=None, *, index=1):
     def change(case):
-        node = case.proto.graph.node[at]
-        kept = [one for one in node.attribute if one.name != attribute.name]
+        node = case.proto.graph.node[index]
+        kept = [attribute_ for attribute_ in node.attribute if attribute_.name != attribute.name]
         del node.attribute[:]
         node.attribute.extend([*kept, attribute])
 
@@ -212,7 +216,7 @@ REFUSED = {
     "given": give,
     "a sum": add,
     "dilations": changed(helper.make_attribute("dilations", [2, 2])),
-    "groups": changed(helper.make_attribute("group", 2), at=0),
+    "groups": changed(helper.make_attribute("group", 2), index=0),
     "an activation": changed(helper.make_attribute("activation", "Softmax")),
     "filters that aren't finite": spoil,
     "a size that isn't known": lambda case: case.types.update(x=(1, 16, 8, "w")),
@@ -223,9 +227,9 @@ REFUSED = {
 def test_pairs_that_no_kernel_computes(name, monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     case = Case((1, 16, 8, 8), 32, (3, 3), (1, 1), (1, 1, 1, 1), block=16)
-    assert len(case.found()[1]) == 1
+    assert len(case.candidates()[1]) == 1
     REFUSED[name](case)
-    assert case.found()[1] == []
+    assert case.candidates()[1] == []
 
 
 # --------------------------------------------------------------------------------- configurations
@@ -236,9 +240,15 @@ SIZES = PairSizes(1, 1, 16, 3, 56, 32 * 58, 3, 1)
 
 
 def test_configurations_of_a_pair_differ_and_stay_in_the_second_cache():
-    found = legal_pairs(SIZES, HERE)
-    assert found[0] == PairConfiguration() and len(found) == len(set(found)) > 6
-    divisions = [(*SIZES.divided(one), one.loop_order) for one in found]
+    configurations = legal_pairs(SIZES, HERE)
+    assert (
+        configurations[0] == PairConfiguration()
+        and len(configurations) == len(set(configurations)) > 6
+    )
+    divisions = [
+        (*SIZES.divided(configuration), configuration.loop_order)
+        for configuration in configurations
+    ]
     assert len(set(divisions)) == len(divisions)
     assert {
         pair.block for pair in legal_pairs(SIZES, replace(HERE, second_cache_bytes=1 << 17))
@@ -255,14 +265,18 @@ def test_configurations_of_a_pair_differ_and_stay_in_the_second_cache():
 @needs_blocks
 def test_configurations_of_a_pair_compute_the_same():
     case = Case((1, 32, 40, 23), 96, (3, 3), pads=(1, 1, 1, 1), block=block_size())
-    graph, (default,) = case.found()
+    graph, (default,) = case.candidates()
     ways = [PairConfiguration(8 << 10, 1), PairConfiguration(128 << 10, 12, 1)]
-    found = pairs(Meanings(graph), graph.nodes, lambda sizes: ways)
-    assert [candidate.kernel.configuration is None for candidate in found] == [True, False, False]
-    assert len({candidate.kernel.name for candidate in found}) == 3
-    assert found[0].kernel.name == default.kernel.name
+    candidates = pairs(Meanings(graph), graph.nodes, lambda sizes: ways)
+    assert [candidate.kernel.configuration is None for candidate in candidates] == [
+        True,
+        False,
+        False,
+    ]
+    assert len({candidate.kernel.name for candidate in candidates}) == 3
+    assert candidates[0].kernel.name == default.kernel.name
     results = [
         replaced(graph.copy(), candidate, native_level(), 2, FLAGS).run(None, case.feeds)[0]
-        for candidate in found
+        for candidate in candidates
     ]
     assert all(np.array_equal(result, results[0]) for result in results)

@@ -25,7 +25,15 @@ CHANNELS, BATCH, HEIGHT, WIDTH = 64, 2, 9, 10
 
 
 def narrow(
-    groups, taps=(3, 3), *, end="Relu", channels=CHANNELS, bias=True, between=(), made=None, **given
+    groups,
+    taps=(3, 3),
+    *,
+    end="Relu",
+    channels=CHANNELS,
+    bias=True,
+    between=(),
+    result_sizes=None,
+    **given,
 ):
     """A grouped convolution with a way out of blocks before, and one into them behind."""
     width = -(-channels // block_size()) * block_size()
@@ -43,7 +51,7 @@ def narrow(
         last = "3"
     nodes.append(helper.make_node("ReorderInput", [last], ["y"], domain=NCHWC))
     shape = [BATCH, width, HEIGHT, WIDTH]
-    result = [BATCH, width, *(made or shape[2:])]
+    result = [BATCH, width, *(result_sizes or shape[2:])]
     outside = helper.make_tensor_value_info(
         "1", TensorProto.FLOAT, [BATCH, channels, HEIGHT, WIDTH]
     )
@@ -59,7 +67,7 @@ def narrow(
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
-def found(proto):
+def graph_and_forms(proto):
     graph = typed(proto)
     return graph, narrow_convolutions(Meanings(graph), graph.nodes)
 
@@ -68,14 +76,14 @@ def check(proto, image):
     """Compare every form with the runtime's own operators, numbers that aren't finite included."""
     given = {"x": blocked(image, block_size())}
     (wanted,) = opened(proto, level="ORT_DISABLE_ALL").run(None, given)
-    graph, forms = found(proto)
+    graph, forms = graph_and_forms(proto)
     assert forms
     library = build([form.kernel for form in forms], levels=(native_level(),))
     for form in forms:
-        own = graph.copy()
-        supply(own, [form.kernel])
-        assert place(own, form.region.nodes, form.kernel)
-        changed = to_model(embed(own, library.domain))
+        copy = graph.copy()
+        supply(copy, [form.kernel])
+        assert place(copy, form.region.nodes, form.kernel)
+        changed = to_model(embed(copy, library.domain))
         assert len(changed.graph.node) == 1
         (result,) = opened(changed, library, threads=2).run(None, given)
         np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted), form.kernel.form)
@@ -100,8 +108,8 @@ def test_infinities_stay_in_their_group(groups, in_pieces, monkeypatch):
     image[0, 5, 4, 4], image[1, 40, 0, 9], image[1, 63, 8, 0] = np.inf, np.nan, -3e38
     wanted = check(narrow(groups), image)
     spoilt = ~np.isfinite(plain(wanted, CHANNELS, block_size())[0]).all(axis=(1, 2))
-    own = 5 // (CHANNELS // groups)
-    assert set(np.flatnonzero(spoilt) // (CHANNELS // groups)) == {own}
+    spoilt_group = 5 // (CHANNELS // groups)
+    assert set(np.flatnonzero(spoilt) // (CHANNELS // groups)) == {spoilt_group}
 
 
 @pytest.mark.parametrize(
@@ -109,8 +117,8 @@ def test_infinities_stay_in_their_group(groups, in_pieces, monkeypatch):
     [
         {"end": "HardSwish"},
         {"end": "", "taps": (1, 3), "bias": False},
-        {"made": (5, 5), "strides": [2, 2]},
-        {"taps": (5, 3), "made": (3, 4), "strides": [3, 2], "dilations": [1, 2]},
+        {"result_sizes": (5, 5), "strides": [2, 2]},
+        {"taps": (5, 3), "result_sizes": (3, 4), "strides": [3, 2], "dilations": [1, 2]},
     ],
 )
 def test_ends_and_filters(options, monkeypatch):
@@ -125,10 +133,10 @@ def test_a_block_that_is_not_filled(channels, groups, value, monkeypatch):
     monkeypatch.setitem(convolution.TILES, (3, 3), ((2, 2),))
     image = normal(BATCH, channels, HEIGHT, WIDTH)
     image[0, -1, 4, 4] = value
-    own, count = channels // groups, block_size()
+    width, count = channels // groups, block_size()
     wanted = check(narrow(groups, channels=channels), image)
     spoilt = ~np.isfinite(plain(wanted, channels, count)[0]).all(axis=(1, 2))
-    assert set(np.flatnonzero(spoilt) // own) <= {groups - 1}
+    assert set(np.flatnonzero(spoilt) // width) <= {groups - 1}
 
 
 def test_filters_are_0_on_the_channels_of_other_groups():
@@ -136,8 +144,8 @@ def test_filters_are_0_on_the_channels_of_other_groups():
     (laid,) = Merged(8, 4, 16).lay(weights).reshape(2, 16, 16, -1)[None]
     for m in range(32):
         column = laid[m // 16, :, m % 16, 0]
-        own = slice(m % 16 // 4 * 4, m % 16 // 4 * 4 + 4)
-        np.testing.assert_array_equal(column[own], weights[m, :, 0, 0])
+        group = slice(m % 16 // 4 * 4, m % 16 // 4 * 4 + 4)
+        np.testing.assert_array_equal(column[group], weights[m, :, 0, 0])
         assert np.count_nonzero(column) == 4
 
 
@@ -156,4 +164,4 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_shared_blocks_that_no_kernel_computes(name):
-    assert found(narrow(**{"groups": 16, **REFUSED[name]}))[1] == []
+    assert graph_and_forms(narrow(**{"groups": 16, **REFUSED[name]}))[1] == []

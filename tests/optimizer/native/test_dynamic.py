@@ -94,14 +94,14 @@ def found_in(proto):
 def kernels(level, **changed):
     """For each case a session with its kernel, and one without, built for a level together."""
     cases = {name: replace(case, **changed) for name, case in CASES.items()}
-    found = {}
+    graphs_and_kernels = {}
     for name, case in cases.items():
         graph, (region_kernel,) = found_in(case.model())
-        found[name] = graph, region_kernel
-    models, library = built_together(found, level)
+        graphs_and_kernels[name] = graph, region_kernel
+    models, library = built_together(graphs_and_kernels, level)
     sessions = {}
     for name, changed in models.items():
-        others = {n.op_type for n in changed.graph.node} - {found[name][1].kernel.name}
+        others = {n.op_type for n in changed.graph.node} - {graphs_and_kernels[name][1].kernel.name}
         assert others <= {"DynamicQuantizeLinear", "Transpose"}
         original = opened(cases[name].model())
         sessions[name] = cases[name], opened(changed, library, threads=2), original
@@ -115,10 +115,10 @@ def test_sums_are_exact_and_each_step_behind_them_is_rounded(level, seed, rows):
     rng = np.random.default_rng(seed)
     for name, (case, session, _) in kernels(level).items():
         feeds = case.feeds(rng, rows)
-        (found,) = session.run(None, feeds)
+        (result,) = session.run(None, feeds)
         wanted = case.expected(feeds["x"])
         wanted = np.maximum(wanted, 0) if case.behind else wanted
-        np.testing.assert_array_equal(found, wanted, err_msg=name)
+        np.testing.assert_array_equal(result, wanted, err_msg=name)
 
 
 @settings(max_examples=6, deadline=None)
@@ -138,9 +138,9 @@ def test_a_kernel_gives_what_the_runtime_gives(seed, rows):
 def test_what_follows_is_computed_with_a_product_where_nothing_is_left_to_rounding(
     op_type, follows
 ):
-    _, (found,) = found_in(replace(MATRIX, behind=(op_type,)).model())
-    assert len(found.region.nodes) == 5 + follows
-    assert found.kernel.is_exact
+    _, (region_kernel,) = found_in(replace(MATRIX, behind=(op_type,)).model())
+    assert len(region_kernel.region.nodes) == 5 + follows
+    assert region_kernel.kernel.is_exact
 
 
 def changed(proto, **arrays):
@@ -191,8 +191,8 @@ def test_what_is_no_such_product_is_left(proto):
 def test_a_bias_of_another_axis_stays_outside():
     proto = replace(IMAGE, y=(1, 20, 7, 6)).model()
     changed(proto, b=np.ones((1, 1, 6), np.float32))
-    graph, (found,) = found_in(proto)
-    assert [graph.nodes[n].op_type for n in found.region.nodes][-1] == "Mul"
+    graph, (region_kernel,) = found_in(proto)
+    assert [graph.nodes[n].op_type for n in region_kernel.region.nodes][-1] == "Mul"
 
 
 # ------------------------------------------------------------------------ what leads to integers
@@ -201,14 +201,14 @@ def test_a_bias_of_another_axis_stays_outside():
 def block(depth=48, skip=(2, 7, 48), opens=("Tanh",), closes=()):
     """A product that is quantized, a residual, a normalization, and another such product."""
     rng = np.random.default_rng(depth)
-    nodes, held = [], {}
+    nodes, arrays = [], {}
     last = "x"
-    for at, op_type in enumerate(opens):
-        nodes.append(helper.make_node(op_type, [last], [f"o{at}"]))
-        last = f"o{at}"
+    for i, op_type in enumerate(opens):
+        nodes.append(helper.make_node(op_type, [last], [f"o{i}"]))
+        last = f"o{i}"
     for layer in range(2):
         name = f"l{layer}"
-        held |= {
+        arrays |= {
             f"{name}.w": rng.integers(-64, 64, (depth, depth)).astype(np.int8),
             f"{name}.sw": np.float32(0.02),
             f"{name}.zw": np.int8(0),
@@ -227,7 +227,7 @@ def block(depth=48, skip=(2, 7, 48), opens=("Tanh",), closes=()):
         ]
         last = f"{name}.p"
         if layer == 0:
-            held |= {
+            arrays |= {
                 "gain": rng.normal(1, 0.1, depth).astype(np.float32),
                 "shift": rng.normal(size=depth).astype(np.float32),
             }
@@ -236,9 +236,9 @@ def block(depth=48, skip=(2, 7, 48), opens=("Tanh",), closes=()):
                 helper.make_node("LayerNormalization", ["total", "gain", "shift"], ["normal"]),
             ]
             last = "normal"
-    for at, op_type in enumerate(closes):
-        nodes.append(helper.make_node(op_type, [last], [f"c{at}"]))
-        last = f"c{at}"
+    for i, op_type in enumerate(closes):
+        nodes.append(helper.make_node(op_type, [last], [f"c{i}"]))
+        last = f"c{i}"
     graph = helper.make_graph(
         nodes,
         "block",
@@ -247,7 +247,7 @@ def block(depth=48, skip=(2, 7, 48), opens=("Tanh",), closes=()):
             helper.make_tensor_value_info("skip", FLOAT, skip),
         ],
         [helper.make_tensor_value_info(last, FLOAT, (2, 7, depth))],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in held.items()],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
     )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid(CONTRIBUTED, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
@@ -273,8 +273,8 @@ def test_a_normalization_between_two_products_is_rounded_as_the_runtime_does():
             name: rng.normal(offset, 2, (2, 7, 48)).astype(np.float32) for name in ("x", "skip")
         }
         wanted = opened(proto).run(None, feeds)
-        found = opened(changed, library, threads=2).run(None, feeds)
-        np.testing.assert_array_equal(found, wanted)
+        results = opened(changed, library, threads=2).run(None, feeds)
+        np.testing.assert_array_equal(results, wanted)
 
 
 def test_a_sum_that_broadcasts_is_left_with_its_normalization():
@@ -285,9 +285,9 @@ def test_a_sum_that_broadcasts_is_left_with_its_normalization():
 def test_what_rounds_as_it_likes_stays_with_the_runtime_before_integers_and_behind_them():
     proto = block(opens=("Tanh", "Relu"), closes=("Erf",))
     graph = typed(proto)
-    made = optimized_nodes(proto.SerializeToString(), Execution(), 1)
-    found = candidates(Meanings(graph, made)).computable
-    left = {graph.nodes[n].op_type for n in found}
+    optimized = optimized_nodes(proto.SerializeToString(), Execution(), 1)
+    computable = candidates(Meanings(graph, optimized)).computable
+    left = {graph.nodes[n].op_type for n in computable}
     assert "Relu" in left
     assert not left & {"Tanh", "Erf", "LayerNormalization"}
 
@@ -297,18 +297,21 @@ def test_what_no_integers_depend_on_may_round():
     proto.graph.node.append(helper.make_node("Tanh", ["skip"], ["apart"]))
     proto.graph.output.append(helper.make_tensor_value_info("apart", FLOAT, (2, 7, 48)))
     graph = typed(proto)
-    found = candidates(Meanings(graph)).computable
-    left = [graph.names[graph.nodes[n].outputs[0]] for n in found]
+    computable = candidates(Meanings(graph)).computable
+    left = [graph.names[graph.nodes[n].outputs[0]] for n in computable]
     assert left == ["apart"]
 
 
 def test_several_products_of_one_tensor_quantize_it_once():
     """As queries, keys and values do, each quantized by itself in the model."""
-    parts = [compose.add_prefix(replace(MATRIX, x=(5, 36), y=(5, 70)).model(), at) for at in "abc"]
+    parts = [
+        compose.add_prefix(replace(MATRIX, x=(5, 36), y=(5, 70)).model(), prefix)
+        for prefix in "abc"
+    ]
     for part in parts:
-        for one in part.graph.node:
-            one.input[:] = [
-                "x" if name.endswith("x") and len(name) == 2 else name for name in one.input
+        for node in part.graph.node:
+            node.input[:] = [
+                "x" if name.endswith("x") and len(name) == 2 else name for name in node.input
             ]
     graph = helper.make_graph(
         [node for part in parts for node in part.graph.node],
@@ -323,10 +326,10 @@ def test_several_products_of_one_tensor_quantize_it_once():
     cleaned.types = infer_types(cleaned)
     clean(cleaned, 1 << 20)
     changed, library = fused(to_model(cleaned))
-    made = [node.op_type for node in changed.graph.node]
-    assert len(made) == 4
-    assert made.count("DynamicQuantizeLinear") == 1
+    operators = [node.op_type for node in changed.graph.node]
+    assert len(operators) == 4
+    assert operators.count("DynamicQuantizeLinear") == 1
     feeds = MATRIX.feeds(np.random.default_rng(5), rows=5)
     wanted = opened(proto).run(None, feeds)
-    for found, one in zip(opened(changed, library).run(None, feeds), wanted, strict=True):
-        np.testing.assert_array_equal(found, one)
+    for result, expected in zip(opened(changed, library).run(None, feeds), wanted, strict=True):
+        np.testing.assert_array_equal(result, expected)

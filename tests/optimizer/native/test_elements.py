@@ -31,7 +31,7 @@ HALF, BRAIN = TensorProto.FLOAT16, TensorProto.BFLOAT16
 def cast(array, *to):
     """The array through ONNX Runtime's own casts, one after another."""
     given = helper.np_dtype_to_tensor_dtype(array.dtype)
-    names = ["x", *(f"y{at}" for at in range(len(to)))]
+    names = ["x", *(f"y{i}" for i in range(len(to)))]
     nodes = [node("Cast", [a], [b], to=t) for a, b, t in zip(names, names[1:], to, strict=False)]
     info = [
         helper.make_tensor_value_info(name, kind, [array.size])
@@ -60,9 +60,9 @@ def convert(request):
     }
     texts = []
     for kind in ("float16", "bfloat16"):
-        for name, (read, made, loop) in bodies.items():
+        for name, (read, written, loop) in bodies.items():
             text = loop.replace("{kind}", kind).replace("{}", "")
-            pointers = f"const {read} *x = (void *)a[0]; {made} *y = (void *)a[1];"
+            pointers = f"const {read} *x = (void *)a[0]; {written} *y = (void *)a[1];"
             whole = f"{name}_all_{kind}"
             texts.append((whole, f"static void {whole}(i64 *a) {{ {pointers} {text} }}"))
     header = resources.files(kernels).joinpath("headers", "elements.h").read_text(encoding="utf-8")
@@ -99,20 +99,20 @@ def floats_between(bits):
     return np.concatenate([points, *beside])
 
 
-def same_bits(found, wanted):
+def same_bits(computed, wanted):
     """Tell whether arrays are equal to the bit, but for what a NaN has in its payload."""
     number = ~np.isnan(wanted)
-    assert np.isnan(found[~number]).all()
+    assert np.isnan(computed[~number]).all()
     kind = np.uint32 if wanted.itemsize == 4 else np.uint16
-    np.testing.assert_array_equal(found[number].view(kind), wanted[number].view(kind))
+    np.testing.assert_array_equal(computed[number].view(kind), wanted[number].view(kind))
 
 
 @pytest.mark.parametrize("name", ["widen_all", "wide_all"])
 def test_every_number_of_16_bits_is_read_as_the_runtime_reads_it(convert, name):
     given = every_half()
     same_bits(convert(f"{name}_float16", given), cast(given.view(np.float16), TensorProto.FLOAT))
-    found = convert(f"{name}_bfloat16", given)
-    same_bits(found, (given.astype(np.uint32) << 16).view(np.float32))
+    converted = convert(f"{name}_bfloat16", given)
+    same_bits(converted, (given.astype(np.uint32) << 16).view(np.float32))
 
 
 @pytest.mark.parametrize("name", ["narrow_all", "narrowed_all"])
@@ -120,21 +120,21 @@ def test_numbers_are_rounded_as_the_runtime_rounds_them(convert, name):
     given = floats_between("float16")
     same_bits(convert(f"{name}_float16", given).view(np.float16), cast(given, HALF))
     given = floats_between("bfloat16")
-    found = convert(f"{name}_bfloat16", given).astype(np.uint32) << 16
-    same_bits(found.view(np.float32), cast(given, BRAIN, TensorProto.FLOAT))
+    converted = convert(f"{name}_bfloat16", given).astype(np.uint32) << 16
+    same_bits(converted.view(np.float32), cast(given, BRAIN, TensorProto.FLOAT))
 
 
 # ------------------------------------------------------------------------------------- kernels
 
 
-def made(nodes, inputs, outputs, constants=(), opset=21):
+def typed_model(nodes, inputs, outputs, constants=(), opset=21):
     """A model: inputs and outputs are {name: (type, shape)}, constants {name: array}."""
     info = [
         [helper.make_tensor_value_info(n, element_type(t), s) for n, (t, s) in given.items()]
         for given in (inputs, outputs)
     ]
-    held = [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(constants).items()]
-    graph = helper.make_graph(nodes, "graph", *info, held)
+    initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(constants).items()]
+    graph = helper.make_graph(nodes, "graph", *info, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
@@ -154,7 +154,7 @@ def concatenation():
     ]
     halves = {"x": ("float16", ["n", 1300]), "r": ("float16", ["n", 77])}
     feeds = {"x": half(3, 1300), "r": half(3, 77)}
-    return made(nodes, halves, {"y": ("float16", ["n", 2677])}), feeds
+    return typed_model(nodes, halves, {"y": ("float16", ["n", 2677])}), feeds
 
 
 def gate():
@@ -167,7 +167,7 @@ def gate():
     inputs = {"x": ("float16", ["n", 2100]), "row": ("float16", ["n", 1])}
     feeds = {"x": half(3, 2100), "row": half(3, 1)}
     given = {"scale": np.float16(1.702)}
-    return made(nodes, inputs, {"y": ("float16", ["n", 2100])}, given), feeds
+    return typed_model(nodes, inputs, {"y": ("float16", ["n", 2100])}, given), feeds
 
 
 def turned():
@@ -182,7 +182,7 @@ def turned():
         for name, value in (("zero", 0), ("end", 2**62), ("last", -1), ("two", 2))
     }
     types = {"x": ("float16", [3, 90])}, {"y": ("float16", [3, 45])}
-    return made(nodes, *types, constants), {"x": half(3, 90)}
+    return typed_model(nodes, *types, constants), {"x": half(3, 90)}
 
 
 def normalization():
@@ -197,7 +197,7 @@ def normalization():
         {"sum": ("float16", shape), "y": ("float16", shape)},
     )
     constants = {"scale": half(190), "bias": half(190)}
-    return made(nodes, *types, constants), {"x": half(5, 190), "r": half(5, 190)}
+    return typed_model(nodes, *types, constants), {"x": half(5, 190), "r": half(5, 190)}
 
 
 def casts():
@@ -214,7 +214,7 @@ def casts():
     types = {"x": ("float16", ["n", 70])}, {"y": ("float32", ["n", 70])}
     x = half(4, 70)
     x[0, :5] = 0
-    return made(nodes, *types), {"x": x}
+    return typed_model(nodes, *types), {"x": x}
 
 
 def quantized(kind=np.uint8):
@@ -239,7 +239,7 @@ def quantized(kind=np.uint8):
     }
     given = (np.iinfo(t) for t in (np.int8, np.uint8))
     x, r = (rng.integers(t.min, t.max, (40, 3, 130), t.dtype, True) for t in given)
-    return made(nodes, *types, constants), {"x": x, "r": r}
+    return typed_model(nodes, *types, constants), {"x": x, "r": r}
 
 
 def quantization():
@@ -256,7 +256,7 @@ def quantization():
         {"y": ("int8", [x.size]), "u": ("float32", [x.size])},
     )
     constants = {"scale": np.float32(0.5), "s": np.float32(0.25), "z": np.int8(-7)}
-    return made(nodes, *types, constants), {"x": x.astype(np.float32)}
+    return typed_model(nodes, *types, constants), {"x": x.astype(np.float32)}
 
 
 EXACT = {
@@ -277,15 +277,15 @@ ROUNDED = {
 @pytest.fixture(scope="module")
 def fused_models():
     """Each model with its regions as kernels: the graphs, and one library of all kernels."""
-    graphs, found = {}, []
+    graphs, all_kernels = {}, []
     for name, (proto, _) in {**EXACT, **ROUNDED}.items():
         graph = typed(proto)
         grown = regions(Meanings(graph), graph.nodes)
         for candidate in grown:
             assert place(graph, candidate.region.nodes, candidate.kernel)
-        found += [candidate.kernel for candidate in grown]
+        all_kernels += [candidate.kernel for candidate in grown]
         graphs[name] = graph, len(grown)
-    made_of = build(found, levels=(native_level(),))
+    made_of = build(all_kernels, levels=(native_level(),))
     return {
         name: (to_model(embed(graph, made_of.domain)), count, made_of)
         for name, (graph, count) in graphs.items()
@@ -303,15 +303,15 @@ def both(name, fused_models):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_what_casts_and_quantizes_is_equal_to_the_bit(name, fused_models):
-    for wanted, found in zip(*both(name, fused_models), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for wanted, result in zip(*both(name, fused_models), strict=True):
+        np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("name", ROUNDED)
 def test_what_computes_is_within_two_roundings_to_16_bits(name, fused_models):
-    for wanted, found in zip(*both(name, fused_models), strict=True):
-        apart = np.spacing(np.abs(wanted)).astype(np.float32)
-        assert (np.abs(found.astype(np.float32) - wanted) <= 2 * apart + 2e-6).all()
+    for wanted, result in zip(*both(name, fused_models), strict=True):
+        spacing = np.spacing(np.abs(wanted)).astype(np.float32)
+        assert (np.abs(result.astype(np.float32) - wanted) <= 2 * spacing + 2e-6).all()
 
 
 @pytest.mark.parametrize(
@@ -323,5 +323,5 @@ def test_what_computes_is_within_two_roundings_to_16_bits(name, fused_models):
     ids=["wrapped around", "cut off"],
 )
 def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(given, nodes):
-    graph = typed(made(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
+    graph = typed(typed_model(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
     assert not regions(Meanings(graph), graph.nodes)

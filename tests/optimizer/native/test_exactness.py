@@ -60,8 +60,8 @@ def test_root_mean_squares_of_errors_are_like_the_runtimes(name, distribution):
     verifier = Verifier(built.SerializeToString(), feeds, threads=1, wide=lambda: (wide, ""))
     with closing(verifier):
         execution = Execution(libraries=(library.path,))
-        (found,) = verifier.deviations("fused", changed.SerializeToString(), execution)
-        assert found.within
+        (deviation,) = verifier.deviations("fused", changed.SerializeToString(), execution)
+        assert deviation.within
         verifier.widen(feeds)
         exact = verifier.output(FLOAT64, distribution, 0)
         runtime, kernel = (

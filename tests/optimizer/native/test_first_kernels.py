@@ -54,11 +54,13 @@ def test_kernels_are_chosen_anew_only_where_there_is_time(later, budget_s, looke
     known = {name: Plan(name, None) for name in ("first", "other", "lean")}
     known["lean"].predicted_ns = LEAN_NS
     candidate_files = SimpleNamespace(placed=lambda plan: plan)
-    made = KernelPlans(SimpleNamespace(original=Plan("original", None)), candidate_files, None, {})
-    for plan in made.first_plans(known["first"], 5.0):
+    kernel_plans = KernelPlans(
+        SimpleNamespace(original=Plan("original", None)), candidate_files, None, {}
+    )
+    for plan in kernel_plans.first_plans(known["first"], 5.0):
         now[0] += 2.0
         assert plan.name == "kernels on first"
-    list(made.plans([known[name] for name in later], (), budget_s))
+    list(kernel_plans.plans([known[name] for name in later], (), budget_s))
     assert Fusing.looked == looked
 
 
@@ -80,5 +82,5 @@ def test_kernels_go_where_rules_save_much_of_what_kernels_leave(predicted_ns, ch
         Plan(name, None, predicted_ns=ns)
         for name, ns in zip(("other", "lean"), predicted_ns, strict=True)
     ]
-    found = fusing.leaner([base, *plans], 0.6)
-    assert (found and found.name) == chosen
+    leaner = fusing.leaner([base, *plans], 0.6)
+    assert (leaner and leaner.name) == chosen

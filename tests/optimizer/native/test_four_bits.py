@@ -53,23 +53,25 @@ def by_operator(depth, width, size, *, zero=False, bias=False, flat=False, behin
     blocks = len(scales)
     full = np.zeros((blocks * size, width), np.uint8)
     full[:depth] = numbers
-    held = {
+    arrays = {
         "w": packed(full.T.reshape(width, blocks, size)),
         "s": scales.T.reshape(-1) if flat else np.ascontiguousarray(scales.T),
     }
     if zero:
-        held["z"] = packed(zeros.T).reshape(-1) if flat else packed(zeros.T)
+        arrays["z"] = packed(zeros.T).reshape(-1) if flat else packed(zeros.T)
     if bias:
-        held["b"] = rng.standard_normal(width).astype(np.float32)
+        arrays["b"] = rng.standard_normal(width).astype(np.float32)
     inputs = ["x", "w", "s", "z" * zero, "", "b" * bias]
     while not inputs[-1]:
         inputs.pop()
-    told = {"K": depth, "N": width, "bits": 4, "block_size": size, "accuracy_level": level}
-    nodes = [node("MatMulNBits", inputs, ["p" if behind else "y"], domain="com.microsoft", **told)]
+    attributes = {"K": depth, "N": width, "bits": 4, "block_size": size, "accuracy_level": level}
+    nodes = [
+        node("MatMulNBits", inputs, ["p" if behind else "y"], domain="com.microsoft", **attributes)
+    ]
     nodes += [node("Sigmoid", ["p"], ["q"]), node("Mul", ["p", "q"], ["y"])] * behind
     shift = (zeros if zero else np.full_like(zeros, 8)).astype(float)
     meant = (numbers - spread(shift, size, depth)) * spread(scales, size, depth)
-    return model(nodes, depth, width, held), meant, held.get("b", 0)
+    return model(nodes, depth, width, arrays), meant, arrays.get("b", 0)
 
 
 def by_nodes(depth, width, size, *, signed=True, zero=True, turned=""):
@@ -85,12 +87,12 @@ def by_nodes(depth, width, size, *, signed=True, zero=True, turned=""):
     def stored(array):
         return np.ascontiguousarray(array.T) if turned else array
 
-    held = [
+    initializers = [
         helper.make_tensor(name, kind, array.shape, (array.astype(int) - less).reshape(-1).tolist())
         for name, array in (("w", stored(numbers)), ("z", stored(zeros)))
     ]
-    told = {"axis": 1 if turned else 0, "block_size": size}
-    nodes = [node("DequantizeLinear", ["w", "s", "z"][: 2 + zero], ["v"], **told)]
+    attributes = {"axis": 1 if turned else 0, "block_size": size}
+    nodes = [node("DequantizeLinear", ["w", "s", "z"][: 2 + zero], ["v"], **attributes)]
     constants, bias = {"s": stored(scales)}, 0
     if turned == "Gemm":
         constants["b"] = bias = rng.standard_normal(width).astype(np.float32)
@@ -100,20 +102,20 @@ def by_nodes(depth, width, size, *, signed=True, zero=True, turned=""):
     else:
         nodes += [node("MatMul", ["x", "v"], ["y"])]
     proto = model(nodes, depth, width, constants)
-    proto.graph.initializer.extend(held[: 1 + zero])
+    proto.graph.initializer.extend(initializers[: 1 + zero])
     meant = numbers.astype(float) - less
     if zero:
         meant -= spread(zeros.astype(float) - less, size, depth)
     return proto, meant * spread(scales, size, depth), bias
 
 
-def model(nodes, depth, width, held):
+def model(nodes, depth, width, constants):
     graph = helper.make_graph(
         nodes,
         "graph",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", depth])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", width])],
-        [numpy_helper.from_array(array, name) for name, array in held.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
@@ -142,8 +144,8 @@ CASES = {
 def kernel_of(proto):
     """The graph of a model, and the kernel of its product; None where there is none."""
     graph = typed(proto)
-    found = four_bit_products(Meanings(graph), graph.nodes)
-    return graph, found[0] if found else None
+    products = four_bit_products(Meanings(graph), graph.nodes)
+    return graph, products[0] if products else None
 
 
 def is_product(proto):
@@ -171,8 +173,8 @@ def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
                 exact = exact / (1 + np.exp(-exact))
             wanted, given = (session.run(None, {"x": x})[0] for session in sessions)
             scale = np.abs(exact).max()
-            error, own = (np.abs(y - exact).max() / scale for y in (given, wanted))
-            assert error <= 2 * own + 16 * np.finfo(np.float32).eps
+            error, runtime_error = (np.abs(y - exact).max() / scale for y in (given, wanted))
+            assert error <= 2 * runtime_error + 16 * np.finfo(np.float32).eps
 
 
 def test_a_single_infinity_makes_the_same_of_each_sum():

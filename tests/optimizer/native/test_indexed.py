@@ -35,11 +35,11 @@ def indexed(proto, *names, dtype=TensorProto.INT64):
 def scatter(shape, updates, axis, reduction, constants=(), free=False):
     """A ScatterElements of rows, whose indices are expanded; sizes are free where told."""
     wide = list(updates)
-    named = [size if at == axis else 1 for at, size in enumerate(updates)]
+    named = [size if i == axis else 1 for i, size in enumerate(updates)]
     if free:
         shape, wide, named = (
-            [f"{kind}{size}" if at == axis else size for at, size in enumerate(one)]
-            for kind, one in (("n", shape), ("m", wide), ("m", named))
+            [f"{kind}{size}" if i == axis else size for i, size in enumerate(sizes)]
+            for kind, sizes in (("n", shape), ("m", wide), ("m", named))
         )
     nodes = [
         node("Shape", ["u"], ["sizes"]),
@@ -47,7 +47,7 @@ def scatter(shape, updates, axis, reduction, constants=(), free=False):
         node("ScatterElements", ["x", "e", "u"], ["y"], axis=axis, reduction=reduction),
     ]
     given = {"x": shape, "i": named, "u": wide}
-    read = {name: one for name, one in given.items() if name not in constants}
+    read = {name: entry for name, entry in given.items() if name not in constants}
     return indexed(model(nodes, read, {"y": shape}, constants), "i")
 
 
@@ -65,16 +65,16 @@ def results(proto, feeds, threads=2, **options):
 )
 def test_rows_are_scattered_as_the_runtime_does_to_the_bit(reduction, shape, count, axis):
     """Duplicates, negative indices, signed zeros and infinities among them."""
-    updates = [count if at == axis else size for at, size in enumerate(shape)]
+    updates = [count if i == axis else size for i, size in enumerate(shape)]
     proto = scatter(shape, updates, axis, reduction)
-    named = [count if at == axis else 1 for at in range(len(shape))]
+    named = [count if i == axis else 1 for i in range(len(shape))]
     moved = normal(*updates)
     moved.reshape(-1)[:6] = [0.0, -0.0, np.inf, -np.inf, -0.0, 0.0]
     size = shape[axis]
     feeds = {"x": normal(*shape), "i": rng.integers(-size, size, named), "u": moved}
-    (plain,), (made,), kernels = results(proto, feeds)
+    (plain,), (result,), kernels = results(proto, feeds)
     assert len(kernels) == 1
-    np.testing.assert_array_equal(made.view(np.int32), plain.view(np.int32))
+    np.testing.assert_array_equal(result.view(np.int32), plain.view(np.int32))
 
 
 @pytest.mark.parametrize("reduction", sorted(FOLDS))
@@ -85,11 +85,11 @@ def test_what_does_not_compare_is_folded_as_the_runtime_does(reduction, width):
     few = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1, -1], np.float32)
     x, moved = rng.choice(few, (6, width)), rng.choice(few, (40, width))
     feeds = {"x": x, "i": rng.integers(0, 6, (40, 1)), "u": moved}
-    (plain,), (made,), kernels = results(proto, feeds)
+    (plain,), (result,), kernels = results(proto, feeds)
     assert len(kernels) == 1
-    np.testing.assert_array_equal(made, plain)
+    np.testing.assert_array_equal(result, plain)
     np.testing.assert_array_equal(
-        np.signbit(made[~np.isnan(made)]), np.signbit(plain[~np.isnan(plain)])
+        np.signbit(result[~np.isnan(result)]), np.signbit(plain[~np.isnan(plain)])
     )
 
 
@@ -101,9 +101,9 @@ def test_sizes_may_be_free_and_nothing_may_be_scattered():
             "i": rng.integers(0, rows, (count, 1)),
             "u": normal(count, 8),
         }
-        (plain,), (made,), kernels = results(proto, feeds)
+        (plain,), (result,), kernels = results(proto, feeds)
         assert len(kernels) == 1
-        np.testing.assert_array_equal(made, plain)
+        np.testing.assert_array_equal(result, plain)
 
 
 @pytest.mark.parametrize("outside", [6, -7, 2**40])
@@ -152,9 +152,9 @@ def test_messages_are_gathered_computed_and_added_up_in_one_kernel(width):
     }
     # Of one width with all instruction sets, as a result has them that is kept.
     options = {"levels": None} if width == 16 else {}
-    (plain,), (made,), kernels = results(messages(300, 40, width), feeds, **options)
+    (plain,), (result,), kernels = results(messages(300, 40, width), feeds, **options)
     assert len(kernels) == 1, kernels
-    np.testing.assert_allclose(made, plain, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, plain, rtol=1e-5, atol=1e-5)
 
 
 def test_what_else_is_read_of_a_message_is_not_taken_into_the_kernel():
@@ -162,9 +162,9 @@ def test_what_else_is_read_of_a_message_is_not_taken_into_the_kernel():
     proto.graph.output.append(helper.make_tensor_value_info("u", TensorProto.FLOAT, [30, 8]))
     feeds = {"x": normal(10, 8), "z": normal(10, 8), "w": normal(30)}
     feeds |= {"from": rng.integers(0, 10, 30), "to": rng.integers(0, 10, 30)}
-    plain, made, _ = results(proto, feeds)
-    for one, other in zip(plain, made, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+    plain, fused_results, _ = results(proto, feeds)
+    for wanted, other in zip(plain, fused_results, strict=True):
+        np.testing.assert_allclose(other, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -181,9 +181,9 @@ def test_scattered_places_of_several_axes(parts, reduction):
     inputs = {"x": shape, "i": places.shape, "u": moved}
     proto = indexed(model(nodes, inputs, {"y": shape}), "i")
     feeds = {"x": normal(*shape), "i": places, "u": normal(*moved)}
-    (plain,), (made,), kernels = results(proto, feeds)
+    (plain,), (result,), kernels = results(proto, feeds)
     assert len(kernels) == 1
-    np.testing.assert_allclose(made, plain, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(result, plain, rtol=1e-6, atol=1e-6)
 
 
 @settings(max_examples=examples(24), deadline=None)
@@ -193,9 +193,11 @@ def test_any_rows_go_where_the_runtime_puts_them(data):
     shape = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     axis = draw(st.integers(0, len(shape) - 1))
     count = draw(st.integers(2, 20))
-    updates = [count if at == axis else size for at, size in enumerate(shape)]
-    own = draw(st.booleans())
-    named = [size if at == axis or (own and at < axis) else 1 for at, size in enumerate(updates)]
+    updates = [count if i == axis else size for i, size in enumerate(shape)]
+    keeps_leading = draw(st.booleans())
+    named = [
+        size if i == axis or (keeps_leading and i < axis) else 1 for i, size in enumerate(updates)
+    ]
     reduction = draw(st.sampled_from(sorted(FOLDS)))
     nodes = [
         node("Expand", ["i", "sizes"], ["e"]),
@@ -210,9 +212,9 @@ def test_any_rows_go_where_the_runtime_puts_them(data):
         "i": seed.integers(-size, size, named),
         "u": seed.standard_normal(updates).astype(np.float32),
     }
-    (plain,), (made,), kernels = results(proto, feeds)
+    (plain,), (result,), kernels = results(proto, feeds)
     assert len(kernels) == 1
-    np.testing.assert_array_equal(made, plain)
+    np.testing.assert_array_equal(result, plain)
 
 
 def test_indices_that_differ_along_a_row_stay_with_the_runtime():

@@ -103,9 +103,9 @@ def assert_same(path, width=16):
 def test_regions_are_rows_with_what_became_of_them(fast_kernels):
     result = optimized()
     rows = result.catalog.sql("SELECT kernel, outcome, computes, nodes FROM plan_region").fetchall()
-    told = {kernel.split("_")[0]: (outcome, computes) for kernel, outcome, computes, _ in rows}
-    assert told["Mish"] == ("chosen", "b = Mish(a)")
-    outcome, computes = told["AddLayerNormalization"]
+    outcomes = {kernel.split("_")[0]: (outcome, computes) for kernel, outcome, computes, _ in rows}
+    assert outcomes["Mish"] == ("chosen", "b = Mish(a)")
+    outcome, computes = outcomes["AddLayerNormalization"]
     assert outcome == "no gain in the model" and computes.startswith("d = Add(c, x); y = Layer")
     assert all(nodes for *_, nodes in rows)
     bounds = result.catalog.sql(
@@ -254,8 +254,8 @@ def test_without_time_for_other_processors_those_kernels_go_along_that_raced(
     monkeypatch.setattr(find_kinds, "build", slow)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
-    told = "Its kernels run on processors with AVX"
-    assert (told in result.verdict) == (native_level() != "plain")
+    sentence = "Its kernels run on processors with AVX"
+    assert (sentence in result.verdict) == (native_level() != "plain")
     assert "compiling kernels for other processors (cut after 0 s)" in result.verdict
     result.save(tmp_path / "fast")
     assert_same(tmp_path / "fast")
@@ -363,8 +363,8 @@ def test_kernels_that_are_no_faster_alone_are_told_where_no_plan_has_any(fast_ke
     )
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
-    told = "The runtime's own operators stay where a kernel is no faster alone"
-    assert told in result.verdict and "1.0 µs -> 1.4 µs" in result.verdict
+    sentence = "The runtime's own operators stay where a kernel is no faster alone"
+    assert sentence in result.verdict and "1.0 µs -> 1.4 µs" in result.verdict
 
 
 @needs_compiler
@@ -407,8 +407,8 @@ def kind_of(name, nodes, gain_ns, sorts):
 def test_kinds_of_one_sort_come_before_those_that_gain_more():
     large = kind_of("large", {1, 2, 3}, 300, {0})
     parts = [kind_of("left", {1, 2}, 200, {1}), kind_of("right", {3, 4}, 250, {1})]
-    apart = kind_of("apart", {5}, 100, {0})
-    kinds = [apart, large, *parts]
+    separate = kind_of("apart", {5}, 100, {0})
+    kinds = [separate, large, *parts]
     assert [kind.name for kind in cover(kinds)] == ["large", "apart"]
     assert [kind.name for kind in cover(kinds, 1)] == ["right", "left", "apart"]
     assert cover([], 1) == []
@@ -417,7 +417,7 @@ def test_kinds_of_one_sort_come_before_those_that_gain_more():
 def mish_after(operators):
     """Mish behind some operators, as a plan that has to take 10 us for each."""
     nodes = [
-        node(op_type, [f"x{at}"], [f"x{at + 1}"]) for at, op_type in enumerate([*operators, "Mish"])
+        node(op_type, [f"x{i}"], [f"x{i + 1}"]) for i, op_type in enumerate([*operators, "Mish"])
     ]
     last = f"x{len(nodes)}"
     graph = load_graph(model(nodes, {"x0": [4, 64]}, {last: [4, 64]}))
@@ -430,16 +430,16 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     bare = Plan("bare", shorter.graph)
     placed = []
     candidate_files = SimpleNamespace(place_file=lambda path, name: placed.append(name))
-    own = plan_kernels.Fusing(base, None, candidate_files, Phases(None), None)
-    own.graph = base.graph.copy()
-    resolve_shapes(own.graph)
-    found = regions(Meanings(own.graph), own.graph.nodes)
-    own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
-    own.library = find_kinds.compiled(own.kinds, (native_level(),))
-    assert own.carried([base, shorter], 0.98) is None  # nothing has proved good
-    own.chosen = own.kinds
-    assert own.carried([base, longer, bare], 0.98) is None
-    plan = own.carried([base, longer, shorter, bare], 0.98)
+    fusing = plan_kernels.Fusing(base, None, candidate_files, Phases(None), None)
+    fusing.graph = base.graph.copy()
+    resolve_shapes(fusing.graph)
+    candidates = regions(Meanings(fusing.graph), fusing.graph.nodes)
+    fusing.kinds = [Kind(candidates, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
+    fusing.library = find_kinds.compiled(fusing.kinds, (native_level(),))
+    assert fusing.carried([base, shorter], 0.98) is None  # nothing has proved good
+    fusing.chosen = fusing.kinds
+    assert fusing.carried([base, longer, bare], 0.98) is None
+    plan = fusing.carried([base, longer, shorter, bare], 0.98)
     assert plan.name == "kernels on Round"
     operators = {node.op_type.split("_")[0] for node in plan.graph.nodes.values()}
     assert operators == {"Round", "Mish"}

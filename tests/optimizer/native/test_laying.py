@@ -58,6 +58,6 @@ WAYS = {
 def test_the_type_is_that_of_what_is_laid_out(how, dtype, shape):
     rng = np.random.default_rng(1)
     array = rng.integers(0, 100, shape).astype(dtype)
-    told, laid = how.type_of(TensorType(dtype, shape)), how.lay(array)
-    assert (told.dtype, told.shape) == (laid.dtype.name, laid.shape)
+    laid_type, laid = how.type_of(TensorType(dtype, shape)), how.lay(array)
+    assert (laid_type.dtype, laid_type.shape) == (laid.dtype.name, laid.shape)
     assert how.kind

@@ -71,9 +71,9 @@ def test_all_instruction_sets_in_one_library():
 
 @needs_compiler
 def test_two_libraries_in_one_session():
-    (one, first), (other, second) = fused(chain("Mish")), fused(chain("Softplus"))
+    (mish, first), (other, second) = fused(chain("Mish")), fused(chain("Softplus"))
     assert first.domain != second.domain
-    for proto in (one, other):
+    for proto in (mish, other):
         opened(proto, first, second).run(None, rows(3))
 
 
@@ -87,8 +87,8 @@ def test_a_size_that_the_model_declares_equal_must_be():
 
 @needs_compiler
 def test_equal_kernels_are_compiled_once():
-    (first, one), (second, other) = fused(chain()), fused(chain())
-    assert one.path == other.path
+    (first, library), (second, other) = fused(chain()), fused(chain())
+    assert library.path == other.path
     assert kernels_of(first) == kernels_of(second)
 
 

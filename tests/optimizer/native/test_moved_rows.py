@@ -28,16 +28,16 @@ class Moves:
         self.nodes, self.constants, self.value = [], {}, "x"
         self.elements = np.arange(np.prod(shape)).reshape(shape)
 
-    def add(self, operator, *told, elements=None, value=None, **attributes):
+    def add(self, operator, *arrays, elements=None, value=None, **attributes):
         names = []
-        for array in told:
+        for array in arrays:
             names.append(f"c{len(self.constants)}")
             self.constants[names[-1]] = np.asarray(array, np.int64)
-        made, read = f"v{len(self.nodes)}", [self.value] if value is None else value
-        self.nodes.append(node(operator, [*read, *names], [made], **attributes))
+        output, read = f"v{len(self.nodes)}", [self.value] if value is None else value
+        self.nodes.append(node(operator, [*read, *names], [output], **attributes))
         if elements is not None:
-            self.elements, self.value = elements, made
-        return made
+            self.elements, self.value = elements, output
+        return output
 
     def reshape(self, *shape):
         self.add("Reshape", shape, elements=self.elements.reshape(shape))
@@ -95,8 +95,8 @@ def test_rows_are_moved_as_the_chain_does(data):
     )
     steps, changed = gathered(proto)
     x = normal(*sizes, width)
-    (made,) = opened(changed).run(None, {"x": x})
-    np.testing.assert_array_equal(made, np.maximum(x.reshape(-1)[moves.elements], 0))
+    (result,) = opened(changed).run(None, {"x": x})
+    np.testing.assert_array_equal(result, np.maximum(x.reshape(-1)[moves.elements], 0))
     joins = any(node.op_type == "Concat" for node in moves.nodes)
     rows = moves.elements.reshape(-1, moves.elements.shape[-1])
     whole = rows.shape[1] == width and (rows == rows[:, :1] // width * width + range(width)).all()
@@ -112,8 +112,10 @@ def test_what_is_read_within_a_chain_ends_one():
     steps, changed = gathered(proto)
     assert [len(step.nodes) for step in steps] == [4, 6]
     x = {"x": normal(1, 64, 32)}
-    for made, wanted in zip(opened(changed).run(None, x), opened(proto).run(None, x), strict=True):
-        np.testing.assert_array_equal(made, wanted)
+    for result, wanted in zip(
+        opened(changed).run(None, x), opened(proto).run(None, x), strict=True
+    ):
+        np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("shift", [1, 5])
@@ -162,11 +164,11 @@ def test_normalized_rows_go_into_rolled_windows_and_back_in_one_pass(shift):
 
 def picked(table, count, *, dtype=TensorProto.INT64, behind=("LayerNormalization",), free=False):
     rows, width = table
-    made = {"LayerNormalization": node("LayerNormalization", ["s", "g", "b"], ["y"])}
+    nodes_by_name = {"LayerNormalization": node("LayerNormalization", ["s", "g", "b"], ["y"])}
     nodes = [
         node("Gather", ["t", "i"], ["p"], axis=0),
         node("Add", ["p", "x"], ["s"]),
-        *(made[name] for name in behind),
+        *(nodes_by_name[name] for name in behind),
     ]
     if not behind:
         nodes[-1] = node("Add", ["p", "x"], ["y"])

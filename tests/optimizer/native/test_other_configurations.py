@@ -56,8 +56,8 @@ HERE = Processor("avx512", *REGISTERS["avx512"], 32 << 10, 1 << 20)
 def found_in(proto):
     graph = typed(proto)
     meanings = Meanings(graph)
-    (found,) = regions(meanings, graph.nodes)
-    return meanings, found
+    (region_kernel,) = regions(meanings, graph.nodes)
+    return meanings, region_kernel
 
 
 def normalization(rows=7, length=LENGTH):
@@ -66,8 +66,8 @@ def normalization(rows=7, length=LENGTH):
         helper.make_node("Add", ["x", "z"], ["a"]),
         helper.make_node("LayerNormalization", ["a", "g", "b"], ["y"], axis=-1),
     ]
-    held = {"g": np.linspace(0.5, 2, length, dtype="f"), "b": np.ones(length, "f")}
-    return model(nodes, {"x": [rows, length], "z": [rows, length]}, {"y": [rows, length]}, held)
+    arrays = {"g": np.linspace(0.5, 2, length, dtype="f"), "b": np.ones(length, "f")}
+    return model(nodes, {"x": [rows, length], "z": [rows, length]}, {"y": [rows, length]}, arrays)
 
 
 def column_normalization(rows=37, columns=1500):
@@ -103,8 +103,8 @@ def attention(queries=QUERIES, keys=KEYS):
     return model(nodes, given, {"y": [2, queries, 33]})
 
 
-def lap(ratio, apart=0.002):
-    return Lap(1000 * ratio, 10.0, ratio, ratio - apart, ratio + apart, 50)
+def lap(ratio, spread=0.002):
+    return Lap(1000 * ratio, 10.0, ratio, ratio - spread, ratio + spread, 50)
 
 
 # --------------------------------------------------------------------------------------- legality
@@ -169,40 +169,44 @@ def test_other_levels_keep_the_default_of_attentions():
 @pytest.mark.parametrize("level", RUNNABLE[:2])
 def test_every_configuration_computes_what_the_runtime_does(level):
     cases = []
-    meanings, found = found_in(normalization())
-    sizes = RowSizes(found.kernel.digest, 7, LENGTH)
+    meanings, region_kernel = found_in(normalization())
+    sizes = RowSizes(region_kernel.kernel.digest, 7, LENGTH)
     rows = [Chosen(row, sizes) for row in legal_rows(sizes)[1:]]
-    made = [in_configuration(meanings, found, row) for row in rows]
-    cases.append((normalization(), meanings, [found, *made]))
-    meanings, found = found_in(column_normalization())
-    columns = ColumnSizes(found.kernel.digest, 1, 37, 1500)
+    reconfigured_kernels = [in_configuration(meanings, region_kernel, row) for row in rows]
+    cases.append((normalization(), meanings, [region_kernel, *reconfigured_kernels]))
+    meanings, region_kernel = found_in(column_normalization())
+    columns = ColumnSizes(region_kernel.kernel.digest, 1, 37, 1500)
     ways = [
         ColumnConfiguration(256, 8),
         ColumnConfiguration(2048, 1, 4),
         ColumnConfiguration(16, 2),
     ]
-    made = [in_configuration(meanings, found, Chosen(way, columns)) for way in ways]
-    cases.append((column_normalization(), meanings, [found, *made]))
-    meanings, found = found_in(gate())
-    cells = CellSizes(found.kernel.digest, 3, 9000, 2)
+    reconfigured_kernels = [
+        in_configuration(meanings, region_kernel, Chosen(way, columns)) for way in ways
+    ]
+    cases.append((column_normalization(), meanings, [region_kernel, *reconfigured_kernels]))
+    meanings, region_kernel = found_in(gate())
+    cells = CellSizes(region_kernel.kernel.digest, 3, 9000, 2)
     ways = [CellConfiguration(1024, 2), CellConfiguration(16384, 4), CellConfiguration(100, 1)]
-    made = [in_configuration(meanings, found, Chosen(way, cells)) for way in ways]
-    cases.append((gate(), meanings, [found, *made]))
-    meanings, found = found_in(attention())
-    own = DEFAULTS[level].tile_rows
-    ways = [AttentionConfiguration(6, 12), AttentionConfiguration(own, own)]
+    reconfigured_kernels = [
+        in_configuration(meanings, region_kernel, Chosen(way, cells)) for way in ways
+    ]
+    cases.append((gate(), meanings, [region_kernel, *reconfigured_kernels]))
+    meanings, region_kernel = found_in(attention())
+    tile_rows = DEFAULTS[level].tile_rows
+    ways = [AttentionConfiguration(6, 12), AttentionConfiguration(tile_rows, tile_rows)]
     ways += [AttentionConfiguration(14, 28)] * (level == "avx512")
     sizes = AttentionSizes(2, QUERIES, KEYS, 20, 33)
-    made = [configured(found, Chosen(way, sizes, level)) for way in ways]
-    cases.append((attention(), meanings, [found, *made]))
+    reconfigured_kernels = [configured(region_kernel, Chosen(way, sizes, level)) for way in ways]
+    cases.append((attention(), meanings, [region_kernel, *reconfigured_kernels]))
     library = build([candidate.kernel for *_, ones in cases for candidate in ones], levels=(level,))
     for proto, meanings, ones in cases:
         assert len({candidate.kernel.name for candidate in ones}) > 2
         feeds = {
-            entry.name: np.random.default_rng(at)
+            entry.name: np.random.default_rng(seed)
             .normal(size=[size.dim_value for size in entry.type.tensor_type.shape.dim])
             .astype(np.float32)
-            for at, entry in enumerate(proto.graph.input)
+            for seed, entry in enumerate(proto.graph.input)
         }
         plain = onnxruntime.InferenceSession(proto.SerializeToString())
         (wanted,) = plain.run(None, feeds)
@@ -233,13 +237,13 @@ def kinds_with_laps(kinds, ratios):
     ids=["rows", "columns", "cells", "attention"],
 )
 def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
-    meanings, found = found_in(proto)
-    default = Kind([found], {0, 2})
+    meanings, region_kernel = found_in(proto)
+    default = Kind([region_kernel], {0, 2})
     with Catalog(":memory:") as catalog:
         first = ConfiguredKinds(catalog, threads=1)
-        made = first.others(meanings, [default], meanings.graph.types, budget_s=5.0)
-        assert len(made) >= 2 and all(kind.sorts == {0, 2} for kind in made)
-        faster, slower = made[:2]
+        kinds = first.others(meanings, [default], meanings.graph.types, budget_s=5.0)
+        assert len(kinds) >= 2 and all(kind.sorts == {0, 2} for kind in kinds)
+        faster, slower = kinds[:2]
         raced = kinds_with_laps([default, faster, slower], [1.0, 0.8, 1.2])
         first.note(raced)
         assert faster.beside_default.is_faster and not slower.beside_default.is_faster
@@ -248,7 +252,7 @@ def test_what_was_faster_takes_part_again_and_what_was_tried_does_not(proto):
         known, *fresh = again.others(meanings, [default], meanings.graph.types, budget_s=5.0)
         assert known.configuration == faster.configuration
         assert slower.name not in {kind.name for kind in fresh}
-        assert {kind.name for kind in made[2:]} <= {kind.name for kind in fresh}
+        assert {kind.name for kind in kinds[2:]} <= {kind.name for kind in fresh}
         (only,) = again.others(meanings, [default], meanings.graph.types, budget_s=0.0)
         assert only.configuration == faster.configuration
         two = ConfiguredKinds(catalog, threads=2)
@@ -260,8 +264,8 @@ def test_each_kernel_is_tried_once_before_any_is_tried_twice():
         helper.make_node("ReduceMean", ["x"], ["a"], axes=[-1]),
         helper.make_node("LogSoftmax", ["z"], ["b"], axis=-1),
     ]
-    given, made = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
-    graph = typed(model(nodes, given, made, opset=17))
+    given, outputs = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
+    graph = typed(model(nodes, given, outputs, opset=17))
     meanings = Meanings(graph)
     kinds = [Kind([region]) for region in regions(meanings, graph.nodes)]
     with Catalog(":memory:") as catalog:
@@ -278,21 +282,21 @@ def test_kernels_that_look_results_up_or_scatter_have_no_sizes():
         helper.make_node("Sigmoid", ["a"], ["b"]),
         helper.make_node("QuantizeLinear", ["b", "s", "p"], ["y"]),
     ]
-    held = {"s": np.array(0.1, "f"), "p": np.array(3, "u1")}
-    proto = model(nodes, {"q": [4, 64]}, {"y": [4, 64]}, held)
+    arrays = {"s": np.array(0.1, "f"), "p": np.array(3, "u1")}
+    proto = model(nodes, {"q": [4, 64]}, {"y": [4, 64]}, arrays)
     proto.graph.input[0].type.tensor_type.elem_type = 2
     proto.graph.output[0].type.tensor_type.elem_type = 2
-    _, found = found_in(proto)
-    assert found.kernel.is_exact
-    assert other_sizes(found, [4, 64], 1) is None
+    _, region_kernel = found_in(proto)
+    assert region_kernel.kernel.is_exact
+    assert other_sizes(region_kernel, [4, 64], 1) is None
 
 
 def test_the_fastest_configuration_alone_is_kept():
-    meanings, found = found_in(normalization())
-    sizes = RowSizes(found.kernel.digest, 7, LENGTH)
+    meanings, region_kernel = found_in(normalization())
+    sizes = RowSizes(region_kernel.kernel.digest, 7, LENGTH)
     chosen = Chosen(legal_rows(sizes)[1], sizes)
-    other = in_configuration(meanings, found, chosen)
-    default, faster = Kind([found]), Kind([other], beside_default=Timed(0.9, 0.88, 0.92))
+    other = in_configuration(meanings, region_kernel, chosen)
+    default, faster = Kind([region_kernel]), Kind([other], beside_default=Timed(0.9, 0.88, 0.92))
     assert best_forms([faster, default]) == [faster]
     assert best_forms([default, faster]) == [default]
 
@@ -303,13 +307,13 @@ def test_the_fastest_configuration_alone_is_kept():
     ids=["rows", "columns", "cells", "attention"],
 )
 def test_another_plan_has_the_configuration_of_the_same_kernel(proto):
-    meanings, found = found_in(proto)
+    meanings, region_kernel = found_in(proto)
     with Catalog(":memory:") as catalog:
         configurations = ConfiguredKinds(catalog, threads=1)
         types = meanings.graph.types
-        kind, *_ = configurations.others(meanings, [Kind([found])], types, budget_s=2.5)
+        kind, *_ = configurations.others(meanings, [Kind([region_kernel])], types, budget_s=2.5)
     other, again = found_in(proto)
-    (made,) = reconfigured(other, [again], [kind])
-    assert made.kernel.name == kind.name
+    (candidate,) = reconfigured(other, [again], [kind])
+    assert candidate.kernel.name == kind.name
     different, third = found_in(normalization(9, 52))
     assert reconfigured(different, [third], [kind]) == []

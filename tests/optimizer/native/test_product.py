@@ -58,8 +58,8 @@ def results(proto, x, form=EACH, threads=1):
     """What a model gives whose product is a kernel of this form."""
     changed, library = fused(proto, form=form)
     assert form_of(library) == form
-    (found,) = opened(changed, library, threads=threads).run(None, {"x": x})
-    return found
+    (result,) = opened(changed, library, threads=threads).run(None, {"x": x})
+    return result
 
 
 def with_an_end(draw, rows, depth, columns, named):
@@ -77,7 +77,7 @@ def any_product(draw):
     rows = draw(st.lists(st.integers(1, 70), min_size=1, max_size=3))
     rows = rows if len(rows) < 3 else [min(rows[0], 3), 2, min(rows[2], 9)]
     depth, columns = draw(st.integers(16, 600)), draw(st.integers(32, 200))
-    named = [f"n{at}" for at in range(len(rows))] if draw(st.booleans()) else rows
+    named = [f"n{i}" for i in range(len(rows))] if draw(st.booleans()) else rows
     return with_an_end(draw, rows, depth, columns, named)
 
 
@@ -173,10 +173,10 @@ def test_a_matrix_that_is_turned_first():
 def test_a_matrix_that_others_read_is_not_held_twice():
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
     assert fused(model(nodes, {"x": [8, 64]}, {"y": [8, 64]}, {"w": matrix(64, 64)})) is None
-    apart = {"w": matrix(64, 64), "v": matrix(64, 64, seed=6)}
+    separate = {"w": matrix(64, 64), "v": matrix(64, 64, seed=6)}
     nodes[1] = node("MatMul", ["a", "v"], ["y"])
     changed, _ = check(
-        model(nodes, {"x": [8, 64]}, {"y": [8, 64]}, apart), {"x": normal(8, 64)}, expect=2
+        model(nodes, {"x": [8, 64]}, {"y": [8, 64]}, separate), {"x": normal(8, 64)}, expect=2
     )
     assert {initializer.dims[-1] for initializer in changed.graph.initializer} == {PANEL}
 
@@ -258,9 +258,9 @@ def test_threads_multiply_by_equally_many_panels(run):
     tasks_of = ctypes.CDLL(str(path)).tasks_of
     for rows, depth in [(128, 768), (196, 2048), (1024, 512)]:
         for panels in range(1, 120):
-            told = np.array([rows, panels * PANEL, depth, run], np.int64)
-            tasks_of(ctypes.c_void_p(told.ctypes.data))
-            units, tasks = map(int, told[:2])
+            numbers = np.array([rows, panels * PANEL, depth, run], np.int64)
+            tasks_of(ctypes.c_void_p(numbers.ctypes.data))
+            units, tasks = map(int, numbers[:2])
             assert tasks >= min(units, 8)
             for threads in (2, 4, 8):
                 assert _busiest(units, tasks, threads) <= -(-units // threads)

@@ -48,8 +48,8 @@ def halved(proto):
     """The graph of a model, and its product with a matrix of 16 bits; None where there is none."""
     graph = typed(proto)
     meanings = Meanings(graph)
-    found = formed(meanings, products(meanings, graph.nodes), [HALVES])
-    return graph, found[0] if found else None
+    halves = formed(meanings, products(meanings, graph.nodes), [HALVES])
+    return graph, halves[0] if halves else None
 
 
 @pytest.mark.parametrize("level", reachable())
@@ -60,14 +60,14 @@ def test_it_multiplies_as_the_runtime_does(level):
         assert place(graph, candidate.region.nodes, candidate.kernel)
         supply(graph, [candidate.kernel])
         changed = to_model(embed(graph, library.domain))
-        held = {t.name: numpy_helper.to_array(t) for t in changed.graph.initializer}
-        assert [held[n].dtype for n in held if n.endswith(".halves")] == [np.float16]
+        arrays = {t.name: numpy_helper.to_array(t) for t in changed.graph.initializer}
+        assert [arrays[n].dtype for n in arrays if n.endswith(".halves")] == [np.float16]
         sessions = opened(proto), opened(changed, library, threads=2)
         for rows in ROWS:
             depth = proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value
             x = rng.standard_normal((rows, depth)).astype(np.float32)
-            wanted, found = (session.run(None, {"x": x})[0] for session in sessions)
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+            wanted, result = (session.run(None, {"x": x})[0] for session in sessions)
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("number", [1 / 3, 1e-9, 70000.0, np.inf, np.nan])

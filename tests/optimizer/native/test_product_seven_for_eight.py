@@ -25,7 +25,7 @@ def any_large_product(draw):
     rows = draw(st.lists(st.integers(1, 300), min_size=1, max_size=2))
     rows = rows if len(rows) < 2 else [min(rows[0], 4), rows[1]]
     depth, columns = 2 * draw(st.integers(64, 700)), draw(st.integers(4 * PANEL, 7 * PANEL))
-    named = [f"n{at}" for at in range(len(rows))]
+    named = [f"n{i}" for i in range(len(rows))]
     return with_an_end(draw, rows, depth, columns, named)
 
 
@@ -74,20 +74,20 @@ def test_a_row_spoils_no_other_one(value):
     proto = dense(256, 200, rows=("t",))
     x = normal(160, 256)
     x[7, 30] = value
-    wanted, found = results(proto, x), results(proto, x, form=SEVEN)
-    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    wanted, result = results(proto, x), results(proto, x, form=SEVEN)
+    np.testing.assert_array_equal(np.isfinite(result), np.isfinite(wanted))
     others = np.delete(np.arange(160), 7)
-    np.testing.assert_allclose(found[others], wanted[others], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found[7], wanted[7], rtol=1e-4)
+    np.testing.assert_allclose(result[others], wanted[others], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result[7], wanted[7], rtol=1e-4)
 
 
 def test_rows_of_nothing_give_nothing():
     proto = dense(256, 200, rows=("t",))
     x = normal(160, 256)
     x[40:] = 0
-    found = results(proto, x, form=SEVEN)
-    assert not found[40:].any()
-    np.testing.assert_allclose(found, results(proto, x), rtol=0, atol=1e-5)
+    result = results(proto, x, form=SEVEN)
+    assert not result[40:].any()
+    np.testing.assert_allclose(result, results(proto, x), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e4, np.nan, np.inf])
@@ -96,12 +96,12 @@ def test_a_column_spoils_no_other_one(value):
     weights[:, 50] = value
     proto = dense(256, 200, rows=("t",), constants={"w": weights})
     x = normal(160, 256)
-    wanted, found = results(proto, x), results(proto, x, form=SEVEN)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    wanted, result = results(proto, x), results(proto, x, form=SEVEN)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
     if value == 0:
-        assert not found[:, 50].any()
+        assert not result[:, 50].any()
     others = np.delete(np.arange(200), 50)
-    np.testing.assert_allclose(found[:, others], wanted[:, others], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result[:, others], wanted[:, others], rtol=0, atol=1e-5)
 
 
 @given(

@@ -34,7 +34,7 @@ def any_tiled_product(draw):
     rows = rows if len(rows) < 2 else [min(rows[0], 4), rows[1]]
     depth = draw(st.integers(32, 200) | st.integers(PIECE - 2, PIECE + 2))
     columns = draw(st.integers(32, 12 * PANEL))
-    return with_an_end(draw, rows, depth, columns, [f"n{at}" for at in range(len(rows))])
+    return with_an_end(draw, rows, depth, columns, [f"n{i}" for i in range(len(rows))])
 
 
 @given(any_tiled_product(), st.sampled_from(RUNNABLE))
@@ -84,12 +84,12 @@ def test_a_row_spoils_no_other_one(value, row):
     proto = dense(900, 200, rows=("t",))
     x = normal(160, 900)
     x[row, 870] = value
-    wanted, found = results(proto, x), results(proto, x, TILES)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
+    wanted, result = results(proto, x), results(proto, x, TILES)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(wanted))
     others = np.delete(np.arange(160), row)
-    np.testing.assert_allclose(found[others], wanted[others], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found[row], wanted[row], rtol=1e-5)
+    np.testing.assert_allclose(result[others], wanted[others], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result[row], wanted[row], rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -99,11 +99,11 @@ def test_a_column_spoils_no_other_one(value):
     proto = dense(256, 200, rows=("t",), constants={"w": weights})
     x = normal(160, 256)
     x[7, 130] = 0.0  # of which infinity makes no number
-    wanted, found = results(proto, x), results(proto, x, TILES)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
+    wanted, result = results(proto, x), results(proto, x, TILES)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(wanted))
     others = np.delete(np.arange(200), 50)
-    np.testing.assert_allclose(found[:, others], wanted[:, others], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result[:, others], wanted[:, others], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ CASES = {
         "Gemm", ("n", 33), (17, 33), ("n", 17), attributes={"transB": 1}, zeros=(3, 0, 250)
     ),
     "matmul of batches": Case(
-        "MatMul", (2, "n", 9), (9, 130), (2, "n", 130), bias=False, made="int8", zeros=(0, 0, -7)
+        "MatMul", (2, "n", 9), (9, 130), (2, "n", 130), bias=False, y_dtype="int8", zeros=(0, 0, -7)
     ),
     "signed rows": Case(
-        "MatMul", ("n", 40), (40, 8), ("n", 8), given="int8", zeros=(-128, 0, 0), bias=False
+        "MatMul", ("n", 40), (40, 8), ("n", 8), x_dtype="int8", zeros=(-128, 0, 0), bias=False
     ),
     "unsigned weights": Case(
         "Gemm", ("n", 64), (64, 64), ("n", 64), "uint8", "uint8", zeros=(9, 128, 99)
@@ -68,7 +68,7 @@ CASES = {
         (64, 6, 5, 3),
         (1, 64, 4, 4),
         "int8",
-        made="int8",
+        y_dtype="int8",
         zeros=(-5, 0, 11),
         attributes={"pads": [1, 0, 2, 2], "strides": [2, 2]},
         bias=False,
@@ -96,7 +96,7 @@ CASES = {
         added="first",
     ),
     "added": Case(
-        "Gemm", ("n", 16), (16, 80), ("n", 80), made="int8", zeros=(77, 0, 5), added="second"
+        "Gemm", ("n", 16), (16, 80), ("n", 80), y_dtype="int8", zeros=(77, 0, 5), added="second"
     ),
 }
 APART = Case(
@@ -120,8 +120,8 @@ CASES |= {
         APART,
         w=(72, 1, 5, 3),
         y=(2, 72, 3, 4),
-        given="int8",
-        made="int8",
+        x_dtype="int8",
+        y_dtype="int8",
         zeros=(-7, 0, 3),
         attributes={"pads": [1, 1, 0, 0], "strides": [2, 2], "group": 72},
     ),
@@ -139,8 +139,8 @@ CASES |= {
         x=(2, 55, 9, 8),
         w=(33, 5, 3, 2),
         y=(2, 33, 4, 6),
-        given="int8",
-        made="int8",
+        x_dtype="int8",
+        y_dtype="int8",
         zeros=(-7, 0, 3),
         attributes={"strides": [2, 1], "dilations": [1, 2], "pads": [0, 0, 1, 0], "group": 11},
     ),
@@ -187,15 +187,15 @@ CASES |= {
 def kernels(level, **changed):
     """For each case a session with its kernel, and one without, built for a level together."""
     cases = {name: replace(case, **changed) for name, case in CASES.items()}
-    found = {}
+    graphs_and_kernels = {}
     for name, case in cases.items():
         graph = typed(case.model())
         separate(graph)
-        found[name] = graph, regions(Meanings(graph), graph.nodes)[0]
-    models, library = built_together(found, level)
+        graphs_and_kernels[name] = graph, regions(Meanings(graph), graph.nodes)[0]
+    models, library = built_together(graphs_and_kernels, level)
     sessions = {}
     for name, changed in models.items():
-        kernel = found[name][1].kernel
+        kernel = graphs_and_kernels[name][1].kernel
         assert {n.op_type for n in changed.graph.node} == {kernel.name, "Transpose"} or (
             len(changed.graph.node) == 1
         )
@@ -212,8 +212,8 @@ def test_sums_are_exact_and_become_integers_by_the_formula(level, seed, rows):
     for name, (case, session, _) in kernels(level).items():
         feeds = case.feeds(rng, rows)
         if not case.added and not case.function:
-            (found,) = session.run(None, feeds)
-            np.testing.assert_array_equal(found, case.expected(feeds["x"]), err_msg=name)
+            (result,) = session.run(None, feeds)
+            np.testing.assert_array_equal(result, case.expected(feeds["x"]), err_msg=name)
 
 
 @settings(max_examples=6, deadline=None)
@@ -241,17 +241,18 @@ def pooled(case, scale="sy"):
     ]
     proto.graph.node.extend(nodes)
     size = [case.y[0], case.y[1], (case.y[2] + 1) // 2, case.y[3]]
-    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("q", TYPES[case.made], size))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("q", TYPES[case.y_dtype], size))
     return proto
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_between_two_kernels_nothing_is_turned(dtype):
-    kind = {"given": dtype, "made": dtype, "zeros": (5, 0, 7)}
+    kind = {"x_dtype": dtype, "y_dtype": dtype, "zeros": (5, 0, 7)}
     first = Case("Conv", (1, 8, 9, 9), (40, 8, 3, 3), (1, 40, 7, 7), **kind)
     second = Case("Conv", (1, 40, 4, 7), (8, 40, 1, 1), (1, 8, 4, 7), **kind)
     parts = [
-        compose.add_prefix(one, at) for one, at in ((pooled(first), "a"), (second.model(), "b"))
+        compose.add_prefix(part, prefix)
+        for part, prefix in ((pooled(first), "a"), (second.model(), "b"))
     ]
     proto = compose.merge_models(*parts, [("aq", "bx")])
     changed, library = fused(proto)
@@ -293,8 +294,8 @@ GEMM = Case("Gemm", ("n", 36), (36, 70), ("n", 70))
 def test_products_of_integers_say_that_they_are_exact():
     graph = typed(GEMM.model())
     separate(graph)
-    (found,) = regions(Meanings(graph), graph.nodes)
-    assert step_of(Kind([found]), found, ()).equal == "exact"
+    (region_kernel,) = regions(Meanings(graph), graph.nodes)
+    assert step_of(Kind([region_kernel]), region_kernel, ()).equal == "exact"
 
 
 def test_a_product_whose_rows_others_read_is_found():

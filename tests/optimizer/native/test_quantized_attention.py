@@ -42,7 +42,7 @@ def quantized_model(nodes, inputs, output, constants, opset=20):
     Signed integers are quantized from numbers, and become such again: the runtime computes these
     alone as integers, of scales and zero points whose names end as theirs do.
     """
-    ((made, (dtype, shape)),) = output.items()
+    ((result_name, (dtype, shape)),) = output.items()
     info = helper.make_tensor_value_info
     given = []
     for name, (of, sizes) in inputs.items():
@@ -52,10 +52,13 @@ def quantized_model(nodes, inputs, output, constants, opset=20):
             given.append(info(f"{name}_real", TensorProto.FLOAT, sizes))
         else:
             given.append(info(name, TYPES[of], sizes))
-    result = info(made, TYPES[dtype], shape)
+    result = info(result_name, TYPES[dtype], shape)
     if dtype == "int8":
-        nodes = [*nodes, node("DequantizeLinear", [made, "sy", "zy"], [f"{made}_real"])]
-        result = info(f"{made}_real", TensorProto.FLOAT, shape)
+        nodes = [
+            *nodes,
+            node("DequantizeLinear", [result_name, "sy", "zy"], [f"{result_name}_real"]),
+        ]
+        result = info(f"{result_name}_real", TensorProto.FLOAT, shape)
     graph = helper.make_graph(
         nodes,
         "quantized",
@@ -138,14 +141,14 @@ class Pair:
             constants[f"z{name}"] = np.array(zero, dtype)
         nodes, last = [], dict(zip("xw", "xw", strict=True))
 
-        def moved(value, made, like, order):
+        def moved(value, target, like, order):
             if self.is_operator:
-                return [node("Transpose", [value], [made], perm=order)]
+                return [node("Transpose", [value], [target], perm=order)]
             numbers = [f"s{like}", f"z{like}"]
             return [
-                node("DequantizeLinear", [value, *numbers], [f"{made}_a"]),
-                node("Transpose", [f"{made}_a"], [f"{made}_b"], perm=order),
-                node("QuantizeLinear", [f"{made}_b", *numbers], [made]),
+                node("DequantizeLinear", [value, *numbers], [f"{target}_a"]),
+                node("Transpose", [f"{target}_a"], [f"{target}_b"], perm=order),
+                node("QuantizeLinear", [f"{target}_b", *numbers], [target]),
             ]
 
         for name, order in (("x", self.x_order), ("w", self.w_order)):
@@ -162,7 +165,7 @@ class Pair:
                 node("MatMul", ["X", "W"], ["P"]),
                 node("QuantizeLinear", ["P", "sy", "zy"], ["y"]),
             ]
-        made = "y"
+        output = "y"
         if self.function:
             constants["k"] = np.array(self.zeros[2] // 2 + 7, self.types[2])
             nodes += [
@@ -174,15 +177,15 @@ class Pair:
                 node("Tanh", ["H"], ["I"]),
                 node("QuantizeLinear", ["I", "sy", "zy"], ["t"]),
             ]
-            made = "t"
+            output = "t"
         if self.y_order:
-            nodes += moved(made, "m", "y", self.y_order)
-            made = "m"
+            nodes += moved(output, "m", "y", self.y_order)
+            output = "m"
         used = {name for node in nodes for name in node.input}
         return quantized_model(
             nodes,
             {"x": (self.types[0], self.x), "w": (self.types[1], self.w)},
-            {made: (self.types[2], self.shapes())},
+            {output: (self.types[2], self.shapes())},
             {name: array for name, array in constants.items() if name in used},
         )
 
@@ -238,12 +241,12 @@ def found_in(proto, find=matrix_products):
 @cache
 def kernels(level):
     """For each case a session with its kernel, and one without, built for a level together."""
-    found = {}
+    graphs_and_kernels = {}
     for name, case in PAIRS.items():
         if not case.function:
             graph, (region_kernel,) = found_in(case.model())
-            found[name] = graph, region_kernel
-    models, library = built_together(found, level)
+            graphs_and_kernels[name] = graph, region_kernel
+    models, library = built_together(graphs_and_kernels, level)
     sessions = {}
     for name, changed in models.items():
         assert len(computing(changed)) == 1, name
@@ -259,8 +262,8 @@ def test_a_product_of_two_matrices_gives_what_the_runtime_gives(level, seed, row
     rng = np.random.default_rng(seed)
     for name, (case, session, original) in kernels(level).items():
         feeds = case.feeds(rng, rows)
-        (wanted,), (found,) = original.run(None, feeds), session.run(None, feeds)
-        np.testing.assert_array_equal(found, wanted, err_msg=name)
+        (wanted,), (result,) = original.run(None, feeds), session.run(None, feeds)
+        np.testing.assert_array_equal(result, wanted, err_msg=name)
 
 
 def test_a_function_of_a_product_belongs_to_it():
@@ -268,8 +271,8 @@ def test_a_function_of_a_product_belongs_to_it():
     changed, library = fused(proto)
     assert len(changed.graph.node) == 1
     feeds = PAIRS["looked up"].feeds(np.random.default_rng(1))
-    (wanted,), (found,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
-    np.testing.assert_array_equal(found, wanted)
+    (wanted,), (result,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def squared(**changed):
@@ -300,8 +303,8 @@ def test_of_a_tensor_that_is_both_operands_each_has_its_own_scale_and_zero_point
     changed, library = fused(proto)
     assert changed.graph.node[0].op_type.startswith("BothQLinearMatMul")
     feeds = {"x": np.random.default_rng(1).integers(0, 256, (16, 16)).astype(np.uint8)}
-    (wanted,), (found,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
-    np.testing.assert_array_equal(found, wanted)
+    (wanted,), (result,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_the_sums_of_a_product_are_exact_where_the_runtimes_saturate():
@@ -311,11 +314,11 @@ def test_the_sums_of_a_product_are_exact_where_the_runtimes_saturate():
     models, library = built_together({"pair": (graph, region_kernel)})
     feeds = {"x": np.full((3, 64), 255, np.uint8), "w": np.full((64, 80), 127, np.int8)}
     session = opened(models["pair"], library)
-    (found,) = session.run(None, real(feeds, {"w": (0.03, 0)}))
+    (result,) = session.run(None, real(feeds, {"w": (0.03, 0)}))
     constants = {t.name: numpy_helper.to_array(t) for t in case.model().graph.initializer}
     by = np.float32(constants["sx"] * constants["sw"]) / constants["sy"]
     sums = np.float32(64 * 255 * 127) * by
-    np.testing.assert_array_equal(found, np.full((3, 80), np.clip(np.rint(sums), 0, 255)))
+    np.testing.assert_array_equal(result, np.full((3, 80), np.clip(np.rint(sums), 0, 255)))
 
 
 @pytest.mark.parametrize("change", ["scales", "the product is read", "the transposed one is read"])
@@ -330,16 +333,16 @@ def test_what_is_no_such_product_is_left(change):
         proto.graph.output.append(helper.make_tensor_value_info("P", TensorProto.FLOAT, None))
     else:
         proto.graph.output.append(helper.make_tensor_value_info("w_moved", TensorProto.UINT8, None))
-    graph, found = found_in(proto)
+    graph, candidates = found_in(proto)
     if change == "the transposed one is read":
-        (candidate,) = found
+        (candidate,) = candidates
         assert {graph.nodes[n].op_type for n in candidate.region.nodes} == {
             "DequantizeLinear",
             "MatMul",
             "QuantizeLinear",
         }
     else:
-        assert not found
+        assert not candidates
 
 
 # ------------------------------------------------------------------------------------- softmax
@@ -374,14 +377,14 @@ def softmax_model(dtype, shape, x_scale, y_scale, zeros, is_operator=False, axis
 def test_softmax_of_integers_gives_what_the_runtime_gives():
     rng = np.random.default_rng(11)
     cases = []
-    for at in range(examples(48)):
-        dtype = ("uint8", "int8")[at % 2]
+    for i in range(examples(48)):
+        dtype = ("uint8", "int8")[i % 2]
         low = int(np.iinfo(dtype).min)
         # shorter rows are beyond what the runtime's table has room for
         shape = [*rng.integers(1, 8, rng.integers(0, 3)).tolist(), int(rng.integers(4, 90))]
         zeros = (low + rng.integers(0, 256, 2)).tolist()
         scales = float(rng.uniform(0.001, 0.5)), float(rng.choice([1 / 256, 1 / 255, 0.002]))
-        is_operator = dtype == "uint8" and at % 4 == 0
+        is_operator = dtype == "uint8" and i % 4 == 0
         spread = int(rng.choice([2, 30, 256]))
         first = low + int(rng.integers(0, 257 - spread))
         feeds = {"x": rng.integers(first, first + spread, shape).astype(dtype)}
@@ -389,8 +392,8 @@ def test_softmax_of_integers_gives_what_the_runtime_gives():
         cases.append((softmax_model(dtype, shape, *scales, zeros, is_operator), feeds))
     for proto, session, changed, feeds in together(cases):
         assert computing(changed)[0].startswith("QuantizedSoftmax")
-        (wanted,), (found,) = opened(proto).run(None, feeds), session.run(None, feeds)
-        np.testing.assert_array_equal(found, wanted)
+        (wanted,), (result,) = opened(proto).run(None, feeds), session.run(None, feeds)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def test_the_formula_of_a_softmax_is_that_of_its_kernel():
@@ -399,8 +402,8 @@ def test_the_formula_of_a_softmax_is_that_of_its_kernel():
     assert table is not None
     proto = softmax_model("uint8", [40, 300], 0.05, 1 / 256, (0, 3))
     changed, library = fused(proto)
-    (found,) = opened(changed, library).run(None, {"x": x})
-    np.testing.assert_array_equal(found, softmax_of(x, table, 1 / 256, 3))
+    (result,) = opened(changed, library).run(None, {"x": x})
+    np.testing.assert_array_equal(result, softmax_of(x, table, 1 / 256, 3))
 
 
 @pytest.mark.parametrize("change", ["axis", "length", "read"])

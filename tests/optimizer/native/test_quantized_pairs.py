@@ -69,22 +69,22 @@ def drawn(rng, shapes, dtype, n=3):
 def test_a_sum_or_product_gives_what_the_runtime_gives():
     rng = np.random.default_rng(12)
     cases = []
-    for at in range(examples(96)):
-        op_type, dtype = ("Add", "Mul")[at % 2], ("uint8", "int8")[at // 2 % 2]
+    for i in range(examples(96)):
+        op_type, dtype = ("Add", "Mul")[i % 2], ("uint8", "int8")[i // 2 % 2]
         shapes = SHAPES[sorted(SHAPES)[int(rng.integers(len(SHAPES)))]]
         zeros = (LOW[dtype] + rng.integers(0, 256, 3)).tolist()
         sx, sw = rng.uniform(0.001, 0.2, 2).tolist()
         sy = sx * sw * rng.uniform(40, 200) if op_type == "Mul" else max(sx, sw) * 1.7
         feeds = drawn(rng, shapes, dtype)
-        row = feeds.pop("w") if at % 3 == 0 and "n" not in shapes[1] else None
-        is_operator = dtype == "uint8" and at % 5 == 0
+        row = feeds.pop("w") if i % 3 == 0 and "n" not in shapes[1] else None
+        is_operator = dtype == "uint8" and i % 5 == 0
         proto = paired(op_type, shapes, (sx, sw, sy), zeros, dtype, row, is_operator)
         scales = {"x": (np.float32(sx), zeros[0]), "w": (np.float32(sw), zeros[1])}
         cases.append((proto, real(feeds, scales)))
     for proto, session, changed, feeds in together(cases):
         assert len(kernels_of(changed)) == len(computing(changed)) == 1
-        (wanted,), (found,) = opened(proto).run(None, feeds), session.run(None, feeds)
-        np.testing.assert_array_equal(found, wanted)
+        (wanted,), (result,) = opened(proto).run(None, feeds), session.run(None, feeds)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def squeezed():
@@ -93,7 +93,8 @@ def squeezed():
     constants = {"sx": 0.02, "sw": 0.01, "sy": 0.05, "sg": 1 / 256, "sz": 0.03}
     constants = {name: np.float32(array) for name, array in constants.items()}
     constants |= {
-        f"z{name}": np.uint8(at) for name, at in zip("xygz", (120, 99, 0, 77), strict=True)
+        f"z{name}": np.uint8(zero_point)
+        for name, zero_point in zip("xygz", (120, 99, 0, 77), strict=True)
     }
     constants |= {"zw": np.int8(0), "zv": np.int8(0), "sv": np.float32(0.02)}
     constants |= {
@@ -128,8 +129,8 @@ def test_between_convolutions_channels_stay_last():
         name: rng.integers(0, 256, shape).astype(np.uint8)
         for name, shape in (("x", (1, 16, 9, 7)), ("g", (1, 16, 1, 1)))
     }
-    (wanted,), (found,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
-    np.testing.assert_array_equal(found, wanted)
+    (wanted,), (result,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def found_in(proto, optimized=None):
@@ -144,9 +145,9 @@ def test_what_is_no_sum_of_integers_is_left(change):
     if change == "the sum is read":
         proto.graph.output.append(helper.make_tensor_value_info("P", TensorProto.FLOAT, None))
     elif change == "another type":
-        for one in proto.graph.node:
-            if one.op_type == "QuantizeLinear":
-                del one.input[2]
+        for node_ in proto.graph.node:
+            if node_.op_type == "QuantizeLinear":
+                del node_.input[2]
         proto.graph.node[-1].input.append("int")
         proto.graph.initializer.append(helper.make_tensor("int", TensorProto.INT8, [], [3]))
         proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
@@ -158,8 +159,8 @@ def test_what_the_runtime_computes_in_float32_is_left():
     case = Pair((2, 5, 9), (2, 9, 33), **SIGNED)
     proto = case.model()
     ends = [node for node in proto.graph.node if node.output[0] in ("x", "w")]
-    for one, entry in zip(ends, proto.graph.input, strict=True):
-        proto.graph.node.remove(one)
+    for node_, entry in zip(ends, proto.graph.input, strict=True):
+        proto.graph.node.remove(node_)
         entry.name = entry.name.removesuffix("_real")
         entry.type.tensor_type.elem_type = TensorProto.INT8
     optimized = optimized_nodes(proto.SerializeToString(), Execution(), 1)
@@ -177,15 +178,17 @@ def test_a_model_of_the_runtimes_own_operators_has_the_kernels_of_qdq_nodes():
     constants |= {"zw": np.int8(0), "so": np.float32(1 / 256), "zo": np.uint8(0)}
     constants["w"] = rng.integers(-64, 64, (24, 40)).astype(np.int8)
     constants["b"] = rng.integers(-900, 900, 40).astype(np.int32)
-    own = {"domain": "com.microsoft"}
+    domain = {"domain": "com.microsoft"}
     own_scale = ["s", "z"]
     nodes = [
-        node("QGemm", ["x", *own_scale, "w", "sw", "zw", "b", *own_scale], ["a"], **own),
-        node("QLinearSigmoid", ["a", *own_scale, *own_scale], ["c"], **own),
-        node("QLinearMul", ["a", *own_scale, "c", *own_scale, *own_scale], ["d"], **own),
-        node("QLinearAdd", ["d", *own_scale, "r", *own_scale, *own_scale], ["e"], **own),
-        node("QLinearSoftmax", ["e", *own_scale, "so", "zo"], ["f"], axis=-1, opset=13, **own),
-        node("QLinearConcat", ["so", "zo", "f", "so", "zo", "f", "so", "zo"], ["y"], axis=1, **own),
+        node("QGemm", ["x", *own_scale, "w", "sw", "zw", "b", *own_scale], ["a"], **domain),
+        node("QLinearSigmoid", ["a", *own_scale, *own_scale], ["c"], **domain),
+        node("QLinearMul", ["a", *own_scale, "c", *own_scale, *own_scale], ["d"], **domain),
+        node("QLinearAdd", ["d", *own_scale, "r", *own_scale, *own_scale], ["e"], **domain),
+        node("QLinearSoftmax", ["e", *own_scale, "so", "zo"], ["f"], axis=-1, opset=13, **domain),
+        node(
+            "QLinearConcat", ["so", "zo", "f", "so", "zo", "f", "so", "zo"], ["y"], axis=1, **domain
+        ),
     ]
     inputs = {"x": ("uint8", [5, 24]), "r": ("uint8", [5, 40])}
     proto = quantized_model(nodes, inputs, {"y": ("uint8", [5, 80])}, constants)
@@ -196,5 +199,5 @@ def test_a_model_of_the_runtimes_own_operators_has_the_kernels_of_qdq_nodes():
     feeds = {
         name: rng.integers(0, 256, shape).astype(np.uint8) for name, (_, shape) in inputs.items()
     }
-    (wanted,), (found,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
-    np.testing.assert_array_equal(found, wanted)
+    (wanted,), (result,) = opened(proto).run(None, feeds), opened(changed, library).run(None, feeds)
+    np.testing.assert_array_equal(result, wanted)

@@ -30,13 +30,13 @@ def ints(*values):
     return np.array(values, np.int64)
 
 
-def picked(kind, source, at, step, axis, constants):
+def picked(kind, source, index, step, axis, constants):
     """Nodes that give element `at` of a source along an axis, without it, as `step`."""
     if kind == "gather":
-        constants[f"at{at}"] = np.array(at, np.int64)
-        return [node("Gather", [source, f"at{at}"], [step], axis=axis)]
-    constants |= {f"from{at}": ints(at), f"to{at}": ints(at + 1), "axis": ints(axis)}
-    names = [source, f"from{at}", f"to{at}", "axis"]
+        constants[f"at{index}"] = np.array(index, np.int64)
+        return [node("Gather", [source, f"at{index}"], [step], axis=axis)]
+    constants |= {f"from{index}": ints(index), f"to{index}": ints(index + 1), "axis": ints(axis)}
+    names = [source, f"from{index}", f"to{index}", "axis"]
     return [
         node("Slice", names, [f"{step}_kept"]),
         node("Squeeze", [f"{step}_kept", "axis"], [step]),
@@ -46,24 +46,24 @@ def picked(kind, source, at, step, axis, constants):
 def linear(count, kind="gather", backwards=False, last=False, shape=(2, 40), batch=None):
     """h = a h + b over axis 1 of a and b, all h side by side."""
     nodes, constants, rows = [], {"axis": ints(1)}, []
-    held = "h"
+    state = "h"
     order = range(count)[::-1] if backwards else range(count)
-    for at in order:
+    for t in order:
         for source in ("a", "b"):
-            nodes += picked(kind, source, at, f"{source}_{at}", 1, constants)
+            nodes += picked(kind, source, t, f"{source}_{t}", 1, constants)
         nodes += [
-            node("Mul", [f"a_{at}", held], [f"kept_{at}"]),
-            node("Add", [f"kept_{at}", f"b_{at}"], [f"h_{at}"]),
-            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+            node("Mul", [f"a_{t}", state], [f"kept_{t}"]),
+            node("Add", [f"kept_{t}", f"b_{t}"], [f"h_{t}"]),
+            node("Unsqueeze", [f"h_{t}", "axis"], [f"row_{t}"]),
         ]
-        held = f"h_{at}"
-        rows.append(f"row_{at}")
+        state = f"h_{t}"
+        rows.append(f"row_{t}")
     nodes.append(node("Concat", rows, ["y"], axis=1))
     first = shape[0] if batch is None else batch
     whole = [first, count, *shape[1:]]
     outputs = {"y": whole}
     if last:
-        nodes.append(node("Identity", [held], ["end"]))
+        nodes.append(node("Identity", [state], ["end"]))
         outputs["end"] = [first, *shape[1:]]
     return model(nodes, {"a": whole, "b": whole, "h": [first, *shape[1:]]}, outputs, constants)
 
@@ -93,24 +93,24 @@ def test_the_batch_may_be_free():
 @pytest.mark.parametrize(
     ("count", "added"),
     [
-        (3, lambda at, held: f"a_{2 - at}"),  # forwards and backwards, which meet in the middle
-        (4, lambda at, held: "a_1"),  # what moves, and what does not, are one in the second step
-        (4, lambda at, held: held if at else "g"),  # states that begin otherwise
+        (3, lambda t, state: f"a_{2 - t}"),  # forwards and backwards, which meet in the middle
+        (4, lambda t, state: "a_1"),  # what moves, and what does not, are one in the second step
+        (4, lambda t, state: state if t else "g"),  # states that begin otherwise
     ],
 )
 def test_what_is_one_value_in_the_second_step_alone_is_not_taken_for_one(count, added):
     nodes, constants, rows = [], {"axis": ints(1)}, []
-    held = "h"
-    for at in range(count):
-        nodes += picked("gather", "a", at, f"a_{at}", 1, constants)
-    for at in range(count):
+    state = "h"
+    for t in range(count):
+        nodes += picked("gather", "a", t, f"a_{t}", 1, constants)
+    for t in range(count):
         nodes += [
-            node("Mul", [f"a_{at}", held], [f"kept_{at}"]),
-            node("Add", [f"kept_{at}", added(at, held)], [f"h_{at}"]),
-            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+            node("Mul", [f"a_{t}", state], [f"kept_{t}"]),
+            node("Add", [f"kept_{t}", added(t, state)], [f"h_{t}"]),
+            node("Unsqueeze", [f"h_{t}", "axis"], [f"row_{t}"]),
         ]
-        held = f"h_{at}"
-        rows.append(f"row_{at}")
+        state = f"h_{t}"
+        rows.append(f"row_{t}")
     nodes += [node("Identity", ["g"], ["same"]), node("Concat", rows, ["y"], axis=1)]
     shapes = {"a": [2, count, 40], "h": [2, 40], "g": [2, 40]}
     proto = model(nodes, shapes, {"y": [2, count, 40], "same": [2, 40]}, constants)
@@ -135,21 +135,21 @@ def selective(tokens, inner, state):
         "second": ints(2),
         "zero": np.zeros((1, inner, state), np.float32),
     }
-    held, rows = "zero", []
-    for at in range(tokens):
-        constants |= {f"t{at}": np.array(at, np.int64), f"shape{at}": ints(1, 1, inner)}
+    hidden, rows = "zero", []
+    for t in range(tokens):
+        constants |= {f"t{t}": np.array(t, np.int64), f"shape{t}": ints(1, 1, inner)}
         nodes += [
-            node("Gather", ["decay", f"t{at}"], [f"a{at}"], axis=1),
-            node("Mul", [f"a{at}", held], [f"k{at}"]),
-            node("Gather", ["fed", f"t{at}"], [f"b{at}"], axis=1),
-            node("Add", [f"k{at}", f"b{at}"], [f"h{at}"]),
-            node("Gather", ["out", f"t{at}"], [f"c{at}"], axis=1),
-            node("Unsqueeze", [f"c{at}", "second"], [f"r{at}"]),
-            node("MatMul", [f"h{at}", f"r{at}"], [f"p{at}"]),
-            node("Reshape", [f"p{at}", f"shape{at}"], [f"y{at}"]),
+            node("Gather", ["decay", f"t{t}"], [f"a{t}"], axis=1),
+            node("Mul", [f"a{t}", hidden], [f"k{t}"]),
+            node("Gather", ["fed", f"t{t}"], [f"b{t}"], axis=1),
+            node("Add", [f"k{t}", f"b{t}"], [f"h{t}"]),
+            node("Gather", ["out", f"t{t}"], [f"c{t}"], axis=1),
+            node("Unsqueeze", [f"c{t}", "second"], [f"r{t}"]),
+            node("MatMul", [f"h{t}", f"r{t}"], [f"p{t}"]),
+            node("Reshape", [f"p{t}", f"shape{t}"], [f"y{t}"]),
         ]
-        held = f"h{at}"
-        rows.append(f"y{at}")
+        hidden = f"h{t}"
+        rows.append(f"y{t}")
     nodes.append(node("Concat", rows, ["y"], axis=1))
     wide = {"d": [1, tokens, inner], "x": [1, tokens, inner]}
     wide |= {"into": [1, tokens, state], "out": [1, tokens, state]}
@@ -169,25 +169,25 @@ def test_an_online_softmax_has_states_of_numbers_and_of_rows():
     """The largest so far, the mass, and what is weighed by it, each of another shape."""
     nodes, constants, rows = [], {"axis": ints(1), "last": ints(-1)}, []
     largest, mass = "m", "z"
-    for at in range(5):
-        constants[f"t{at}"] = np.array(at, np.int64)
+    for t in range(5):
+        constants[f"t{t}"] = np.array(t, np.int64)
         nodes += [
-            node("Gather", ["s", f"t{at}"], [f"s{at}"], axis=1),
-            node("ReduceMax", [f"s{at}", "last"], [f"top{at}"], keepdims=1),
-            node("Max", [f"top{at}", largest], [f"m{at}"]),
-            node("Sub", [f"s{at}", f"m{at}"], [f"less{at}"]),
-            node("Exp", [f"less{at}"], [f"e{at}"]),
-            node("ReduceSum", [f"e{at}", "last"], [f"sum{at}"], keepdims=1),
-            node("Sub", [largest, f"m{at}"], [f"down{at}"]),
-            node("Exp", [f"down{at}"], [f"scale{at}"]),
-            node("Mul", [mass, f"scale{at}"], [f"old{at}"]),
-            node("Add", [f"old{at}", f"sum{at}"], [f"z{at}"]),
-            node("Mul", [f"e{at}", f"z{at}"], [f"w{at}"]),
-            node("Add", [f"w{at}", "h" if at == 0 else f"h{at - 1}"], [f"h{at}"]),
-            node("Unsqueeze", [f"h{at}", "axis"], [f"r{at}"]),
+            node("Gather", ["s", f"t{t}"], [f"s{t}"], axis=1),
+            node("ReduceMax", [f"s{t}", "last"], [f"top{t}"], keepdims=1),
+            node("Max", [f"top{t}", largest], [f"m{t}"]),
+            node("Sub", [f"s{t}", f"m{t}"], [f"less{t}"]),
+            node("Exp", [f"less{t}"], [f"e{t}"]),
+            node("ReduceSum", [f"e{t}", "last"], [f"sum{t}"], keepdims=1),
+            node("Sub", [largest, f"m{t}"], [f"down{t}"]),
+            node("Exp", [f"down{t}"], [f"scale{t}"]),
+            node("Mul", [mass, f"scale{t}"], [f"old{t}"]),
+            node("Add", [f"old{t}", f"sum{t}"], [f"z{t}"]),
+            node("Mul", [f"e{t}", f"z{t}"], [f"w{t}"]),
+            node("Add", [f"w{t}", "h" if t == 0 else f"h{t - 1}"], [f"h{t}"]),
+            node("Unsqueeze", [f"h{t}", "axis"], [f"r{t}"]),
         ]
-        largest, mass = f"m{at}", f"z{at}"
-        rows.append(f"r{at}")
+        largest, mass = f"m{t}", f"z{t}"
+        rows.append(f"r{t}")
     nodes.append(node("Concat", rows, ["y"], axis=1))
     inputs = {"s": [3, 5, 24], "m": [3, 1], "z": [3, 1], "h": [3, 24]}
     proto = model(nodes, inputs, {"y": [3, 5, 24]}, constants)
@@ -221,8 +221,8 @@ def test_a_scan_of_few_steps_is_one_kernel():
 
 
 def steps_in(proto):
-    found = fused(proto)
-    return found is not None and any(name.startswith("Steps") for name in kernels_of(found[0]))
+    fusion = fused(proto)
+    return fusion is not None and any(name.startswith("Steps") for name in kernels_of(fusion[0]))
 
 
 def edited(change, count=5):
@@ -256,22 +256,22 @@ def test_what_is_no_loop_is_not_taken_for_one():
 
 def test_steps_that_grow_or_make_truth_values_are_no_loop():
     def grown(kind):
-        nodes, constants, held, rows = [], {"axis": ints(1), "minus": ints(-1)}, "h", []
-        for at in range(4):
-            nodes += picked("gather", "a", at, f"a_{at}", 1, constants)
+        nodes, constants, state, rows = [], {"axis": ints(1), "minus": ints(-1)}, "h", []
+        for t in range(4):
+            nodes += picked("gather", "a", t, f"a_{t}", 1, constants)
             if kind == "Concat":
                 nodes += [
-                    node("Concat", [held, f"a_{at}"], [f"h_{at}"], axis=1),
-                    node("ReduceSum", [f"h_{at}", "minus"], [f"row_{at}"]),
+                    node("Concat", [state, f"a_{t}"], [f"h_{t}"], axis=1),
+                    node("ReduceSum", [f"h_{t}", "minus"], [f"row_{t}"]),
                 ]
             else:
                 nodes += [
-                    node("Add", [held, f"a_{at}"], [f"h_{at}"]),
-                    node("Greater", [f"h_{at}", f"a_{at}"], [f"large_{at}"]),
-                    node("Unsqueeze", [f"large_{at}", "axis"], [f"row_{at}"]),
+                    node("Add", [state, f"a_{t}"], [f"h_{t}"]),
+                    node("Greater", [f"h_{t}", f"a_{t}"], [f"large_{t}"]),
+                    node("Unsqueeze", [f"large_{t}", "axis"], [f"row_{t}"]),
                 ]
-            held = f"h_{at}"
-            rows.append(f"row_{at}")
+            state = f"h_{t}"
+            rows.append(f"row_{t}")
         nodes.append(node("Concat", rows, ["y"], axis=1))
         y = [2, 4] if kind == "Concat" else [2, 4, 8]
         proto = model(nodes, {"a": [2, 4, 8], "h": [2, 8]}, {"y": y}, constants)
@@ -295,27 +295,27 @@ def test_any_recurrence_element_by_element_gives_what_the_runtime_gives(data):
     shape = draw(st.lists(st.integers(1, 20), min_size=1, max_size=3))
     axis = draw(st.integers(0, len(shape)))
     whole = [*shape[:axis], count, *shape[axis:]]
-    nodes, constants, rows, held = [], {"axis": ints(axis)}, [], "h"
-    for at in range(count):
-        nodes += picked("gather", "a", at, f"a_{at}", axis, constants)
-        value = held
+    nodes, constants, rows, state = [], {"axis": ints(axis)}, [], "h"
+    for t in range(count):
+        nodes += picked("gather", "a", t, f"a_{t}", axis, constants)
+        value = state
         for number, operator in enumerate(operators):
-            nodes.append(node(operator, [value, f"a_{at}"], [f"v_{at}_{number}"]))
-            value = f"v_{at}_{number}"
+            nodes.append(node(operator, [value, f"a_{t}"], [f"v_{t}_{number}"]))
+            value = f"v_{t}_{number}"
         nodes += [
-            node(squashed, [value], [f"h_{at}"]),
-            node("Unsqueeze", [f"h_{at}", "axis"], [f"row_{at}"]),
+            node(squashed, [value], [f"h_{t}"]),
+            node("Unsqueeze", [f"h_{t}", "axis"], [f"row_{t}"]),
         ]
-        held = f"h_{at}"
-        rows.append(f"row_{at}")
+        state = f"h_{t}"
+        rows.append(f"row_{t}")
     nodes.append(node("Concat", rows, ["y"], axis=axis))
     proto = model(nodes, {"a": whole, "h": shape}, {"y": whole}, constants)
     seed = np.random.default_rng(draw(st.integers(0, 1000)))
     feeds = {"a": seed.standard_normal(whole), "h": seed.standard_normal(shape)}
-    found = check(proto, {name: one.astype(np.float32) for name, one in feeds.items()})
+    fusion = check(proto, {name: array.astype(np.float32) for name, array in feeds.items()})
     if any(size != 1 for size in shape[axis:]):  # elsewhere, elements of a row lie apart
-        assert found is not None
-        assert kernels_of(found[0])[0].startswith("Steps")
+        assert fusion is not None
+        assert kernels_of(fusion[0])[0].startswith("Steps")
 
 
 def scanned(steps, backwards=False, captured=False, axis=0):
@@ -362,8 +362,8 @@ def test_a_scan_of_many_steps_is_one_kernel(steps, options):
     feeds = []
     for count in (1, 9, 70) if steps == "t" else (steps,):
         whole = (3, count, 20) if "axis" in options else (count, 3, 20)
-        one = {"h": normal(3, 20) / 9, "a": decays(*whole), "b": decays(*whole) / 9}
-        feeds.append({**one, "scale": decays(20)} if "captured" in options else one)
+        inputs = {"h": normal(3, 20) / 9, "a": decays(*whole), "b": decays(*whole) / 9}
+        feeds.append({**inputs, "scale": decays(20)} if "captured" in options else inputs)
     changed, _ = check(proto, *feeds, expect=1)
     assert kernels_of(changed)[0].startswith("Steps")
     assert not any(node.op_type == "Scan" for node in changed.graph.node)

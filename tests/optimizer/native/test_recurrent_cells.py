@@ -26,8 +26,8 @@ class Cell:
         self.weights()
 
     def matrix(self, name, depth, width, transposed=False):
-        made = (self.rng.standard_normal((depth, width)) / np.sqrt(depth)).astype(np.float32)
-        self.constants[name] = np.ascontiguousarray(made.T) if transposed else made
+        array = (self.rng.standard_normal((depth, width)) / np.sqrt(depth)).astype(np.float32)
+        self.constants[name] = np.ascontiguousarray(array.T) if transposed else array
 
     def row(self, name, width):
         self.constants[name] = (0.2 * self.rng.standard_normal(width)).astype(np.float32)
@@ -139,8 +139,8 @@ class Projected(Elman):
         self.matrix("V", self.width, 7)
 
     def step(self, x, states, t):
-        nodes, made, _ = super().step(x, states, t)
-        return [*nodes, node("MatMul", [*made, "V"], [f"y{t}"])], made, f"y{t}"
+        nodes, new_states, _ = super().step(x, states, t)
+        return [*nodes, node("MatMul", [*new_states, "V"], [f"y{t}"])], new_states, f"y{t}"
 
 
 CELLS = [Elman, Lstm, Gru, Projected]
@@ -149,7 +149,7 @@ CELLS = [Elman, Lstm, Gru, Projected]
 def written_out(cell, count, batch, axis=1, ends=True):
     """All steps of a cell, along an axis of what it reads; what they give, and the last states."""
     nodes, constants, rows = [], {**cell.constants, "axis": np.array([axis], np.int64)}, []
-    states = [f"begin{at}" for at in range(cell.states)]
+    states = [f"begin{i}" for i in range(cell.states)]
     begin = {name: [batch, cell.width] for name in states}
     for t in range(count):
         constants[f"t{t}"] = np.array(t, np.int64)
@@ -161,36 +161,33 @@ def written_out(cell, count, batch, axis=1, ends=True):
     wide = 7 if isinstance(cell, Projected) else cell.width
     shapes = [[batch, count, size] if axis else [count, batch, size] for size in (INPUTS, wide)]
     outputs = {"y": shapes[1]}
-    for at, state in enumerate(states if ends else ()):
-        nodes.append(node("Identity", [state], [f"end{at}"]))
-        outputs[f"end{at}"] = [batch, cell.width]
+    for i, state in enumerate(states if ends else ()):
+        nodes.append(node("Identity", [state], [f"end{i}"]))
+        outputs[f"end{i}"] = [batch, cell.width]
     return model(nodes, {"x": shapes[0], **begin}, outputs, constants)
 
 
 def scanned(cell, count, batch, captured):
     """The same in a Scan, whose weights are its own, or the graph's around it."""
     info = helper.make_tensor_value_info
-    states = [f"begin{at}" for at in range(cell.states)]
-    nodes, made, out = cell.step("x", states, "")
+    states = [f"begin{i}" for i in range(cell.states)]
+    nodes, new_states, out = cell.step("x", states, "")
     wide = 7 if isinstance(cell, Projected) else cell.width
-    nodes = [*nodes, *(node("Identity", [name], [f"next{at}"]) for at, name in enumerate(made))]
+    nodes = [*nodes, *(node("Identity", [name], [f"next{i}"]) for i, name in enumerate(new_states))]
     nodes.append(node("Identity", [out], ["out"]))
-    held = [numpy_helper.from_array(np.asarray(a), n) for n, a in cell.constants.items()]
+    initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in cell.constants.items()]
     like = {name: [batch, cell.width] for name in states}
     body = helper.make_graph(
         nodes,
         "body",
         [info(n, TensorProto.FLOAT, s) for n, s in (*like.items(), ("x", [batch, INPUTS]))],
         [
-            *(
-                info(f"next{at}", TensorProto.FLOAT, [batch, cell.width])
-                for at in range(cell.states)
-            ),
+            *(info(f"next{i}", TensorProto.FLOAT, [batch, cell.width]) for i in range(cell.states)),
             info("out", TensorProto.FLOAT, [batch, wide]),
         ],
-        [] if captured else held,
+        [] if captured else initializers,
     )
-    ends = [f"end{at}" for at in range(cell.states)]
+    ends = [f"end{i}" for i in range(cell.states)]
     scan = node("Scan", [*states, "X"], [*ends, "y"], body=body, num_scan_inputs=1)
     outputs = {name: [batch, cell.width] for name in ends} | {"y": [count, batch, wide]}
     inputs = {**like, "X": [count, batch, INPUTS]}
@@ -206,9 +203,9 @@ def feeds_of(proto, rng, **sizes):
     return feeds
 
 
-def is_one_kernel(found):
-    assert found is not None
-    names = kernels_of(found[0])
+def is_one_kernel(fusion):
+    assert fusion is not None
+    names = kernels_of(fusion[0])
     assert [name.startswith("Steps") for name in names] == [True], names
 
 
@@ -230,8 +227,8 @@ def test_the_batch_may_be_free():
 @pytest.mark.parametrize("captured", [True, False])
 def test_a_scan_of_a_cell_is_one_kernel(cell, captured):
     proto = scanned(cell(24), 40, 2, captured)
-    found = check(proto, feeds_of(proto, np.random.default_rng(2)), threads=2)
-    is_one_kernel(found)
+    fusion = check(proto, feeds_of(proto, np.random.default_rng(2)), threads=2)
+    is_one_kernel(fusion)
 
 
 def test_the_length_of_a_scan_may_be_free():
@@ -274,8 +271,8 @@ def test_what_is_no_such_loop_is_left():
         named(graph, "hz2").input[1] = "Ur"
 
     def unknown_matrix(graph):
-        (one,) = (initializer for initializer in graph.initializer if initializer.name == "Uz")
-        graph.initializer.remove(one)
+        (matrix,) = (initializer for initializer in graph.initializer if initializer.name == "Uz")
+        graph.initializer.remove(matrix)
         graph.input.append(helper.make_tensor_value_info("Uz", TensorProto.FLOAT, [16, 16]))
 
     def read_elsewhere(graph):
@@ -284,11 +281,11 @@ def test_what_is_no_such_loop_is_left():
     def reduced(graph):
         named(graph, "k2").op_type = "Softmax"
         for t in range(4):
-            one = named(graph, f"k{t}")
-            one.op_type = "Softmax"
-            del one.input[1:]
+            node_ = named(graph, f"k{t}")
+            node_.op_type = "Softmax"
+            del node_.input[1:]
 
     for change in (same, other_matrix, unknown_matrix, read_elsewhere, reduced):
-        found = fused(changed(change))
-        steps = found is not None and any(n.startswith("Steps") for n in kernels_of(found[0]))
+        fusion = fused(changed(change))
+        steps = fusion is not None and any(n.startswith("Steps") for n in kernels_of(fusion[0]))
         assert steps == (change is same), change.__name__

@@ -70,8 +70,8 @@ def asked_at_once(program, meanings):
 @pytest.mark.parametrize("name", ["bert", "convnext", "nasrnn", "llama_half", "resnet_qdq"])
 def test_a_model_has_the_same_candidates_in_both_engines(name, program):
     meanings = meanings_of(build(name, tiny=True))
-    found = asked_one_by_one(meanings)
-    assert found and found == asked_at_once(program, meanings)
+    asked = asked_one_by_one(meanings)
+    assert asked and asked == asked_at_once(program, meanings)
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -129,8 +129,10 @@ def others_asked_at_once(program, meanings):
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
 def test_a_model_has_the_same_regions_of_other_sorts_in_both_engines(name, program):
     meanings = meanings_of(build(name, tiny=True))
-    found = asked_of_others(meanings)
-    assert any(found.values()) and found == others_asked_at_once(program, meanings)
+    regions_by_sort = asked_of_others(meanings)
+    assert any(regions_by_sort.values()) and regions_by_sort == others_asked_at_once(
+        program, meanings
+    )
 
 
 @pytest.mark.parametrize("name", ["resnet_qdq", "bert_qdq", "mobilenet_qdq", "bert_dynamic"])
@@ -138,12 +140,12 @@ def test_a_quantized_model_has_the_same_integers_in_both_engines(name, program):
     meanings = meanings_of(build(name, tiny=True))
     derived, rows = candidates(meanings), derive(program, region_facts(meanings))
     sorts = ("multiplies_filters", "multiplies_matrices", "integer_pair", "integer_softmax")
-    found = {
+    numbers = {
         **{sort: set(derived.integer_operators(sort)) for sort in sorts},
         "dynamic_product": set(derived.dynamic_products),
     }
-    assert any(found.values())
-    assert found == {relation: {number for number, *_ in rows[relation]} for relation in found}
+    assert any(numbers.values())
+    assert numbers == {relation: {number for number, *_ in rows[relation]} for relation in numbers}
     assert {(s, n) for n, s in derived.sums.items()} == {*rows["adds_product"]}
     parts = {frozenset(m for n, m in rows["whole"] if n == number) for number, _ in rows["whole"]}
     assert {*derived.groups} == parts
@@ -172,13 +174,13 @@ def test_what_follows_needs_nothing_that_is_computed_of_a_result_outside(case):
 
 def reached(graph, start):
     """The nodes that read, at any remove, what a node gives."""
-    found, queue = set(), [start]
+    reached_nodes, queue = set(), [start]
     while queue:
         for value in graph.nodes[queue.pop()].outputs:
-            new = graph.users.get(value, set()) - found
-            found |= new
+            new = graph.users.get(value, set()) - reached_nodes
+            reached_nodes |= new
             queue += new
-    return found
+    return reached_nodes
 
 
 @settings(max_examples=examples(50), deadline=None)

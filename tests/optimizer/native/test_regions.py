@@ -248,60 +248,62 @@ def programs(draw):
     width = draw(st.sampled_from([4, 16, 33]))
     space = [*space, width]
     values = {}
-    for at in range(draw(st.integers(1, 3))):
+    for i in range(draw(st.integers(1, 3))):
         kept = draw(st.lists(st.booleans(), min_size=len(space), max_size=len(space)))
-        shape = [size if keep or at == 0 else 1 for size, keep in zip(space, kept, strict=True)]
-        start = draw(st.integers(0, len(space) - 1)) if at else 0
-        values[f"x{at}"] = shape[start:]
+        shape = [size if keep or i == 0 else 1 for size, keep in zip(space, kept, strict=True)]
+        start = draw(st.integers(0, len(space) - 1)) if i else 0
+        values[f"x{i}"] = shape[start:]
     inputs, constants, nodes = dict(values), {}, []
-    for at in range(draw(st.integers(1, 8))):
-        name = f"v{at}"
+    for i in range(draw(st.integers(1, 8))):
+        name = f"v{i}"
         kind = draw(st.sampled_from(["unary", "binary", "binary", "row", "move"]))
-        one = draw(st.sampled_from(sorted(values)))
-        shape = values[one]
+        operand = draw(st.sampled_from(sorted(values)))
+        shape = values[operand]
         if kind == "unary":
-            nodes.append(node(draw(st.sampled_from(UNARY)), [one], [name]))
+            nodes.append(node(draw(st.sampled_from(UNARY)), [operand], [name]))
         elif kind == "binary":
             other = draw(st.sampled_from(sorted(values)))
-            nodes.append(node(draw(st.sampled_from(BINARY)), [one, other], [name]))
+            nodes.append(node(draw(st.sampled_from(BINARY)), [operand, other], [name]))
             shape = list(np.broadcast_shapes(tuple(shape), tuple(values[other])))
         elif kind == "row":
             op = draw(st.sampled_from(ROWS))
             if op == "Softmax":
-                nodes.append(node(op, [one], [name], axis=-1))
+                nodes.append(node(op, [operand], [name], axis=-1))
             elif op == "LayerNormalization":
                 scale = constants.setdefault(f"scale{shape[-1]}", normal(shape[-1])) is not None
                 assert scale
-                nodes.append(node(op, [one, f"scale{shape[-1]}"], [name], axis=-1))
+                nodes.append(node(op, [operand, f"scale{shape[-1]}"], [name], axis=-1))
             else:
                 constants["last"] = ints(-1)
-                nodes.append(node(op, [one, "last"], [name], keepdims=1))
+                nodes.append(node(op, [operand, "last"], [name], keepdims=1))
                 shape = [*shape[:-1], 1]
         elif shape[-1] % 2 == 0:
             half = shape[-1] // 2
             constants |= {"zero": ints(0), f"n{half}": ints(half), "end": ints(2**60)}
             constants["last"] = ints(-1)
-            nodes.append(node("Slice", [one, "zero", f"n{half}", "last"], [f"{name}l"]))
-            nodes.append(node("Slice", [one, f"n{half}", "end", "last"], [f"{name}r"]))
+            nodes.append(node("Slice", [operand, "zero", f"n{half}", "last"], [f"{name}l"]))
+            nodes.append(node("Slice", [operand, f"n{half}", "end", "last"], [f"{name}r"]))
             nodes.append(node("Concat", [f"{name}r", f"{name}l"], [name], axis=-1))
         elif len(shape) > 2:
             order = [1, 0, *range(2, len(shape))]
-            nodes.append(node("Transpose", [one], [name], perm=order))
+            nodes.append(node("Transpose", [operand], [name], perm=order))
             shape = [shape[axis] for axis in order]
             if any(len(v) > 0 and len(v) == len(shape) and v != shape for v in values.values()):
                 nodes.pop()
-                nodes.append(node("Identity", [one], [name]))
-                shape = values[one]
+                nodes.append(node("Identity", [operand], [name]))
+                shape = values[operand]
         else:
-            nodes.append(node("Identity", [one], [name]))
+            nodes.append(node("Identity", [operand], [name]))
         values[name] = shape
     read = {name for node in nodes for name in node.input}
     outputs = {name: shape for name, shape in values.items() if name not in read or name == "v0"}
     outputs = {name: shape for name, shape in outputs.items() if name.startswith("v")}
     seed = draw(st.integers(0, 2**16))
     scale = draw(st.sampled_from([0.1, 1.0, 10.0, 1e-39]))
-    own = np.random.default_rng(seed)
-    feeds = {n: (own.standard_normal(s) * scale).astype(np.float32) for n, s in inputs.items()}
+    generator = np.random.default_rng(seed)
+    feeds = {
+        n: (generator.standard_normal(s) * scale).astype(np.float32) for n, s in inputs.items()
+    }
     return nodes, inputs, outputs, constants, feeds
 
 
@@ -366,16 +368,16 @@ def test_a_bound_that_is_not_named_is_the_largest_number(bounds):
     """Softmax of an infinity is NaN; of what Clip makes of it, it is none."""
     nodes = [node("Clip", ["x", *bounds], ["c"]), node("Softmax", ["c"], ["y"], axis=-1)]
     constants = {"least": np.float32(-2), "most": np.float32(6)}
-    held = {name: constants[name] for name in bounds if name}
-    proto = model(nodes, {"x": ["n", 6]}, {"y": ["n", 6]}, held)
+    bound_constants = {name: constants[name] for name in bounds if name}
+    proto = model(nodes, {"x": ["n", 6]}, {"y": ["n", 6]}, bound_constants)
     given = normal(7, 6)
     given[:6][np.eye(6, dtype=bool)] = [np.inf, -np.inf, 1e38, -1e38, np.nan, 7]
     given[6] = -np.inf
     changed, library = fused(proto)
     assert len(kernels_of(changed)) == 1
     (expected,) = opened(proto).run(None, {"x": given})
-    (found,) = opened(changed, library).run(None, {"x": given})
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    (result,) = opened(changed, library).run(None, {"x": given})
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("axes", "count"), [(8, 3), (9, 2)])
@@ -388,6 +390,6 @@ def test_an_operand_of_more_axes_than_there_is_room_for_is_read_by_no_kernel(axe
     inputs = {"x": [1, 1, 6, 1, 1, 1, 1, 1, 4][-axes:], "z": [6, 4]}
     proto = model(nodes, inputs, {"y": [6, 4]}, {"shape": ints(6, 4)})
     graph = typed(proto)
-    (found,) = regions(Meanings(graph), graph.nodes)
-    assert len(found.region.nodes) == count
+    (region_kernel,) = regions(Meanings(graph), graph.nodes)
+    assert len(region_kernel.region.nodes) == count
     check(proto, {"x": normal(*inputs["x"]), "z": normal(6, 4)}, expect=1)

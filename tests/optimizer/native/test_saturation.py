@@ -37,7 +37,7 @@ def test_sums_that_saturate_are_told_from_exact_ones(asked_anew, monkeypatch):
 def test_kernels_add_the_largest_products_up_exactly(level):
     case, session, original = kernels(level)["gemm"]
     feeds = {"x": np.full((3, CASES["gemm"].x[1]), 255, np.uint8)}
-    (found,) = session.run(None, feeds)
-    np.testing.assert_array_equal(found, case.expected(feeds["x"]))
+    (result,) = session.run(None, feeds)
+    np.testing.assert_array_equal(result, case.expected(feeds["x"]))
     if not runtime_answers.saturates():
-        np.testing.assert_array_equal(original.run(None, feeds)[0], found)
+        np.testing.assert_array_equal(original.run(None, feeds)[0], result)

@@ -198,12 +198,12 @@ def test_what_took_its_place_is_opened_while_it_is_still_open(catalog, tmp_path)
 )
 def test_one_file_where_that_is_enough(name, changes, is_folder, catalog, tmp_path):
     plain(catalog, **changes).write(catalog, f"{tmp_path}/{name}")
-    (made,) = tmp_path.iterdir()
-    assert made.is_dir() == is_folder
-    session = tensolog.open_session(made)
+    (written,) = tmp_path.iterdir()
+    assert written.is_dir() == is_folder
+    session = tensolog.open_session(written)
     assert_computes(session)
     if not is_folder or changes.get("is_portable"):
-        file = made / MODEL if is_folder else made
+        file = written / MODEL if is_folder else written
         onnxruntime.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
 
 
@@ -292,7 +292,7 @@ def test_the_model_that_was_read_is_not_replaced_by_a_folder(where, catalog, tmp
     if where == "fast/model.onnx":
         with_(tmp_path / "fast" / NOTE, "A model optimized by tensolog")
     before = content(tmp_path)
-    made = deliverable(catalog, source=tmp_path / where)
+    deliverable_ = deliverable(catalog, source=tmp_path / where)
     with pytest.raises(ModelError, match=r"the model that was read.*write to another name"):
-        made.write(catalog, tmp_path / Path(where).parts[0])
+        deliverable_.write(catalog, tmp_path / Path(where).parts[0])
     assert content(tmp_path) == before

@@ -18,7 +18,9 @@ from .test_zoo_regions import inputs
 
 node = helper.make_node
 FREE = {"batch": 3, "tokens": 5}
-RENAMED = sorted(name for name, one in ARCHITECTURES.items() if "tokens" in one.dynamic)
+RENAMED = sorted(
+    name for name, architecture in ARCHITECTURES.items() if "tokens" in architecture.dynamic
+)
 
 
 def value_of(size, dimensions):
@@ -36,9 +38,9 @@ def computed(book, start, steps):
     size, numbers = start, [value_of(start, place) for place in PLACES]
     for adds, other in steps:
         size = book.add(size, other) if adds else book.times([size, other])
-        for at, place in enumerate(PLACES):
+        for i, place in enumerate(PLACES):
             number = value_of(other, place)
-            numbers[at] = numbers[at] + number if adds else numbers[at] * number
+            numbers[i] = numbers[i] + number if adds else numbers[i] * number
     return size, numbers
 
 
@@ -46,13 +48,13 @@ def computed(book, start, steps):
 @settings(max_examples=examples(80), deadline=None)
 def test_sizes_with_one_name_are_equal_and_a_name_says_the_number(start, steps, other, others):
     book = Sizes()
-    one, numbers = computed(book, start, steps)
+    size, numbers = computed(book, start, steps)
     two, numbers_2 = computed(book, other, others)
-    assert [value_of(one, place) for place in PLACES] == numbers
-    assert one != two or numbers == numbers_2
-    assert book.add(book.add(one, two), two, -1) == one
-    quotient = book.divide(book.times([one, two]), two)
-    assert quotient == one or quotient is None or two == 0
+    assert [value_of(size, place) for place in PLACES] == numbers
+    assert size != two or numbers == numbers_2
+    assert book.add(book.add(size, two), two, -1) == size
+    quotient = book.divide(book.times([size, two]), two)
+    assert quotient == size or quotient is None or two == 0
 
 
 def test_the_lesser_of_a_number_and_a_size_is_that_size_where_they_have_to_fit():
@@ -77,7 +79,7 @@ def test_each_name_is_one_size_and_outputs_stay(name):
     proto = build(name, tiny=True, dynamic=True)
     graph = load_graph(proto)
     assert resolve_shapes(graph), "nothing was settled"
-    told = {
+    shapes = {
         graph.names[value]: type_.shape
         for value, type_ in graph.types.items()
         if value in graph.producer and type_.shape is not None and type_.dtype != "string"
@@ -85,18 +87,18 @@ def test_each_name_is_one_size_and_outputs_stay(name):
     settled = to_model(graph)
     plain = opened(settled, level="ORT_DISABLE_ALL")
     original = opened(proto, level="ORT_DISABLE_ALL")
-    exposed = _exposing(settled, told, {graph.names[v]: t.dtype for v, t in graph.types.items()})
+    exposed = _exposing(settled, shapes, {graph.names[v]: t.dtype for v, t in graph.types.items()})
     for dimensions in (FREE, {"batch": 1, "tokens": 8}, {"batch": 2, "tokens": 1}):
         feeds = inputs(original, dimensions)
-        for one, other in zip(plain.run(None, feeds), original.run(None, feeds), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for result, other in zip(plain.run(None, feeds), original.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(result, other)
         known = dict(dimensions)
-        for value, array in zip(told, exposed.run(list(told), feeds), strict=True):
-            assert len(told[value]) == array.ndim, value
-            for size, own in zip(told[value], array.shape, strict=True):
+        for value, array in zip(shapes, exposed.run(list(shapes), feeds), strict=True):
+            assert len(shapes[value]) == array.ndim, value
+            for size, extent in zip(shapes[value], array.shape, strict=True):
                 if isinstance(size, str) and not set(size) & set("*+(") and size not in known:
-                    known[size] = own
-                assert value_of(size, known) == own, (value, size)
+                    known[size] = extent
+                assert value_of(size, known) == extent, (value, size)
 
 
 def _exposing(proto, names, dtypes):
@@ -135,18 +137,18 @@ def masked(mask, *, cut=True):
         node("Reshape", ["u", "joined"], ["y"]),
     ]
     integers |= {"first": [0], "joined": [0, 0, 32]}
-    held = {name: np.array(value, np.int64) for name, value in integers.items()}
+    arrays = {name: np.array(value, np.int64) for name, value in integers.items()}
     given = {"x": ["n", "s", 32]}
     if isinstance(mask, list):
         given["mask"] = mask
     else:
-        held["mask"] = mask
+        arrays["mask"] = mask
     graph = helper.make_graph(
         nodes,
         "graph",
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in held.items()],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -162,8 +164,8 @@ def test_attention_whose_mask_is_cut_to_a_size_that_is_computed():
     original, candidate = opened(proto), opened(changed, library, threads=2)
     for batch, tokens in ((1, 64), (2, 33), (3, 1), (1, 2), (0, 4), (2, 0)):
         x = np.random.default_rng(tokens).standard_normal((batch, tokens, 32)).astype(np.float32)
-        wanted, found = (session.run(None, {"x": x})[0] for session in (original, candidate))
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+        wanted, result = (session.run(None, {"x": x})[0] for session in (original, candidate))
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
     x = np.zeros((1, 65, 32), np.float32)
     for session in (original, candidate):  # the mask is too small for it, for both of them
         with pytest.raises(Exception, match=r"65|size"):
@@ -173,8 +175,8 @@ def test_attention_whose_mask_is_cut_to_a_size_that_is_computed():
 @needs_compiler
 def test_a_mask_of_sizes_that_nothing_ties_to_the_scores_stays_outside():
     proto = masked(["n", 1, "rows", "columns"], cut=False)
-    found = fused(proto)
-    kernels = kernels_of(found[0]) if found else []
+    fusion = fused(proto)
+    kernels = kernels_of(fusion[0]) if fusion else []
     assert not any(name.startswith("Attention") for name in kernels)
 
 
@@ -213,8 +215,8 @@ def test_tiles_and_the_last_of_an_axis_have_sizes_that_are_known():
     assert known["r"] == ("b", "3*t", 8)
     for batch, tokens in ((2, 5), (1, 1), (3, 0)):
         x = np.zeros((batch, tokens, 4), np.float32)
-        for name, found in zip("ly", opened(proto).run(None, {"x": x}), strict=True):
+        for name, result in zip("ly", opened(proto).run(None, {"x": x}), strict=True):
             place = {"b": batch, "t": tokens, "3*t": 3 * tokens}
-            told = [size.replace("3*t", str(3 * tokens)) if isinstance(size, str) else size
+            sizes = [size.replace("3*t", str(3 * tokens)) if isinstance(size, str) else size
                     for size in known[name]]  # fmt: skip
-            assert [value_of(size, place) for size in told] == list(found.shape), name
+            assert [value_of(size, place) for size in sizes] == list(result.shape), name

@@ -14,8 +14,10 @@ node = helper.make_node
 def fused_operators(nodes, constants=()):
     proto = model(nodes, {"x": [4, 64]}, {"y": [4, 64]}, constants)
     graph = typed(proto)
-    found = regions(Meanings(graph), graph.nodes)
-    return {graph.nodes[number].op_type for candidate in found for number in candidate.region.nodes}
+    candidates = regions(Meanings(graph), graph.nodes)
+    return {
+        graph.nodes[number].op_type for candidate in candidates for number in candidate.region.nodes
+    }
 
 
 def test_what_depends_on_no_input_is_left_to_the_runtime():

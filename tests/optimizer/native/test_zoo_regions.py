@@ -31,6 +31,6 @@ def test_every_region_of_a_model_with_free_sizes(name):
     for batch, tokens in ((1, 8), (2, 5), (1, 1)):
         feeds = inputs(original, {"batch": batch, "tokens": tokens})
         wanted = [session.run(None, feeds) for session in (original, plain)]
-        for one, *own in zip(candidate.run(None, feeds), *wanted, strict=True):
-            *_, error, tolerance, _ = compare(one, own, own[1])
+        for result, *both in zip(candidate.run(None, feeds), *wanted, strict=True):
+            *_, error, tolerance, _ = compare(result, both, both[1])
             assert error <= tolerance

@@ -34,11 +34,11 @@ def plan_of(name, built):
 def contest():
     original = plan_of(ORIGINAL, product(("Relu", ["s"], ["y"])))
     size = len(original.source)
-    made = Contest(
+    contest_ = Contest(
         original, Setting(threads=1), Phases(), fixed_sizes={}, size_bytes=size, widened=None
     )
-    yield made
-    made.close()
+    yield contest_
+    contest_.close()
 
 
 def operators(run):

@@ -58,13 +58,13 @@ class OnTrack:
 
 def winners(times, *, budget_s=20.0, runs=20, **track):
     """Who wins in so many runs of the final, and what the longest of them took."""
-    found, longest = [], 0.0
+    names, longest = [], 0.0
     for seed in range(runs):
         contest = OnTrack(times, seed=seed, **track)
         plans = [Plan(name, None) for name in times if name != ORIGINAL]
-        found.append(run_final(contest, plans, budget_s).name)
+        names.append(run_final(contest, plans, budget_s).name)
         longest = max(longest, contest.clock())
-    return found, longest
+    return names, longest
 
 
 def field(original_ms, **others):
@@ -77,9 +77,9 @@ def field(original_ms, **others):
 
 @pytest.mark.parametrize("track", [{"noise": 0.03}, {"noise": 0.01, "disturbed": 0.5}])
 def test_a_gain_of_three_percent_among_twelve_is_found_mostly(track):
-    found, longest = winners(field(60, better=0.97), **track)
-    assert found.count("better") >= 14
-    assert set(found) <= {"better", ORIGINAL}
+    names, longest = winners(field(60, better=0.97), **track)
+    assert names.count("better") >= 14
+    assert set(names) <= {"better", ORIGINAL}
     assert longest < 21
 
 
@@ -87,18 +87,18 @@ def test_a_gain_of_three_percent_among_twelve_is_found_mostly(track):
     "track", [{"noise": 0.05}, {"noise": 0.01, "disturbed": 0.5}, {"noise": 0.05, "seats": 2}]
 )
 def test_twelve_copies_of_the_original_rarely_win(track):
-    found, _ = winners(field(60), runs=40, **track)
-    assert found.count(ORIGINAL) >= 37
+    names, _ = winners(field(60), runs=40, **track)
+    assert names.count(ORIGINAL) >= 37
 
 
 @pytest.mark.parametrize("budget_s", [0.0, 1.0, 20.0])
 @pytest.mark.parametrize("original_ms", [0.1, 60, 1000])
 @pytest.mark.parametrize("seats", [1, 2, 100])
 def test_ten_times_as_fast_is_found_always(budget_s, original_ms, seats):
-    found, _ = winners(
+    names, _ = winners(
         field(original_ms, better=0.1), budget_s=budget_s, runs=3, seats=seats, load_s=0.02
     )
-    assert set(found) == {"better"}
+    assert set(names) == {"better"}
 
 
 def test_slower_plans_take_no_time_from_the_others():
@@ -124,8 +124,8 @@ def test_a_slow_spell_at_the_start_puts_nobody_out(original_ms, spell_s):
     """Three rounds of small models are over before whatever disturbs one of them is."""
     factors = {"kernels": 0.59, "by gain": 0.41, "without products": 0.7}
     times = {ORIGINAL: original_ms} | {name: original_ms * f for name, f in factors.items()}
-    found, _ = winners(times, runs=5, noise=0.02, spells={"by gain": (spell_s, 1.9)})
-    assert set(found) == {"by gain"}
+    names, _ = winners(times, runs=5, noise=0.02, spells={"by gain": (spell_s, 1.9)})
+    assert set(names) == {"by gain"}
 
 
 class Scripted(OnTrack):
@@ -139,8 +139,8 @@ class Scripted(OnTrack):
         laps = super().time(plans, budget_s, phase=phase, **options)
         if phase != "racing":
             return laps
-        found = {name: Lap(1e6, 1.0, r, r - half, r + half, 40) for name, (r, half) in self._heats}
-        return {ORIGINAL: laps[ORIGINAL], **found}
+        heats = {name: Lap(1e6, 1.0, r, r - half, r + half, 40) for name, (r, half) in self._heats}
+        return {ORIGINAL: laps[ORIGINAL], **heats}
 
 
 def confirmed(heats, times, **options):

@@ -14,9 +14,9 @@ RNG = np.random.default_rng(0)
 
 
 def model(text, **weights):
-    made = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
-    made.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights.items())
-    return made
+    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    proto.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights.items())
+    return proto
 
 
 def square():

@@ -61,8 +61,8 @@ class Contest:
 
 def test_harm_is_left_out_and_help_is_forced():
     planner = Planner()
-    found = Screening({"Good": NOISE, "Bad": SLOWER, "Hidden": FASTER, "Useless": NOISE})
-    select(planner, Contest(), found)
+    screened = Screening({"Good": NOISE, "Bad": SLOWER, "Hidden": FASTER, "Useless": NOISE})
+    select(planner, Contest(), screened)
     assert planner.asked == [
         ("simplify", {"Good", "Hidden", "Useless"}),
         ("force", {"Hidden", "Good"}),

@@ -55,7 +55,7 @@ RUN = ["SkipLayerNormalization", "BiasGelu", "MatMul"]
 
 
 @pytest.mark.parametrize(
-    ("speeds", "found"),
+    ("speeds", "expected"),
     [
         ({DEFAULTS: 1.0, NO_SKIP: 1.0, NO_GELU: 1.0, Execution("basic"): 1.0}, []),
         ({DEFAULTS: 1.0, NO_SKIP: 0.9, NO_GELU: 1.1, Execution("basic"): 0.95}, [NO_SKIP]),
@@ -67,12 +67,12 @@ RUN = ["SkipLayerNormalization", "BiasGelu", "MatMul"]
         ({DEFAULTS: 1.0, NO_GELU: 0.8}, [NO_GELU]),
     ],
 )  # fmt: skip
-def test_what_is_faster_takes_part(speeds, found):
+def test_what_is_faster_takes_part(speeds, expected):
     contest = Simulated(speeds, RUN)
     plan = Plan(ORIGINAL, Graph(onnx.ModelProto(), []))
     ways = alternatives(contest, [plan], budget_s=1.0)
-    told = [(way.execution.level, set(way.execution.left_out)) for way in ways]
-    assert told == [(execution.level, set(execution.left_out)) for execution in found]
+    settings = [(way.execution.level, set(way.execution.left_out)) for way in ways]
+    assert settings == [(execution.level, set(execution.left_out)) for execution in expected]
     assert contest.verified == [way.name for way in ways]
     assert all(way.naive is plan and way.name.startswith(ORIGINAL) for way in ways)
 

@@ -28,8 +28,8 @@ def test_only_sums_are_in_doubt(attributes, count):
 
 
 def test_it_is_said_where_several_threads_compute():
-    (told,) = unlocked_text(["a", "b"], 2)
-    assert "a, b (ScatterND)" in told
+    (sentence,) = unlocked_text(["a", "b"], 2)
+    assert "a, b (ScatterND)" in sentence
     assert not list(unlocked_text(["a"], 1))
     assert not list(unlocked_text([], 2))
 

@@ -151,10 +151,10 @@ def deviation(offset, wide):
     verifier = Verifier(biased(0.0).SerializeToString(), feeds, threads=1, wide=wide)
     try:
         candidate = biased(offset * 4096 * 100).SerializeToString()
-        (found,) = verifier.deviations("candidate", candidate)
+        (deviation_,) = verifier.deviations("candidate", candidate)
     finally:
         verifier.close()
-    return found
+    return deviation_
 
 
 def in_float64(error=0.0):
@@ -171,35 +171,38 @@ def test_what_is_near_the_original_is_not_compared_in_float64():
     def never():
         pytest.fail("it is asked")
 
-    found = deviation(0.0, never)
-    assert found.within and found.reference == "original"
+    deviation_ = deviation(0.0, never)
+    assert deviation_.within and deviation_.reference == "original"
 
 
 def test_what_is_no_farther_from_float64_than_the_original_allows_passes():
-    found = deviation(3e-5, in_float64(error=2e-5))
-    assert found.within and found.reference == "float64"
-    assert found.original_error == pytest.approx(2e-5, rel=0.2)
-    assert found.max_error == pytest.approx(1e-5, rel=0.4)
+    deviation_ = deviation(3e-5, in_float64(error=2e-5))
+    assert deviation_.within and deviation_.reference == "float64"
+    assert deviation_.original_error == pytest.approx(2e-5, rel=0.2)
+    assert deviation_.max_error == pytest.approx(1e-5, rel=0.4)
 
 
 def test_what_is_farther_is_refused_with_both_distances():
-    found = deviation(1e-4, in_float64())
-    assert not found.within
-    (told,) = failures([found])
-    assert "is off by 1.0e-04 of its scale from float64 on large_mean inputs" in told
-    assert f"the original by {found.original_error:.1e} (tolerance {found.tolerance:.1e}" in told
+    deviation_ = deviation(1e-4, in_float64())
+    assert not deviation_.within
+    (sentence,) = failures([deviation_])
+    assert "is off by 1.0e-04 of its scale from float64 on large_mean inputs" in sentence
+    assert (
+        f"the original by {deviation_.original_error:.1e} (tolerance {deviation_.tolerance:.1e}"
+        in sentence
+    )
 
 
 def test_without_float64_the_reason_is_told():
-    found = deviation(1e-4, lambda: (None, "Loop has a graph of its own"))
-    assert not found.within and found.reference == "original"
-    (told,) = failures([found])
-    assert told.endswith("not compared in float64: Loop has a graph of its own)")
+    deviation_ = deviation(1e-4, lambda: (None, "Loop has a graph of its own"))
+    assert not deviation_.within and deviation_.reference == "original"
+    (sentence,) = failures([deviation_])
+    assert sentence.endswith("not compared in float64: Loop has a graph of its own)")
 
 
 def test_a_model_that_does_not_run_in_float64_is_compared_with_the_original():
-    found = deviation(1e-4, lambda: (b"no model", ""))
-    assert "does not run in float64" in found.no_float64
+    deviation_ = deviation(1e-4, lambda: (b"no model", ""))
+    assert "does not run in float64" in deviation_.no_float64
 
 
 def widened_and_exact(built, *feeds):
@@ -242,9 +245,9 @@ def test_convolutions_are_spelled_in_float64(image, weight, attributes, has_bias
     weights = {"w": random(*weight)} | ({"b": random(weight[0])} if has_bias else {})
     conv = helper.make_node("Conv", ["x", *weights], ["y"], **attributes)
     built = model([conv], [value("x", image)], [value("y", [None] * len(image))], weights)
-    found, exact = widened_and_exact(built, random(*image))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, exact, rtol=1e-13)
+    result, exact = widened_and_exact(built, random(*image))
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, exact, rtol=1e-13)
     assert not narrow_sums(widen(built, _double))
 
 
@@ -256,8 +259,8 @@ def test_means_and_normalizations_are_spelled_in_float64(image):
         (helper.make_node("InstanceNormalization", ["x", "g", "b"], ["y"]), scales),
     ):
         built = model([node], [value("x", image)], [value("y", [None] * len(image))], used)
-        found, exact = widened_and_exact(built, random(*image))
-        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
+        result, exact = widened_and_exact(built, random(*image))
+        np.testing.assert_allclose(result, exact, rtol=1e-9, atol=1e-9)
 
 
 def test_widened_models_compute_in_float64():
@@ -287,8 +290,8 @@ def test_sums_that_run_in_float32_all_the_same_are_named():
     built = model(nodes, [value("x", [1, 4, 3, 3])], [value("y", [None] * 4)], weights)
     wide = widen(built, _double)
     assert narrow_sums(wide) == ["ConvTranspose"]
-    (found,) = run(wide, {"x": random(1, 4, 3, 3).astype(np.float64)})
-    assert found.dtype == np.float64
+    (result,) = run(wide, {"x": random(1, 4, 3, 3).astype(np.float64)})
+    assert result.dtype == np.float64
 
 
 def test_operators_of_others_are_named_where_nothing_is_widened():

@@ -16,9 +16,9 @@ from tests.optimizer.builders import model, value
 
 def plan(*sizes, **options):
     """A plan whose constants have so many elements of four bytes."""
-    constants = {f"c{at}": np.zeros(size, np.float32) for at, size in enumerate(sizes)}
-    nodes = [("Mul", ["x", name], [f"y{at}"]) for at, name in enumerate(constants)]
-    outputs = [value(f"y{at}", ["n"]) for at in range(len(sizes))]
+    constants = {f"c{i}": np.zeros(size, np.float32) for i, size in enumerate(sizes)}
+    nodes = [("Mul", ["x", name], [f"y{i}"]) for i, name in enumerate(constants)]
+    outputs = [value(f"y{i}", ["n"]) for i in range(len(sizes))]
     return Plan("plan", load_graph(model(nodes, [value("x", [1])], outputs, constants)), **options)
 
 

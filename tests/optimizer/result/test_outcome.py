@@ -15,20 +15,20 @@ FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the m
 EARLY = Lap(12.8e6, 2e5, 0.99, 0.98, 1.0, 12)  # of a plan that dropped out when it was quick
 
 
-def told(lap, name="plan"):
+def candidate(lap, name="plan"):
     plan = Plan(name, Graph(base=None, names=[]), lap=lap)
     return candidate_of(plan, winner=False, reference=FINAL)
 
 
 def test_who_dropped_out_early_is_told_at_the_final_speed_of_the_machine():
-    found = told(EARLY)
-    assert found.median_ns == pytest.approx(0.99 * 20e6)
-    assert found.spread_ns / found.median_ns == pytest.approx(EARLY.spread_ns / EARLY.median_ns)
-    assert (found.ratio, found.samples) == (0.99, 12)
+    early = candidate(EARLY)
+    assert early.median_ns == pytest.approx(0.99 * 20e6)
+    assert early.spread_ns / early.median_ns == pytest.approx(EARLY.spread_ns / EARLY.median_ns)
+    assert (early.ratio, early.samples) == (0.99, 12)
 
 
 def test_the_original_is_told_as_it_was():
-    assert told(FINAL, ORIGINAL).median_ns == 20e6
+    assert candidate(FINAL, ORIGINAL).median_ns == 20e6
     assert candidate_of(Plan("p", Graph(base=None, names=[])), winner=False).ratio is None
 
 
@@ -48,15 +48,15 @@ def test_who_dropped_out_without_a_lap_was_beaten():
     ],
 )
 def test_words_for_each_verdict(lap, verdict):
-    assert told(lap).verdict == verdict
+    assert candidate(lap).verdict == verdict
 
 
 def test_who_was_behind_the_winner_when_both_raced_is_told_so():
     """Its ratio may be smaller than the winner's last one, when the machine was another."""
     lap = replace(EARLY, ratio=0.55, ratio_low=0.54, ratio_high=0.56)
     plan = Plan("plan", Graph(base=None, names=[]), lap=lap, behind="kernels")
-    told = candidate_of(plan, winner=False, reference=FINAL).verdict
-    assert told == "faster, but behind kernels when both raced"
+    verdict_ = candidate_of(plan, winner=False, reference=FINAL).verdict
+    assert verdict_ == "faster, but behind kernels when both raced"
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_who_had_too_little_time_to_win_is_told_of(lap, refusal, is_open):
     assert ("a larger budget" in verdict_of(original, [plan, other])) == is_open
 
 
-@pytest.mark.parametrize(("gap", "told"), [(0.0, ""), (0.004, ""), (0.46, "up to 46% less")])
-def test_what_the_search_left_open_is_told(gap, told):
+@pytest.mark.parametrize(("gap", "sentence"), [(0.0, ""), (0.004, ""), (0.46, "up to 46% less")])
+def test_what_the_search_left_open_is_told(gap, sentence):
     original = Plan(ORIGINAL, Graph(base=None, names=[]), lap=FINAL)
     plan = Plan("e-graph", Graph(base=None, names=[]), lap=EARLY, gap=gap)
     text = verdict_of(original, [plan])
-    assert ("The search ended" in text) == bool(told)
-    assert told in text
+    assert ("The search ended" in text) == bool(sentence)
+    assert sentence in text
 
 
 def named(name, **fields):
@@ -95,8 +95,8 @@ def test_plans_that_there_was_no_time_for_are_told_with_the_budget_that_would_do
         named("late", refusal=f"{NO_TIME}: give a larger budget", lacks_s=2.0),
         named("later", refusal=f"{NO_TIME}: give a larger budget", lacks_s=1.0),
     ]
-    (told,) = more_time(winner, plans, round_s=0.1, budget_s=10.0)
-    assert told == "About 10 s more would decide about late, later: --budget 20."
+    (sentence,) = more_time(winner, plans, round_s=0.1, budget_s=10.0)
+    assert sentence == "About 10 s more would decide about late, later: --budget 20."
     assert not list(more_time(winner, [winner], round_s=0.1, budget_s=10.0))
 
 
@@ -105,18 +105,18 @@ FEW = replace(EARLY, samples=4, ratio=0.9, ratio_low=0.6, ratio_high=1.2)
 
 def test_too_few_rounds_are_told_where_the_original_is_kept_for_that():
     original, plan = named(ORIGINAL, lap=FINAL), named("e-graph", lap=FEW)
-    (told,) = more_time(original, [plan], round_s=0.1, budget_s=10.0)
+    (sentence,) = more_time(original, [plan], round_s=0.1, budget_s=10.0)
     # Nine times as many rounds: 32 more, of 0.1 s each, of the final's part of a budget.
-    assert told == "About 11 s more would decide about e-graph: --budget 21."
+    assert sentence == "About 11 s more would decide about e-graph: --budget 21."
     assert not list(more_time(plan, [plan], round_s=0.1, budget_s=10.0))
 
 
 def test_a_plan_that_looks_faster_than_the_winner_and_had_too_few_rounds_is_told():
     winner = named("kernels", lap=replace(EARLY, ratio=0.94, ratio_low=0.93, ratio_high=0.95))
     plan = named("e-graph", lap=replace(FEW, ratio=0.8, ratio_low=0.55, ratio_high=1.1))
-    (told,) = more_time(winner, [winner, plan], round_s=0.1, budget_s=10.0)
+    (sentence,) = more_time(winner, [winner, plan], round_s=0.1, budget_s=10.0)
     # (0.30 / 0.14) ** 2 times as many rounds: 15 more of 0.1 s, of the final's part of a budget.
-    assert told == "About 5 s more would decide about e-graph: --budget 15."
+    assert sentence == "About 5 s more would decide about e-graph: --budget 15."
     slower = named("e-graph", lap=replace(FEW, ratio=0.95))
     assert not list(more_time(winner, [winner, slower], round_s=0.1, budget_s=10.0))
 

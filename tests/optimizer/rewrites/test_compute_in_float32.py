@@ -105,7 +105,7 @@ def test_it_computes_what_the_runtime_does(proto):
     with closing(verifier):
         deviations = verifier.deviations("wide", to_model(changed).SerializeToString())
         assert deviations
-        assert all(found.within for found in deviations), deviations
+        assert all(deviation.within for deviation in deviations), deviations
     names = [[entry.name for entry in given] for given in (proto.graph.input, proto.graph.output)]
     kept = to_model(changed).graph
     assert [[e.name for e in given] for given in (kept.input, kept.output)] == names
@@ -170,5 +170,5 @@ def test_it_rounds_so_it_is_for_plans_that_may_and_for_the_runtime_alone():
 
 
 def test_it_is_told():
-    told = explain_model(perceptron(), target="onnxruntime-cpu")
-    assert NAME in str(told)
+    explanation = explain_model(perceptron(), target="onnxruntime-cpu")
+    assert NAME in str(explanation)

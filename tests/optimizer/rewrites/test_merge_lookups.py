@@ -79,17 +79,17 @@ def merged(built, without=()):
 def feeds(built, rows, batch, seed, tables=None):
     rng = np.random.default_rng(seed)
     which = list(range(len(rows))) if tables is None else tables
-    found = {}
+    arrays = {}
     for entry in built.graph.input:
         shape = [dim.dim_value or batch for dim in entry.type.tensor_type.shape.dim]
         if entry.name == "dense":
             element = tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type)
-            found["dense"] = rng.normal(size=shape).astype(element)
+            arrays["dense"] = rng.normal(size=shape).astype(element)
         else:
             size = rows[which[int(entry.name[3:])]]
             kind = np.int32 if entry.type.tensor_type.elem_type == INT32 else np.int64
-            found[entry.name] = rng.integers(-size, size, shape).astype(kind)
-    return found
+            arrays[entry.name] = rng.integers(-size, size, shape).astype(kind)
+    return arrays
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -105,12 +105,12 @@ def feeds(built, rows, batch, seed, tables=None):
 )
 def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, element, seed):
     built = bags(rows, count=count, reduction=reduction, dtype=dtype, opset=opset, element=element)
-    made, steps = merged(built)
+    changed, steps = merged(built)
     assert len({step.rule for step in steps} & set(MERGED)) == 1
-    assert sum(n.op_type == "Gather" for n in made.graph.node) == 1
+    assert sum(n.op_type == "Gather" for n in changed.graph.node) == 1
     given_ = feeds(built, rows, batch, seed)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-        (ours,), (theirs,) = run(made, given_, level), run(built, given_)
+        (ours,), (theirs,) = run(changed, given_, level), run(built, given_)
         assert ours.dtype == theirs.dtype
         close = 1e-6 if element is not np.float16 else 4e-3  # of which two are added at a time
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)
@@ -129,24 +129,24 @@ def test_tables_too_large_for_one_become_several(rows, repeats, most_rows, reduc
     tables = [*range(len(rows)), *repeats]
     built = bags(rows, reduction=reduction, opset=opset, tables=tables)
     with patch.object(lookups, "MOST_TABLE_BYTES", most_rows * ROW_BYTES):
-        made, steps = merged(built)
+        changed, steps = merged(built)
     assume(steps)
-    written = [tensor.dims for tensor in made.graph.initializer if tensor.name.startswith(PASS)]
+    written = [tensor.dims for tensor in changed.graph.initializer if tensor.name.startswith(PASS)]
     written = [dims[0] for dims in written if len(dims) == 2 and dims[1] == WIDTH]
     assert max(written, default=0) <= most_rows  # none where lookups are in one table
-    assert sum(n.op_type == "Gather" for n in made.graph.node) < len(tables)
+    assert sum(n.op_type == "Gather" for n in changed.graph.node) < len(tables)
     given_ = feeds(built, rows, 3, seed, tables)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-        (ours,), (theirs,) = run(made, given_, level), run(built, given_)
+        (ours,), (theirs,) = run(changed, given_, level), run(built, given_)
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
 def test_a_large_table_among_others_stays():
     rows = [3, 3, 3, 30, 4, 4, 4, 2]
     with patch.object(lookups, "MOST_TABLE_BYTES", 14 * ROW_BYTES):
-        made, _ = merged(bags(rows))
-    tables = {n.input[0] for n in made.graph.node if n.op_type == "Gather"}
-    sizes = {tensor.name: (*tensor.dims, 0)[0] for tensor in made.graph.initializer}
+        changed, _ = merged(bags(rows))
+    tables = {n.input[0] for n in changed.graph.node if n.op_type == "Gather"}
+    sizes = {tensor.name: (*tensor.dims, 0)[0] for tensor in changed.graph.initializer}
     assert sorted(sizes[table] for table in tables) == [9, 14, 30]
 
 
@@ -155,8 +155,8 @@ def test_only_so_much_is_written_anew():
         patch.object(lookups, "MOST_TABLE_BYTES", 9 * ROW_BYTES),
         patch.object(lookups, "MOST_BYTES", 17 * ROW_BYTES),
     ):
-        made, _ = merged(bags([3] * 6))
-    assert sum(n.op_type == "Gather" for n in made.graph.node) == 4
+        changed, _ = merged(bags([3] * 6))
+    assert sum(n.op_type == "Gather" for n in changed.graph.node) == 4
 
 
 @pytest.mark.parametrize("most_rows", [15, 9])
@@ -165,11 +165,11 @@ def test_an_index_beyond_its_table_is_refused_as_before(index, most_rows):
     rows = [4, 5, 6] if most_rows == 15 else [4, 2, 3, 4, 2, 3]
     built = bags(rows)
     with patch.object(lookups, "MOST_TABLE_BYTES", most_rows * ROW_BYTES):
-        made, steps = merged(built)
+        changed, steps = merged(built)
     assert steps
     given_ = feeds(built, rows, 2, 3)
     given_["ids0"][1, 1] = index
-    for each in (built, made):
+    for each in (built, changed):
         with pytest.raises(Exception, match="indices element out of data bounds"):
             run(each, given_)
 
@@ -177,10 +177,10 @@ def test_an_index_beyond_its_table_is_refused_as_before(index, most_rows):
 def test_a_table_that_is_looked_up_twice_is_there_once():
     rows, tables = [4, 6], [0, 1, 0, 0]
     built = bags(rows, tables=tables)
-    made, _ = merged(built)
+    changed, _ = merged(built)
     given_ = feeds(built, rows, 3, 5, tables)
-    np.testing.assert_allclose(run(made, given_)[0], run(built, given_)[0], rtol=1e-6)
-    sizes = [tuple(tensor.dims) for tensor in made.graph.initializer]
+    np.testing.assert_allclose(run(changed, given_)[0], run(built, given_)[0], rtol=1e-6)
+    sizes = [tuple(tensor.dims) for tensor in changed.graph.initializer]
     assert (10, 5) in sizes and (4, 5) not in sizes
 
 
@@ -214,6 +214,6 @@ def test_without_a_rule_lookups_stay():
     _, steps = merged(built)
     given_ = feeds(built, [4, 5, 6], 3, 1)
     for name in {step.rule for step in steps} & {rule.name for rule in load_rules()}:
-        made, others = merged(built, without={name})
+        changed, others = merged(built, without={name})
         assert name not in {step.rule for step in others}
-        np.testing.assert_allclose(run(made, given_)[0], run(built, given_)[0], rtol=1e-6)
+        np.testing.assert_allclose(run(changed, given_)[0], run(built, given_)[0], rtol=1e-6)

@@ -34,8 +34,8 @@ def check(built, feeds, *, products, **sizes):
     changed, steps = merged(built, **sizes)
     assert [step.removed for step in steps] == products
     assert all(step.rule.startswith(MERGING) for step in steps)
-    for wanted, found in zip(run(built, feeds), run(changed, feeds), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for wanted, result in zip(run(built, feeds), run(changed, feeds), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
     return changed
 
 
@@ -78,8 +78,8 @@ def test_rows_that_are_not_known_yet(opset):
     changed, _ = merged(built, batch=2)
     for batch in (1, 2, 5):
         feeds = feeds_of(built, batch)
-        for wanted, found in zip(run(built, feeds), run(changed, feeds), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        for wanted, result in zip(run(built, feeds), run(changed, feeds), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
     assert operators(changed).count("MatMul") == 1
 
 
@@ -144,8 +144,8 @@ def test_merging_one_pair_may_rule_out_another():
     built = model(nodes, inputs, [value("b", [1, 5]), value("d", [1, 5])], constants)
     feeds = feeds_of(built)
     changed, steps = merged(built)
-    for wanted, found in zip(run(built, feeds), run(changed, feeds), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for wanted, result in zip(run(built, feeds), run(changed, feeds), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
     assert len(steps) == 1
 
 
@@ -155,8 +155,8 @@ def test_what_is_not_finite_stays_in_its_row():
     feeds["x0"][1, 2] = np.nan
     feeds["x1"][0, 0] = np.inf
     changed, _ = merged(built)
-    for wanted, found in zip(run(built, feeds), run(changed, feeds), strict=True):
-        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    for wanted, result in zip(run(built, feeds), run(changed, feeds), strict=True):
+        np.testing.assert_array_equal(np.isfinite(result), np.isfinite(wanted))
 
 
 @pytest.mark.parametrize(

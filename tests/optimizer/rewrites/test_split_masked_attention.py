@@ -96,15 +96,15 @@ masks = st.one_of(
 )
 def test_blocks_compute_the_same(mask, heads, width, scale, form):
     built, feeds = attention(mask, heads=heads, width=width, scale=scale, form=form)
-    found, steps = split(built)
-    onnx.checker.check_model(found, full_check=True)
+    changed, steps = split(built)
+    onnx.checker.check_model(changed, full_check=True)
     hidden = masked_by(mask)
     assert bool(steps) == bool(blocks_of(hidden))
-    (expected,), (got,) = run(built, feeds), run(found, feeds)
+    (expected,), (got,) = run(built, feeds), run(changed, feeds)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
     if steps:
         assert steps[0].rule == NAME
-        assert sum(node.op_type == "Softmax" for node in found.graph.node) >= 2
+        assert sum(node.op_type == "Softmax" for node in changed.graph.node) >= 2
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -125,9 +125,9 @@ def test_no_block_leaves_out_what_a_row_sees(mask):
 def test_a_mask_that_differs_by_head_is_the_union():
     mask = np.stack([causal(128), window(128, 4)])[None]
     built, feeds = attention(mask, heads=2)
-    found, steps = split(built)
+    changed, steps = split(built)
     assert len(steps) == 1
-    np.testing.assert_allclose(run(found, feeds)[0], run(built, feeds)[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(changed, feeds)[0], run(built, feeds)[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_mask_that_differs_by_head_is_the_union():
     ],
 )
 def test_what_does_not_fit_is_left_alone(mask, options):
-    found, steps = split(attention(mask, **options)[0])
+    changed, steps = split(attention(mask, **options)[0])
     assert not steps
-    assert sum(node.op_type == "Softmax" for node in found.graph.node) == 1
+    assert sum(node.op_type == "Softmax" for node in changed.graph.node) == 1
 
 
 def test_a_mask_that_is_an_input_is_left_alone():

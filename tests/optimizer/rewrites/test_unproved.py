@@ -36,8 +36,8 @@ GROWING = ("egraph", "layouts")
 
 def names_in_code():
     """(name, file) of each rewrite that some code of the optimizer names itself."""
-    found = [(operation.rule, "chains.py") for operation in OPERATIONS]
-    found += [(name, "rewrite.py") for name, *_ in _BY_CODE]
+    names = [(operation.rule, "chains.py") for operation in OPERATIONS]
+    names += [(name, "rewrite.py") for name, *_ in _BY_CODE]
     for path in sorted((ROOT / "optimizer").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -49,8 +49,8 @@ def names_in_code():
             given += call.args[MAKERS[maker] : MAKERS[maker] + 1]
             for argument in given:
                 for name in strings(argument, parts):
-                    found.append((name, path.name))
-    return found
+                    names.append((name, path.name))
+    return names
 
 
 def strings(argument, parts):
@@ -103,10 +103,10 @@ def test_steps_of_a_search_are_rules_or_rows():
     net = Net(17, x=(1, 2, 7, 6))
     conv = net.op("Conv", "x", RNG.normal(size=(3, 2, 3, 3)))
     built = net.model(net.op("Sub", net.op("Add", conv, np.float32(2)), np.float32(3)))
-    _, found = searched(built, (), price=price_of_narrow, of_passes=SPLITTING)
-    assert {step.rule for step in found.steps} >= {"SplitNarrowConv", "reorder sum"}
+    _, search_result = searched(built, (), price=price_of_narrow, of_passes=SPLITTING)
+    assert {step.rule for step in search_result.steps} >= {"SplitNarrowConv", "reorder sum"}
     stated = {rule.name for rule in load_rules()}
-    assert all(is_unproved(step.rule) != (step.rule in stated) for step in found.steps)
+    assert all(is_unproved(step.rule) != (step.rule in stated) for step in search_result.steps)
 
 
 def steps():
@@ -117,9 +117,9 @@ def steps():
 
 
 def test_not_proved_is_said_wherever_a_step_is_shown():
-    told = str(explain_text(steps(), []))
-    assert "SplitMaskedAttention (not proved): cheaper" in told
-    assert "EliminateIdentity: cheaper" in told
+    text = str(explain_text(steps(), []))
+    assert "SplitMaskedAttention (not proved): cheaper" in text
+    assert "EliminateIdentity: cheaper" in text
     assert [step["proved"] for step in steps_json(steps())] == [False, True]
     built = model([("Relu", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
     plan = Plan("searched", graph_of(built), steps=steps())

@@ -106,12 +106,12 @@ def test_special_values_in_kernels(name: str, dtype: str) -> None:
     # A product alone, as deg2rad is one, is no kernel: with a second operator it is.
     fused = fuse(heuristic="all")(lambda x, *rest: ufunc(-x, *rest) * unit)
     with np.errstate(all="ignore"):
-        expected, found = ufunc(-given[0], *given[1:]) * unit, fused(*given)
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
+        expected, result = ufunc(-given[0], *given[1:]) * unit, fused(*given)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
     zeros = (expected == 0) & ~np.isnan(expected)
     if name not in ("fmax", "fmin"):  # of 0.0 and -0.0 NumPy takes either
-        assert np.array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros])), name
+        assert np.array_equal(np.signbit(result[zeros]), np.signbit(expected[zeros])), name
     assert fused.kernels
 
 
@@ -136,8 +136,8 @@ def test_a_region_goes_on_around_it(text: str) -> None:
     plain = function(text)
     fused = fuse(plain)
     compare(plain, fused, arguments(7, 5, "float64"))
-    told = fused.explain()
-    assert "Not traced" not in told and "1 region in" in told, told
+    explanation = fused.explain()
+    assert "Not traced" not in explanation and "1 region in" in explanation, explanation
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -146,9 +146,9 @@ def test_bools_are_counted_by_kernels(shape: tuple[int, ...], dtype: str) -> Non
     def counted(X: Any) -> Any:
         last = len(X.shape) - 1
         some, most = X > 0, X > -1.5
-        found = (some.sum(axis=last), most.sum(axis=0), some.sum(), np.sum(most, keepdims=True))
+        sums = (some.sum(axis=last), most.sum(axis=0), some.sum(), np.sum(most, keepdims=True))
         return (
-            *found,
+            *sums,
             most.all(axis=0),
             (X > 3).any(axis=last),
             np.isfinite(X).all(),
@@ -158,9 +158,9 @@ def test_bools_are_counted_by_kernels(shape: tuple[int, ...], dtype: str) -> Non
     X = np.random.default_rng(0).normal(size=shape).astype(dtype)
     fused = fuse(heuristic="all")(counted)
     for given in (X, np.where(X > 1, np.nan, X), X[::-1], np.asfortranarray(X)):
-        for found, expected in zip(fused(given), counted(given), strict=True):
-            assert found.dtype == expected.dtype and type(found) is type(expected)
-            np.testing.assert_array_equal(found, expected)
+        for result, expected in zip(fused(given), counted(given), strict=True):
+            assert result.dtype == expected.dtype and type(result) is type(expected)
+            np.testing.assert_array_equal(result, expected)
 
 
 def test_more_bools_than_a_float32_tells_apart() -> None:
@@ -169,5 +169,5 @@ def test_more_bools_than_a_float32_tells_apart() -> None:
 
     X = np.zeros(((1 << 24) + 3, 1), np.float32)
     fused = fuse(counted)
-    for found, expected in zip(fused(X), counted(X), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(fused(X), counted(X), strict=True):
+        np.testing.assert_array_equal(result, expected)

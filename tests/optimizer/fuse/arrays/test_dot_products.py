@@ -17,14 +17,14 @@ def products(a, b, c, step):
 def test_products_of_vectors_beside_sums(count, dtype):
     rng = np.random.default_rng(count)
     given = [rng.normal(size=count).astype(dtype) for _ in range(3)]
-    found = fuse(heuristic="all")(products)
+    fused = fuse(heuristic="all")(products)
     for step in (0.5, -0.25, 0.5):
-        pairs = zip(found(*given, step), products(*given, step), strict=True)
+        pairs = zip(fused(*given, step), products(*given, step), strict=True)
         tolerance = 1e-11 if dtype == "float64" else 1e-4
         for first, other in pairs:
             assert type(first) is type(other)
             np.testing.assert_allclose(first, other, rtol=tolerance, atol=tolerance * count)
-    assert {type(step.kernel) for step in steps(found) if step.kernel} == {CellKernel}
+    assert {type(step.kernel) for step in steps(fused) if step.kernel} == {CellKernel}
 
 
 def steps(fused):
@@ -39,8 +39,8 @@ def steps(fused):
 def test_vectors_however_they_lie():
     wide = np.random.default_rng(0).normal(size=(5000, 6))
     given = wide[:, 1], wide[::-1, 3], wide[:, 4].astype("float32").astype("float64")
-    found = fuse(heuristic="all")(products)(*given, 0.5)
-    np.testing.assert_allclose(found, products(*given, 0.5), rtol=1e-10)
+    results = fuse(heuristic="all")(products)(*given, 0.5)
+    np.testing.assert_allclose(results, products(*given, 0.5), rtol=1e-10)
 
 
 def test_what_is_no_number_stays_so():
@@ -59,6 +59,6 @@ def test_what_is_no_number_stays_so():
 
 def test_whole_numbers_are_left_to_numpy():
     x = np.arange(4000)
-    found = fuse(heuristic="all")(lambda x: ((x + 1) @ (x * 2), x @ x))
-    assert found(x) == (((x + 1) @ (x * 2)), x @ x)
-    assert found(x)[0].dtype == x.dtype
+    fused = fuse(heuristic="all")(lambda x: ((x + 1) @ (x * 2), x @ x))
+    assert fused(x) == (((x + 1) @ (x * 2)), x @ x)
+    assert fused(x)[0].dtype == x.dtype

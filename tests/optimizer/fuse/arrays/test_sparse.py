@@ -101,14 +101,14 @@ def test_writes_as_scipy(text: str, kind: str) -> None:
         with pytest.raises(type(error)):
             fuse(names["function"])(other)
         return
-    found = fuse(names["function"])(other)
-    assert [type(each) for each in found] == [type(each) for each in expected]
+    results = fuse(names["function"])(other)
+    assert [type(each) for each in results] == [type(each) for each in expected]
     for left, right in zip(
-        [*found[:3], other.toarray()], [*expected[:3], first.toarray()], strict=True
+        [*results[:3], other.toarray()], [*expected[:3], first.toarray()], strict=True
     ):
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-12)
         assert left.dtype == right.dtype
-    assert (found[3] is other) == (expected[3] is first)
+    assert (results[3] is other) == (expected[3] is first)
 
 
 def check(text: str, given: Any) -> None:
@@ -155,10 +155,10 @@ def test_products_that_are_zero_are_not_stored(layout: str) -> None:
     other = sp.random_array((M, N), density=0.3, format="csr", rng=np.random.default_rng(1))
     for first, second in ((S, other), (S, S)):
         given = first.asformat(layout), second.asformat(layout)
-        found = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*given)
+        product = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*given)
         expected = given[0].multiply(given[1])
-        assert (found.nnz, found.format) == (expected.nnz, expected.format)
-        np.testing.assert_allclose(found.toarray(), expected.toarray())
+        assert (product.nnz, product.format) == (expected.nnz, expected.format)
+        np.testing.assert_allclose(product.toarray(), expected.toarray())
         assert given[0].nnz == first.nnz
 
 

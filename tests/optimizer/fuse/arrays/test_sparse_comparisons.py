@@ -20,12 +20,12 @@ NUMBERS = [0, 0.0, -0.0, 0.5, -0.5, 2, -1, 1e-320, float("nan"), float("inf"), T
 
 def drawn(layout: str = "csr", dtype: str = "f8", m: int = 7, n: int = 5) -> Any:
     """Return a sparse array with entries that are 0, NaN, infinite, and equal to the numbers."""
-    found = sp.random_array((m, n), density=0.5, format=layout, rng=np.random.default_rng(m))
+    matrix = sp.random_array((m, n), density=0.5, format=layout, rng=np.random.default_rng(m))
     values = np.array([0.5, -0.5, 0.0, -0.0, 2.0, -1.0, 1.5, np.nan, np.inf, -np.inf])
     if dtype[0] != "f":
         values = np.array([0, 1, 2, -1, 3])
-    found.data = values[np.arange(found.nnz) % len(values)]
-    return found.astype(dtype)
+    matrix.data = values[np.arange(matrix.nnz) % len(values)]
+    return matrix.astype(dtype)
 
 
 def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -37,23 +37,23 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
             return error
 
 
-def same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def same(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
     if isinstance(expected, Exception):
         return
     if isinstance(expected, tuple):
-        for first, other in zip(found, expected, strict=True):
+        for first, other in zip(result, expected, strict=True):
             same(first, other)
         return
-    assert found.dtype == expected.dtype
+    assert result.dtype == expected.dtype
     if hasattr(expected, "tocsr"):
-        assert (found.format, found.nnz, found.shape) == (
+        assert (result.format, result.nnz, result.shape) == (
             expected.format,
             expected.nnz,
             expected.shape,
         )
-        found, expected = found.toarray(), expected.toarray()
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+        result, expected = result.toarray(), expected.toarray()
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 USES = [

@@ -54,10 +54,7 @@ OPERANDS = ["w, w", "w, v", "v, w * 2", "w + 1, w"]
 AROUND = ["{}", "{}.sum(axis=1)", "{}.max(axis=0)", "{} * 2 + w"]
 OUTER = [
     *[("less", operands, around) for operands in OPERANDS for around in AROUND],
-    *[
-        (name, OPERANDS[at % 4], AROUND[at // 4 % 4])
-        for at, name in enumerate(KERNELS + COMPARISONS)
-    ],
+    *[(name, OPERANDS[i % 4], AROUND[i // 4 % 4]) for i, name in enumerate(KERNELS + COMPARISONS)],
 ]
 
 

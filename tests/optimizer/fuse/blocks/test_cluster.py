@@ -34,9 +34,9 @@ def client() -> Iterator[Any]:
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
-        distributed.Client(cluster) as found,
+        distributed.Client(cluster) as client_,
     ):
-        yield found
+        yield client_
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -71,7 +71,7 @@ def test_a_killed_worker_loses_nothing(client: Any) -> None:
                 seen.set()
         return w
 
-    found = interrupted(X, y, start)
+    result = interrupted(X, y, start)
     killer.join()
-    np.testing.assert_allclose(found, descend(X, y, start, 8), rtol=1e-10)
+    np.testing.assert_allclose(result, descend(X, y, start, 8), rtol=1e-10)
     assert set(client.run(os.getpid).values()) != set(before.values())

@@ -58,18 +58,18 @@ def in_blocks_wherever_that_goes(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def fused(function: Any, most_bytes: int = 200) -> Any:
     """Return a fused function that takes arrays of more bytes in blocks, whatever fits."""
-    found = fuse(function)
-    found._engine.most_bytes = most_bytes
-    return found
+    fused_function = fuse(function)
+    fused_function._engine.most_bytes = most_bytes
+    return fused_function
 
 
 def run(text: str, names: str, inputs: list[Any]) -> Any:
     plain = eval(f"lambda {names}: ({text})", {"np": np, "M": M, "N": N})
-    found = fused(plain)
+    fused_function = fused(plain)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compare(plain, found, inputs)
-    return found
+        compare(plain, fused_function, inputs)
+    return fused_function
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_sparse_functions_in_blocks(layout: str) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool", "Fortran", "strided", "read-only"])
 def test_element_types_in_blocks(kind: str) -> None:
-    held: Any = {"Fortran": np.asfortranarray(X), "strided": np.repeat(X, 2, 0)[::2]}.get(kind)
-    if held is None:
-        held = X.copy() if kind == "read-only" else (X * 3).astype(kind)
-    held.setflags(write=kind != "read-only")
-    run("X.T @ (X @ v), (X * 2).sum(axis=0), X.mean(axis=1)", "X, v", [held, v])
+    array: Any = {"Fortran": np.asfortranarray(X), "strided": np.repeat(X, 2, 0)[::2]}.get(kind)
+    if array is None:
+        array = X.copy() if kind == "read-only" else (X * 3).astype(kind)
+    array.setflags(write=kind != "read-only")
+    run("X.T @ (X @ v), (X * 2).sum(axis=0), X.mean(axis=1)", "X, v", [array, v])
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -119,11 +119,11 @@ def test_what_is_written_is_the_array_itself() -> None:
         return before, X.sum(axis=0), X
 
     first, other = X.copy(), X.copy()
-    found, expected = fused(function)(first), function(other)
-    for left, right in zip(found, expected, strict=True):
+    results, expected = fused(function)(first), function(other)
+    for left, right in zip(results, expected, strict=True):
         np.testing.assert_allclose(left, right)
     np.testing.assert_array_equal(first, other)
-    assert found[2] is first
+    assert results[2] is first
 
 
 def test_a_copy_of_an_argument_is_a_copy() -> None:

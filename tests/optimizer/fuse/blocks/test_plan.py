@@ -31,13 +31,13 @@ def the_plan(fused: Any) -> BlockPlan:
 
 def test_more_than_the_budget_runs_in_blocks_with_kernels() -> None:
     fused = fuse(memory=100_000)(gradient)
-    found = fused(X, y, np.ones(8))
-    for left, right in zip(found, gradient(X, y, np.ones(8)), strict=True):
+    results = fused(X, y, np.ones(8))
+    for left, right in zip(results, gradient(X, y, np.ones(8)), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-12)
-    made = the_plan(fused)
-    assert made.in_blocks
-    assert made.here_s == float("inf")
-    assert made.kernels > 0
+    block_plan = the_plan(fused)
+    assert block_plan.in_blocks
+    assert block_plan.here_s == float("inf")
+    assert block_plan.kernels > 0
     text = fused.explain()
     assert "parts combined in a tree by add" in text
     assert "a generated kernel" in text
@@ -46,11 +46,11 @@ def test_more_than_the_budget_runs_in_blocks_with_kernels() -> None:
 def test_what_fits_and_costs_less_here_runs_here() -> None:
     """Small blocks: fetching them takes less time than handing out tasks."""
     fused = fuse(gradient)
-    found = fused(da.from_array(X, chunks=(300, 8)), y, np.ones(8))
-    np.testing.assert_allclose(found[0], gradient(X, y, np.ones(8))[0], rtol=1e-12)
-    made = the_plan(fused)
-    assert not made.in_blocks
-    assert made.here_s < made.blocks_s
+    results = fused(da.from_array(X, chunks=(300, 8)), y, np.ones(8))
+    np.testing.assert_allclose(results[0], gradient(X, y, np.ones(8))[0], rtol=1e-12)
+    block_plan = the_plan(fused)
+    assert not block_plan.in_blocks
+    assert block_plan.here_s < block_plan.blocks_s
     assert "gathered, and computed here" in fused.explain()
 
 
@@ -117,12 +117,12 @@ def test_blocks_are_the_rows_in_order(rows: int) -> None:
 
 @pytest.mark.parametrize("window", [slice(None), slice(100, 2500)])
 def test_a_file_that_is_mapped_is_read_by_the_tasks(tmp_path: Any, window: slice) -> None:
-    held = np.memmap(tmp_path / "rows", np.float64, "w+", offset=24, shape=X.shape)
-    held[...] = X
-    held.flush()
+    mapped = np.memmap(tmp_path / "rows", np.float64, "w+", offset=24, shape=X.shape)
+    mapped[...] = X
+    mapped.flush()
     fused = fuse(memory=50_000)(lambda X, y, w: gradient(X, y, w)[0])
-    found = fused(held[window], y[window], np.ones(8))
-    np.testing.assert_allclose(found, gradient(X[window], y[window], np.ones(8))[0], rtol=1e-12)
+    result = fused(mapped[window], y[window], np.ones(8))
+    np.testing.assert_allclose(result, gradient(X[window], y[window], np.ones(8))[0], rtol=1e-12)
     assert the_plan(fused).in_blocks
     copied = np.memmap(tmp_path / "rows", np.float64, "c", offset=24, shape=X.shape)
     copied[7] = 1e3
@@ -139,7 +139,7 @@ def test_a_dask_array_without_a_shape_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("np.sort(X * 2, axis=0)", "np.sort needs the whole array at once: float64 53x6"),
         ("np.median(X * 2)", "np.median needs the whole array at once: float64 53x6"),
@@ -148,12 +148,12 @@ def test_a_dask_array_without_a_shape_is_refused() -> None:
         ("(X * 2) @ (X * 2).T", "needs the whole array at once"),
     ],
 )
-def test_what_needs_the_whole_array_says_so_with_the_numbers(text: str, told: str) -> None:
+def test_what_needs_the_whole_array_says_so_with_the_numbers(text: str, reason: str) -> None:
     function = eval(f"lambda X: {text}", {"np": np})
     with pytest.raises(BlocksError) as caught:
         fuse(memory=1000)(function)(np.ones((53, 6)))
     said = str(caught.value)
-    assert told in said
+    assert reason in said
     assert (
         "bytes, which is more than the memory budget of 1,000: give fuse a larger memory=" in said
     )

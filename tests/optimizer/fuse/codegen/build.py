@@ -30,8 +30,8 @@ class Builder:
     def input(self, array):
         self.arrays.append(array)
         sparse = hasattr(array, "tocsr")
-        held = {"nnz": array.nnz, "layout": array.format} if sparse else {}
-        return self.add("Input", shape=array.shape, dtype=array.dtype.name, **held)
+        attributes = {"nnz": array.nnz, "layout": array.format} if sparse else {}
+        return self.add("Input", shape=array.shape, dtype=array.dtype.name, **attributes)
 
     def constant(self, value, dtype=None):
         return self.add("Constant", value=value, dtype=dtype)
@@ -64,9 +64,9 @@ class Builder:
         program = self.program(*outputs)
         covered = tuple(node.id for node in self.nodes if not node.is_leaf)
         inputs = tuple(node.id for node in self.nodes if node.is_leaf)
-        found = tuple(dict.fromkeys(outputs))
+        unique_outputs = tuple(dict.fromkeys(outputs))
         operator = FusedOperator(
-            template, covered, inputs, found, (1, 1), "none", driver=driver, sparse=sparse
+            template, covered, inputs, unique_outputs, (1, 1), "none", driver=driver, sparse=sparse
         )
         return compile_plan(program, FusionPlan((operator,), 0.0, "cost"), **options)
 
@@ -87,19 +87,19 @@ def check(builder, outputs, *, tolerance=None, kernel=True, **options):
     expected = builder.expected(outputs)
     once = compiled.run(builder.arrays, 1)
     twice = compiled.run(builder.arrays, 2)
-    for found, again, wanted in zip(once, twice, expected, strict=True):
-        found, again = (a.toarray() if hasattr(a, "tocsr") else a for a in (found, again))
-        assert found.shape == wanted.shape
-        assert found.dtype == wanted.dtype
-        np.testing.assert_array_equal(found, again)  # threads don't change results
-        close(found, wanted, tolerance)
+    for result, again, wanted in zip(once, twice, expected, strict=True):
+        result, again = (a.toarray() if hasattr(a, "tocsr") else a for a in (result, again))
+        assert result.shape == wanted.shape
+        assert result.dtype == wanted.dtype
+        np.testing.assert_array_equal(result, again)  # threads don't change results
+        close(result, wanted, tolerance)
     return compiled
 
 
-def close(found, wanted, tolerance=None):
+def close(result, wanted, tolerance=None):
     if wanted.dtype == bool:
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, wanted)
         return
     tolerance = tolerance or (1e-12 if wanted.dtype == np.float64 else 2e-5)
     scale = np.max(np.abs(wanted), initial=1e-300, where=np.isfinite(wanted))
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale)
+    np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)

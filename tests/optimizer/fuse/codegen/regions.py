@@ -25,10 +25,12 @@ def array(rng, shape, dtype, form):
     if form == "reversed":
         return values[tuple(slice(None, None, -1) for _ in shape)]
     if form == "unaligned":
-        held = np.zeros(values.nbytes + 1, np.uint8)
-        found = np.frombuffer(held.data, dtype=dtype, offset=1, count=values.size).reshape(shape)
-        found[...] = values
-        return found
+        memory = np.zeros(values.nbytes + 1, np.uint8)
+        unaligned = np.frombuffer(memory.data, dtype=dtype, offset=1, count=values.size).reshape(
+            shape
+        )
+        unaligned[...] = values
+        return unaligned
     if form == "swapped":
         return values.astype(np.dtype(dtype).newbyteorder())
     if form == "special" and values.size:

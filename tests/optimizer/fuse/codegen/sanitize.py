@@ -92,8 +92,8 @@ def inside(examples):
         def clean(case):
             builder, outputs, driver = case
             options = {"template": "Row", "driver": driver, "flags": SANITIZED}
-            made = builder.compiled(outputs, **options)
-            if not made.fallbacks:
+            case_run = builder.compiled(outputs, **options)
+            if not case_run.fallbacks:
                 check(builder, outputs, tolerance=tolerance(builder), **options)
 
         clean()

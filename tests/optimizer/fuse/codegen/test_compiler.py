@@ -69,13 +69,13 @@ def test_damaged_entries_are_built_anew(own_cache, damage):
         assert done.stdout.strip() == "42"
 
     elsewhere()
-    (made,) = [path for path in entry().iterdir() if path.name.startswith("kernels")]
-    content = made.read_bytes()
+    (built,) = [path for path in entry().iterdir() if path.name.startswith("kernels")]
+    content = built.read_bytes()
     if damage == "no checksum":
         (entry() / "sha256").unlink()
     else:
         kept = {"truncated": content[:1000], "altered": content[:-9] + b"\0" * 9, "emptied": b""}
-        made.write_bytes(kept[damage])
+        built.write_bytes(kept[damage])
     elsewhere()
     assert [path.name for path in own_cache.iterdir()] == [entry().name]
 
@@ -157,8 +157,8 @@ def test_a_library_is_the_same_with_and_without_the_header(own_cache, much):
     entry = key(numbered(0), find_compiler(), FLAGS)
     library(numbered(0), find_compiler())
     (kernels,) = (file.name for file in (much / entry).iterdir() if file.name.startswith("kernels"))
-    made, before = ((folder / entry / kernels).read_bytes() for folder in (own_cache, much))
-    assert made == before
+    built, before = ((folder / entry / kernels).read_bytes() for folder in (own_cache, much))
+    assert built == before
 
 
 @needs_compiler

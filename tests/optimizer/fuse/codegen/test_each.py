@@ -65,7 +65,7 @@ def test_over_the_entries_of_a_sparse_matrix():
     matrix.data *= np.where(np.arange(matrix.nnz) % 50, 10.0, 1e12)
     builder = Builder()
     x = builder.input(matrix)
-    held = {"shape": matrix.shape, "nnz": matrix.nnz, "layout": "csr"}
-    sine = builder.add("Sin", x, **held)
+    attributes = {"shape": matrix.shape, "nnz": matrix.nnz, "layout": "csr"}
+    sine = builder.add("Sin", x, **attributes)
     total = builder.reduce("ReduceSum", sine, (0, 1))
     check(builder, [sine, total], template="Outer", driver=x, sparse=True)

@@ -108,10 +108,10 @@ def test_within_the_stated_bound_everywhere(functions, name, bits):
     x = arguments(bits)
     if name == "erf":  # by the C library's, itself off by up to one ulp of float64
         x = np.ascontiguousarray(x[:: 4 if bits == 64 else 40])
-    found = functions(name, bits, x)
+    values = functions(name, bits, x)
     with np.errstate(all="ignore"):
         wanted = exact(name, x)
-        agree(found, wanted, BOUNDS[name] + (1.0 if name == "erf" and bits == 64 else 0.0))
+        agree(values, wanted, BOUNDS[name] + (1.0 if name == "erf" and bits == 64 else 0.0))
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -121,8 +121,8 @@ def test_many_elements_are_computed_as_one(functions, name, bits, count):
     """Also where a few of them are far from 0; nothing is written behind the last vector."""
     x = arguments(bits)[:count].copy()
     x[0] = -1e30
-    found = functions(f"each_{name}", bits, x)
-    np.testing.assert_array_equal(found, functions(name, bits, x))
+    values = functions(f"each_{name}", bits, x)
+    np.testing.assert_array_equal(values, functions(name, bits, x))
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -154,16 +154,16 @@ def test_functions_of_two_within_their_bounds(functions, name, bits):
         [right.ravel(), rng.permutation(some), rng.normal(size=50_000).astype(dtype)]
     )
     with np.errstate(all="ignore"):
-        found = functions(name, bits, x, y)
+        values = functions(name, bits, x, y)
         wanted = getattr(np, NAMES.get(name, name))(*(v.astype(np.longdouble) for v in (x, y)))
         if name == "logaddexp":  # of which the operands' units are asked: its result may cancel
-            near = np.isfinite(found) & np.isfinite(wanted)
+            near = np.isfinite(values) & np.isfinite(wanted)
             larger = np.minimum(np.maximum(np.abs(x), np.abs(y)), np.finfo(dtype).max / 2)
             unit = np.spacing(np.maximum(larger, dtype(1)))
-            error = np.abs(found.astype(np.longdouble) - wanted)[near] / unit[near]
+            error = np.abs(values.astype(np.longdouble) - wanted)[near] / unit[near]
             assert error.max() <= BOUNDS_OF_TWO[name], f"{error.max()} ulp"
-            found, wanted = found[~near], wanted[~near]
-        agree(found, wanted, BOUNDS_OF_TWO[name])
+            values, wanted = values[~near], wanted[~near]
+        agree(values, wanted, BOUNDS_OF_TWO[name])
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -171,23 +171,23 @@ def test_whole_powers_and_their_logarithms_are_exact(functions, bits):
     dtype = TYPES[bits][1]
     info = np.finfo(dtype)
     powers = np.arange(info.minexp - info.nmant, info.maxexp).astype(dtype)
-    found = functions("exp2", bits, powers)
-    np.testing.assert_array_equal(found, np.ldexp(dtype(1), powers.astype(int)))
-    np.testing.assert_array_equal(functions("log2", bits, found), powers)
+    values = functions("exp2", bits, powers)
+    np.testing.assert_array_equal(values, np.ldexp(dtype(1), powers.astype(int)))
+    np.testing.assert_array_equal(functions("log2", bits, values), powers)
     tens = np.arange(0, 23 if bits == 64 else 11).astype(dtype)
     np.testing.assert_array_equal(functions("log10", bits, np.power(dtype(10), tens)), tens)
 
 
-def agree(found, wanted, bound):
-    rounded = wanted.astype(found.dtype)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+def agree(values, wanted, bound):
+    rounded = wanted.astype(values.dtype)
+    np.testing.assert_array_equal(np.isnan(values), np.isnan(rounded))
     number = ~np.isnan(rounded)
-    np.testing.assert_array_equal(np.signbit(found[number]), np.signbit(rounded[number]))
-    finite = np.isfinite(rounded) & np.isfinite(found)
+    np.testing.assert_array_equal(np.signbit(values[number]), np.signbit(rounded[number]))
+    finite = np.isfinite(rounded) & np.isfinite(values)
     # an infinity may stand for what is that close to the largest number, and the other way round
-    edge = number & ~finite & (found != rounded)
-    assert (np.abs(wanted[edge]) > np.finfo(found.dtype).max * (1 - 1e-6)).all()
-    error = np.abs(found[finite].astype(np.longdouble) - wanted[finite])
+    edge = number & ~finite & (values != rounded)
+    assert (np.abs(wanted[edge]) > np.finfo(values.dtype).max * (1 - 1e-6)).all()
+    error = np.abs(values[finite].astype(np.longdouble) - wanted[finite])
     ulp = error / np.spacing(np.abs(rounded[finite])).astype(np.longdouble)
     assert ulp.max(initial=0) <= bound, f"{ulp.max()} ulp"
 

@@ -91,17 +91,17 @@ def test_sums_keep_to_the_stated_bound(name, kind):
     builder = Builder(kind)
     x = builder.input(values)
     cell = builder.reduce("ReduceSum", x, (0, 1))
-    (found,) = builder.compiled([cell]).run([values])
+    (sums,) = builder.compiled([cell]).run([values])
     exact = math.fsum(map(float, values.ravel()))
     size = math.fsum(map(float, np.abs(values).ravel()))
     unit = float(np.finfo(kind).eps) / 2
-    assert abs(float(found) - exact) <= (1024 / 2 + 3) * unit * size + unit * abs(exact)
+    assert abs(float(sums) - exact) <= (1024 / 2 + 3) * unit * size + unit * abs(exact)
     columns = builder.reduce("ReduceSum", x, (0,))
-    (found,) = builder.compiled([columns], template="Row", driver=x).run([values])
+    (sums,) = builder.compiled([columns], template="Row", driver=x).run([values])
     for column in range(0, 50, 7):
         exact = math.fsum(map(float, values[:, column]))
         size = math.fsum(map(float, np.abs(values[:, column])))
-        assert abs(float(found[column]) - exact) <= (260 + 3) * unit * size + unit * abs(exact)
+        assert abs(float(sums[column]) - exact) <= (260 + 3) * unit * size + unit * abs(exact)
 
 
 @pytest.mark.parametrize("level", reachable())
@@ -130,12 +130,12 @@ def test_the_greatest_and_the_least_in_lanes(level, kind, op):
     for count in (1, 31, 32, 33, 4097, 70_003):
         values = rng.normal(size=count).astype(kind)
         builder = Builder(kind)
-        found = builder.reduce(op, builder.cell("Neg", builder.input(values)), (0,))
-        compiled = builder.compiled([found], levels=(level,))
-        for at in {0, 17 % count, count // 2, count - 1}:
+        reduced = builder.reduce(op, builder.cell("Neg", builder.input(values)), (0,))
+        compiled = builder.compiled([reduced], levels=(level,))
+        for position in {0, 17 % count, count // 2, count - 1}:
             for special in (50.0, -50.0, math.inf, -math.inf, math.nan):
                 given = values.copy()
-                given[at] = special
+                given[position] = special
                 expected = (-given).max() if op == "ReduceMax" else (-given).min()
                 np.testing.assert_array_equal(compiled.run([given])[0], expected)
 
@@ -168,8 +168,8 @@ def test_signed_zeros_and_subnormal_numbers_are_kept():
     x = builder.input(values)
     negated = builder.cell("Neg", x)
     half = builder.cell("Mul", x, builder.constant(0.5))
-    (found, halved) = builder.compiled([negated, half]).run([values])
-    np.testing.assert_array_equal(np.signbit(found), ~np.signbit(values))
+    (negatives, halved) = builder.compiled([negated, half]).run([values])
+    np.testing.assert_array_equal(np.signbit(negatives), ~np.signbit(values))
     np.testing.assert_array_equal(halved, values * 0.5)
 
 
@@ -181,9 +181,9 @@ def test_arithmetic_rounds_as_numpys():
     a, b = builder.input(x), builder.input(y)
     difference = builder.cell("Sub", builder.cell("Mul", a, b), builder.cell("Mul", b, a))
     mixed = builder.cell("Div", builder.cell("Add", a, builder.cell("Mul", a, b)), b)
-    found = builder.compiled([difference, mixed]).run([x, y])
-    np.testing.assert_array_equal(found[0], 0.0)
-    np.testing.assert_array_equal(found[1], (x + x * y) / y)
+    results = builder.compiled([difference, mixed]).run([x, y])
+    np.testing.assert_array_equal(results[0], 0.0)
+    np.testing.assert_array_equal(results[1], (x + x * y) / y)
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])

@@ -40,9 +40,9 @@ def counted(request, monkeypatch):
     function = exported(library(_COUNTING, find_compiler()), "count")
 
     def run(chunks, threads):
-        found = (ctypes.c_int64 * chunks)()
-        start(function, (0, chunks, ctypes.addressof(found), 0, 0, 0, 0, 0), threads)
-        return list(found)
+        counts = (ctypes.c_int64 * chunks)()
+        start(function, (0, chunks, ctypes.addressof(counts), 0, 0, 0, 0, 0), threads)
+        return list(counts)
 
     return run
 

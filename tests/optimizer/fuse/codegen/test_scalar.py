@@ -29,8 +29,8 @@ ATTRIBUTES = {"BitShift": {"direction": "LEFT"}}
 
 def elementwise():
     for name in specified():
-        found = meaning(name)
-        if found is not None and not found.opaque and found.kind == "elementwise":
+        spec = meaning(name)
+        if spec is not None and not spec.opaque and spec.kind == "elementwise":
             yield name
     yield from FUNCTIONS
 
@@ -90,14 +90,14 @@ def test_specifications_become_c(dtype):
         name = program.nodes[step.outputs[0]].op
         if name in REFUSED:
             continue
-        (found,) = step.kernel.run(step.function, values, 1).values()
-        assert found.dtype == wanted[name].dtype, name
-        if found.dtype == bool:
-            np.testing.assert_array_equal(found, wanted[name], name)
+        (result,) = step.kernel.run(step.function, values, 1).values()
+        assert result.dtype == wanted[name].dtype, name
+        if result.dtype == bool:
+            np.testing.assert_array_equal(result, wanted[name], name)
         else:
             # rounded once there, at each operation here
             tolerance = 1e-14 if dtype == "float64" else 2e-6
-            np.testing.assert_allclose(found, wanted[name], tolerance, tolerance, err_msg=name)
+            np.testing.assert_allclose(result, wanted[name], tolerance, tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -106,8 +106,8 @@ def test_specifications_beyond_onnx_mean_what_numpy_computes(name):
     arrays = [array[10:] + 0.0 for array in operands(name, "float64")]
     with np.errstate(all="ignore"):
         wanted = evaluate(Node(0, name), arrays)
-        (found,) = meaning(name).evaluate(arrays, {}, outputs=1)
-    np.testing.assert_allclose(found, wanted, 1e-12, 1e-15)
+        (result,) = meaning(name).evaluate(arrays, {}, outputs=1)
+    np.testing.assert_allclose(result, wanted, 1e-12, 1e-15)
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ def matrix(counts, columns, kind, special=False):
 
 
 def given(builder, name, kind, index, layout="csr", **options):
-    made = matrix(COUNTS[name], 12 if name == "few" else 5000, kind, **options)
-    made = made if layout == "csr" else made.T
-    made.indices, made.indptr = made.indices.astype(index), made.indptr.astype(index)
-    return builder.input(made)
+    entries = matrix(COUNTS[name], 12 if name == "few" else 5000, kind, **options)
+    entries = entries if layout == "csr" else entries.T
+    entries.indices, entries.indptr = entries.indices.astype(index), entries.indptr.astype(index)
+    return builder.input(entries)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -67,7 +67,9 @@ def test_entries_beside_vectors(name, layout, index, level):
     sized = {"nnz": builder.nodes[x].nnz, "layout": layout}
     scaled = builder.cell("Mul", builder.cell("Mul", x, w, **sized), v, **sized)
     squares = builder.cell("Mul", x, x, **sized)
-    sums = [builder.reduce("ReduceSum", at, (axis,)) for at in (scaled, squares) for axis in (0, 1)]
+    sums = [
+        builder.reduce("ReduceSum", term, (axis,)) for term in (scaled, squares) for axis in (0, 1)
+    ]
     options = {"driver": x, "sparse": True, "levels": [level]}
     check(builder, [scaled, *sums, builder.reduce("ReduceSum", squares, (0, 1))], **options)
 
@@ -108,7 +110,7 @@ def test_what_was_given_stays(messy, layout):
         array.data, array.indices = data, columns.astype(array.indices.dtype)
     array = array if layout == "csr" else array.T
     arrays = [array.data, array.indices, array.indptr]
-    before = [held.copy() for held in arrays]
+    before = [array.copy() for array in arrays]
     builder = Builder()
     x = builder.input(array)
     y = builder.input(abs(matrix([3] * array.shape[0], array.shape[1], "float64")))
@@ -121,8 +123,8 @@ def test_what_was_given_stays(messy, layout):
     x = product.input(array)
     sums = product.matmul(x, product.input(np.ones(array.shape[1])))
     check(product, [sums], template="Row", driver=x)
-    for held, now, was in zip(
+    for operand, now, was in zip(
         arrays, (array.data, array.indices, array.indptr), before, strict=True
     ):
-        assert held is now
-        np.testing.assert_array_equal(held, was)
+        assert operand is now
+        np.testing.assert_array_equal(operand, was)

@@ -90,8 +90,8 @@ def test_all_ways_give_the_same_to_the_bit(function, shape):
     ways = legal_fused(step.kernel.work_sizes(2), step.kernel.configuration)
     assert len(ways) > 1
     for how in ways:
-        (found,) = step.kernel.run(step.function, values, 2, how).values()
-        assert np.array_equal(np.asarray(found), np.asarray(wanted)), how
+        (result,) = step.kernel.run(step.function, values, 2, how).values()
+        assert np.array_equal(np.asarray(result), np.asarray(wanted)), how
 
 
 # ---------------------------------------------------------------------------------------- choice

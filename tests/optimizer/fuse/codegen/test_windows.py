@@ -36,8 +36,8 @@ def test_kernels_compile_for_windows(name, tmp_path):
     """For each instruction set, and from a file with the ends of lines that Windows has."""
     program = getattr(programs, name)()
     kernels = [
-        lower(program, step, f"kernel_{at}")
-        for at, step in enumerate(plan(program, Machine(cores=2)).steps)
+        lower(program, step, f"kernel_{number}")
+        for number, step in enumerate(plan(program, Machine(cores=2)).steps)
         if isinstance(step, FusedOperator)
     ]
     zig = Compiler((sys.executable, "-m", "ziglang", "cc"), "clang version")

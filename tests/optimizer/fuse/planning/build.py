@@ -42,9 +42,9 @@ class Build:
     def reduce(self, op, a, axes=None, keepdims=0):
         shape = self.shape(a)
         axes = tuple(range(len(shape))) if axes is None else axes
-        kept = [1 if at in axes else extent for at, extent in enumerate(shape)]
+        kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
         if not keepdims:
-            kept = [extent for at, extent in enumerate(shape) if at not in axes]
+            kept = [extent for axis, extent in enumerate(shape) if axis not in axes]
         return self._add(op, [a], kept, axes=axes, keepdims=keepdims)
 
     def sum(self, a, axis=None, keepdims=0):
@@ -95,13 +95,13 @@ def _grow(build: Build, source: random.Random, first: int) -> None:
     count = len(build.nodes)
 
     def pick(fits):
-        found = [
+        fitting = [
             number for number in range(count) if fits(build.shape(number), build.nodes[number])
         ]
-        late = [number for number in found if number >= first]
+        late = [number for number in fitting if number >= first]
         if late and source.random() < 0.75:
             return source.choice(late[-4:])
-        return source.choice(found) if found else None
+        return source.choice(fitting) if fitting else None
 
     kind = source.random()
     if kind < 0.2:
@@ -114,13 +114,13 @@ def _grow(build: Build, source: random.Random, first: int) -> None:
         left = build.shape(a)
         b = pick(lambda s, _: _fits(left, s))
         op = source.choice(["Mul", "Mul", "Add", "Sub", "Div", "Max", "Greater"])
-        one, other = build.nodes[a], build.nodes[b]
-        if one.dtype == "bool" or other.dtype == "bool":
+        first_node, other = build.nodes[a], build.nodes[b]
+        if first_node.dtype == "bool" or other.dtype == "bool":
             op = "Mul"
-        entries = [node.nnz for node in (one, other) if node.nnz is not None]
+        entries = [node.nnz for node in (first_node, other) if node.nnz is not None]
         shape = build.shape(a) if len(left) >= len(build.shape(b)) else build.shape(b)
-        safe = op == "Mul" and entries and max(one.size, other.size) == _size(shape)
-        build.op(op, a, b, nnz=min(entries) if safe and _at_shape(one, other) else None)
+        safe = op == "Mul" and entries and max(first_node.size, other.size) == _size(shape)
+        build.op(op, a, b, nnz=min(entries) if safe and _at_shape(first_node, other) else None)
     elif kind < 0.8:
         a = pick(lambda s, _: len(s) > 0)
         op = source.choice(["ReduceSum", "ReduceSum", "ReduceMax"])
@@ -131,13 +131,13 @@ def _grow(build: Build, source: random.Random, first: int) -> None:
         build.column(a)
     else:
         a = pick(lambda s, _: len(s) > 0)
-        one = a
+        first_node = a
         if len(build.shape(a)) == 2 and source.random() < 0.5:
-            one = build.t(a)
-        inner = build.shape(one)[-1]
+            first_node = build.t(a)
+        inner = build.shape(first_node)[-1]
         b = pick(lambda s, _: len(s) > 0 and s[0] == inner)
-        if b is not None and one is not None:
-            build.matmul(one, b)
+        if b is not None and first_node is not None:
+            build.matmul(first_node, b)
 
 
 def _size(shape):

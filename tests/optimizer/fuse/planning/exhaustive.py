@@ -17,10 +17,10 @@ def cheapest(prices, nodes, edges, forced, joins):
     joinable = sorted({node for pair in joins for node in pair if node in below})
     priced = {}
 
-    def price(roots, held):
-        key = (roots, frozenset(held))
+    def price(roots, covered):
+        key = (roots, frozenset(covered))
         if key not in priced:
-            priced[key] = _price(prices, edges, roots, held)
+            priced[key] = _price(prices, edges, roots, covered)
         return priced[key]
 
     best = math.inf
@@ -50,31 +50,31 @@ def _operator(price, below, stored, roots):
     best, seen = math.inf, set()
     for count in range(len(met) + 1):
         for read in itertools.combinations(met, count):
-            held, waiting = set(roots), list(roots)
+            covered, waiting = set(roots), list(roots)
             while waiting:
                 for c in below[waiting.pop()]:
-                    if c not in read and c not in held:
-                        held.add(c)
+                    if c not in read and c not in covered:
+                        covered.add(c)
                         waiting.append(c)
-            if frozenset(held) not in seen:
-                seen.add(frozenset(held))
-                best = min(best, price(roots, held))
+            if frozenset(covered) not in seen:
+                seen.add(frozenset(covered))
+                best = min(best, price(roots, covered))
     return best
 
 
-def _price(prices, edges, roots, held):
+def _price(prices, edges, roots, covered):
     inner, reads = set(), {}
-    for h in sorted(held):
+    for h in sorted(covered):
         for operand in prices.graph.operands[h]:
             edge = (h, operand.node)
-            if operand.node not in held:
+            if operand.node not in covered:
                 reads[operand.node] = None
             elif edge in edges:
                 inner.add(edge)
             else:
                 return math.inf
-    found = prices.best(Cover(roots, tuple(sorted(held)), frozenset(inner), tuple(reads)))
-    return math.inf if found is None else found.cost_s
+    operator = prices.best(Cover(roots, tuple(sorted(covered)), frozenset(inner), tuple(reads)))
+    return math.inf if operator is None else operator.cost_s
 
 
 def _groupings(graph, roots):
@@ -108,5 +108,5 @@ def _set_partitions(members):
     first, *rest = members
     for others in _set_partitions(rest):
         yield [(first,), *others]
-        for at, group in enumerate(others):
-            yield [*others[:at], (first, *group), *others[at + 1 :]]
+        for i, group in enumerate(others):
+            yield [*others[:i], (first, *group), *others[i + 1 :]]

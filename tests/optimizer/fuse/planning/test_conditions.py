@@ -213,7 +213,10 @@ def fused():
         edges.append((h, c))
         programs.append(b.program(*outputs))
     cases = zip(CASES, edges, map(conditions, programs), strict=True)
-    return {case: case[0] in held.fuses.get(edge, ()) for case, edge, held in cases}
+    return {
+        case: case[0] in derived_conditions.fuses.get(edge, ())
+        for case, edge, derived_conditions in cases
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids="{0[0]}: {0[1]}".format)
@@ -227,8 +230,8 @@ def joined(same=True, shape=(50, 40), chained=False):
     y = x if same else b.given(*shape)
     first = b.sum(b.op("Exp", x))
     second = b.sum(b.op("Abs", b.op("Mul", y, first) if chained else y))
-    held = conditions(b.program(first, second))
-    return (first, second) in held.joins
+    derived_conditions = conditions(b.program(first, second))
+    return (first, second) in derived_conditions.joins
 
 
 def test_aggregates_join_over_an_input():
@@ -257,8 +260,8 @@ def joined_over_rows(first="turned", second="column", same=True):
 
     total = aggregate(first, x)
     other = aggregate(second, y)
-    held = conditions(b.program(total, other))
-    return (min(total, other), max(total, other)) in held.joins
+    derived_conditions = conditions(b.program(total, other))
+    return (min(total, other), max(total, other)) in derived_conditions.joins
 
 
 def test_aggregates_join_over_rows():
@@ -278,14 +281,14 @@ def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
     product = b.matmul(twice, v)
     weighted = b.op("Mul", b.given(50), product)
     total = b.sum(twice)
-    held = conditions(b.program(weighted, total))
-    assert held.points == {
+    derived_conditions = conditions(b.program(weighted, total))
+    assert derived_conditions.points == {
         (product, twice): "consumers",
         (total, twice): "consumers",
         (weighted, product): "template",
         (twice, once): "repeated",
     }
-    assert len(set(held.partition.values())) == 1
+    assert len(set(derived_conditions.partition.values())) == 1
 
 
 def test_what_a_product_of_vectors_reads_is_a_point():
@@ -306,8 +309,8 @@ def test_an_edge_beside_a_sparse_matrix_is_a_point():
         b = Build()
         c = b.op("Mul", b.given(50, 40, nnz=nnz), b.given(50, 40), nnz=nnz)
         h = b.op("Add", c, b.given(50, 40))
-        held = conditions(b.program(h))
-        return held.points
+        derived_conditions = conditions(b.program(h))
+        return derived_conditions.points
 
     assert set(points(100).values()) == {"sparse"}
     assert points(None) == {}
@@ -371,9 +374,11 @@ def test_the_command_derives_what_the_planner_does(tmp_path):
         text = (tmp_path / f"{name}.csv").read_text(encoding="utf-8")
         written = {tuple(line.split("\t")) for line in text.splitlines()}
         assert written == {tuple(map(str, row)) for row in rows_of[name]}, name
-    held = conditions(program)
-    assert {(h, c) for h, c, _ in rows_of["point"]} == held.points.keys() != set()
-    assert {(h, c, t) for (h, c), ts in held.fuses.items() for t in ts} == {*rows_of["fuses"]}
+    derived_conditions = conditions(program)
+    assert {(h, c) for h, c, _ in rows_of["point"]} == derived_conditions.points.keys() != set()
+    assert {(h, c, t) for (h, c), ts in derived_conditions.fuses.items() for t in ts} == {
+        *rows_of["fuses"]
+    }
 
 
 def test_the_rules_need_no_database_and_their_plan_is_read_from_disk(tmp_path, monkeypatch):

@@ -47,8 +47,8 @@ def draw_regions(seed, producers=8):
             programs.append(shared_program(source))
         else:
             programs.append(random_program(source, source.choice([6, 9, 12])))
-    for program, held in zip(programs, map(conditions, programs), strict=True):
-        prices = TemplateCosts(PlanningGraph(program, held), draw_machine(source))
+    for program, derived_conditions in zip(programs, map(conditions, programs), strict=True):
+        prices = TemplateCosts(PlanningGraph(program, derived_conditions), draw_machine(source))
         for region in regions(prices):
             if len({c for _, c in region.edges}) <= producers:
                 yield program, region
@@ -66,12 +66,12 @@ def test_the_plan_is_the_cheapest_of_all_whatever_is_pruned(seed):
     for program, region in draw_regions(seed):
         expected = oracle(region)
         for pruning in PRUNINGS:
-            found = search(region, pruning)
-            if not math.isclose(found.cost_s, expected, rel_tol=1e-9):
+            solution = search(region, pruning)
+            if not math.isclose(solution.cost_s, expected, rel_tol=1e-9):
                 note(str(program))
-            assert found.cost_s == pytest.approx(expected, rel=1e-9), pruning
-            assert found.bound_s == found.cost_s
-            cost = sum(operator.cost_s for operator in region.operators(found.stored))
+            assert solution.cost_s == pytest.approx(expected, rel=1e-9), pruning
+            assert solution.bound_s == solution.cost_s
+            cost = sum(operator.cost_s for operator in region.operators(solution.stored))
             assert cost == pytest.approx(expected, rel=1e-9)
 
 
@@ -81,17 +81,17 @@ def test_products_that_feed_products_are_planned_as_cheaply_and_bounded(seed):
     """Rows that wait for a product are held, and libraries multiply faster or slower than loops."""
     source = random.Random(seed)
     programs = [layered_program(source) for _ in range(BATCH // 2)]
-    for program, held in zip(programs, map(conditions, programs), strict=True):
+    for program, derived_conditions in zip(programs, map(conditions, programs), strict=True):
         machine = draw_machine(source)
         cache = machine.write * source.choice([1.0, 4.0, 16.0])
         machine = replace(machine, cache=cache, matmul=source.choice([1e9, 4e10, 1e11]))
-        for region in regions(TemplateCosts(PlanningGraph(program, held), machine)):
+        for region in regions(TemplateCosts(PlanningGraph(program, derived_conditions), machine)):
             if len({c for _, c in region.edges}) > 8:
                 continue
             expected = oracle(region)
             for pruning in PRUNINGS:
-                found = search(region, pruning)
-                assert found.cost_s == pytest.approx(expected, rel=1e-9), (program, pruning)
+                solution = search(region, pruning)
+                assert solution.cost_s == pytest.approx(expected, rel=1e-9), (program, pruning)
             assert Bound(region).of(0, mask(region.candidates)) <= expected * (1 + 1e-9)
 
 
@@ -100,9 +100,9 @@ def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
     b = Build()
     column = b.op("Sigmoid", b.column(b.given(60)))
     program = b.program(b.op("Sub", b.given(1, 60), column))
-    held = conditions(program)
+    derived_conditions = conditions(program)
     machine = Machine(read=1e11, write=5e9, cache=1e11, flops=1e11, products=1e10, dispatch_s=0.0)
-    (region,) = regions(TemplateCosts(PlanningGraph(program, held), machine))
+    (region,) = regions(TemplateCosts(PlanningGraph(program, derived_conditions), machine))
     assert search(region, Pruning()).cost_s == pytest.approx(oracle(region), rel=1e-9)
 
 
@@ -110,10 +110,10 @@ def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
 @given(st.integers(0, 10**9))
 def test_no_heuristic_is_cheaper(seed):
     for _, region in draw_regions(seed, producers=12):
-        found = search(region, Pruning())
+        solution = search(region, Pruning())
         for heuristic in (fuse_all, fuse_no_redundancy):
             cost = sum(plan_.cost_s for plan_ in heuristic(region))
-            assert found.cost_s <= cost * (1 + 1e-9)
+            assert solution.cost_s <= cost * (1 + 1e-9)
 
 
 @settings(max_examples=6, deadline=None)
@@ -134,12 +134,12 @@ def test_bounds_are_admissible(seed):
 
 
 def _subsets(nodes):
-    found = nodes
+    subset = nodes
     while True:
-        yield found
-        if not found:
+        yield subset
+        if not subset:
             return
-        found = (found - 1) & nodes
+        subset = (subset - 1) & nodes
 
 
 def test_cuts_are_found_and_lose_nothing():
@@ -148,12 +148,12 @@ def test_cuts_are_found_and_lose_nothing():
     cut = 0
     for seed in range(6):
         for _, region in draw_regions(source.randrange(10**9) + seed):
-            found = search(region, Pruning(by_cost=False, limit=NO_END))
-            if found.counts.skipped_by_structure:
+            solution = search(region, Pruning(by_cost=False, limit=NO_END))
+            if solution.counts.skipped_by_structure:
                 cut += 1
-                assert found.cost_s == pytest.approx(oracle(region), rel=1e-9)
+                assert solution.cost_s == pytest.approx(oracle(region), rel=1e-9)
                 whole = search(region, Pruning(False, False, NO_END))
-                assert found.counts.costed < whole.counts.costed
+                assert solution.counts.costed < whole.counts.costed
     assert cut >= 2
 
 
@@ -161,9 +161,9 @@ def test_a_search_that_ends_early_says_how_good_it_may_be():
     source = random.Random(11)
     programs = [shared_program(source, most=20) for _ in range(30)]
     early = 0
-    for program, held in zip(programs, map(conditions, programs), strict=True):
-        whole = make_plan(program, held, Machine(), pruning=Pruning(limit=100_000))
-        short = make_plan(program, held, Machine(), pruning=Pruning(limit=10))
+    for program, derived_conditions in zip(programs, map(conditions, programs), strict=True):
+        whole = make_plan(program, derived_conditions, Machine(), pruning=Pruning(limit=100_000))
+        short = make_plan(program, derived_conditions, Machine(), pruning=Pruning(limit=10))
         assert short.bound_s <= whole.cost_s * (1 + 1e-9)
         assert whole.cost_s <= short.cost_s * (1 + 1e-9)
         early += not short.complete

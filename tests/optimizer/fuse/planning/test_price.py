@@ -16,7 +16,7 @@ SLOW, FAST = Machine(functions=2e9), Machine()
 
 def single_operator(op, *more, dtype="float64", shape=(1000, 1000)):
     """A program of one operator over matrices."""
-    inputs = tuple(Node(at, "Input", (), {}, shape, dtype) for at in range(1 + len(more)))
+    inputs = tuple(Node(i, "Input", (), {}, shape, dtype) for i in range(1 + len(more)))
     node = Node(len(inputs), op, tuple(range(len(inputs))), {}, shape, dtype)
     return Program((*inputs, node), tuple(range(len(inputs))), (node.id,))
 
@@ -44,8 +44,8 @@ def test_two_products_in_the_caches_are_a_librarys():
     """One pass reads less, and adds row by row to what lies in memory."""
     build = Build()
     matrix, vector = build.given(1000, 1000), build.given(1000)
-    found = build.matmul(build.t(matrix), build.matmul(matrix, vector))
-    program = build.program(found)
+    product = build.matmul(build.t(matrix), build.matmul(matrix, vector))
+    program = build.program(product)
     assert not plan(program, Machine(near=4.0, near_bytes=1e9)).fused
     assert plan(program, Machine()).fused
 
@@ -57,12 +57,12 @@ def test_short_rows_cost_a_product_with_a_vector():
         build = Build()
         matrix = build.given(rows, columns)
         vector = build.given(rows if turned else columns)
-        found = build.matmul(build.t(matrix) if turned else matrix, vector)
-        program = build.program(found)
+        product = build.matmul(build.t(matrix) if turned else matrix, vector)
+        program = build.program(product)
         prices = TemplateCosts(
             PlanningGraph(program, Conditions()), Machine(near=4.0, near_bytes=1e9)
         )
-        return prices.plain(found).cost_s
+        return prices.plain(product).cost_s
 
     for turned in (False, True):
         assert seconds(100_000, 10, turned) > 1.5 * seconds(1000, 1000, turned)

@@ -17,8 +17,8 @@ def planned(name, heuristic="cost", machine=TWO_CORES, **options):
     return make_plan(PROGRAMS[name], HELD[name], machine, heuristic, **options)
 
 
-def kernels(found):
-    return [(kernel.template, kernel.variant, kernel.sparse) for kernel in found.fused]
+def kernels(fusion_plan):
+    return [(kernel.template, kernel.variant, kernel.sparse) for kernel in fusion_plan.fused]
 
 
 # One pass over the inputs each: sections 2.2 and 5.2 of the paper.
@@ -40,12 +40,12 @@ ONE_KERNEL = {
 
 @pytest.mark.parametrize("name", ONE_KERNEL)
 def test_an_expression_is_one_kernel(name):
-    found = planned(name)
-    assert kernels(found) == [ONE_KERNEL[name]]
-    assert len(found.steps) == 1
+    fusion_plan = planned(name)
+    assert kernels(fusion_plan) == [ONE_KERNEL[name]]
+    assert len(fusion_plan.steps) == 1
     computed = [node for node in PROGRAMS[name].nodes if not node.is_leaf]
-    assert len(found.steps[0].nodes) == len(computed)
-    assert found.complete
+    assert len(fusion_plan.steps[0].nodes) == len(computed)
+    assert fusion_plan.complete
 
 
 def test_a_sparse_operator_is_driven_by_the_sparse_matrix():
@@ -64,17 +64,17 @@ def test_an_outer_product_reads_its_factors():
 
 
 def test_the_line_search_of_l2svm_is_one_pass():
-    found = planned("l2svm_inner")
-    assert kernels(found)[0] == ("MultiAgg", "full", False)
-    assert len(found.fused[0].outputs) == 2
+    fusion_plan = planned("l2svm_inner")
+    assert kernels(fusion_plan)[0] == ("MultiAgg", "full", False)
+    assert len(fusion_plan.fused[0].outputs) == 2
 
 
 def test_cells_alone_are_never_walked_by_rows():
     """Row could hold them too: it has to keep its rows in a cache, and so costs more."""
     for name in ("product_sum", "weighted_distance", "two_sums"):
         assert "Row" not in [kernel.template for kernel in planned(name).fused]
-    found = HELD["product_sum"].fuses
-    assert all(templates == {"Cell", "Row"} for templates in found.values())
+    fuses = HELD["product_sum"].fuses
+    assert all(templates == {"Cell", "Row"} for templates in fuses.values())
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -100,10 +100,10 @@ def test_fuse_no_redundancy_loses_where_little_is_computed_again():
 
 
 def test_pruning_skips_nearly_all_plans():
-    found = planned("mlogreg").counts
+    counts = planned("mlogreg").counts
     whole = planned("mlogreg", pruning=Pruning(False, False, 10**9)).counts
-    assert whole.costed == whole.space == found.space == 2**14
-    assert found.costed < found.space / 50
+    assert whole.costed == whole.space == counts.space == 2**14
+    assert counts.costed < counts.space / 50
     assert planned("mlogreg").complete
 
 
@@ -132,10 +132,10 @@ def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
         for _ in range(more):
             value = b.op("Exp", value)
         program = b.program(b.sum(value), b.op("Abs", b.given(5000)))
-        held = conditions(program)
-        found = make_plan(program, held, TWO_CORES)
-        assert found.complete
-        return [len(kernel.nodes) for kernel in found.fused]
+        derived_conditions = conditions(program)
+        fusion_plan = make_plan(program, derived_conditions, TWO_CORES)
+        assert fusion_plan.complete
+        return [len(kernel.nodes) for kernel in fusion_plan.fused]
 
     assert fused(10) == [1]
     assert sorted(fused(1000)) == [1, 2]
@@ -147,10 +147,12 @@ def test_the_memory_budget_decides():
     b = Build()
     x, y, z = (b.given(1000, 1000) for _ in range(3))
     program = b.program(b.op("Mul", b.op("Mul", x, y), z))
-    held = conditions(program)
+    derived_conditions = conditions(program)
 
     def steps(megabytes):
-        return len(make_plan(program, held, Machine(), memory_bytes=megabytes * 1e6).steps)
+        return len(
+            make_plan(program, derived_conditions, Machine(), memory_bytes=megabytes * 1e6).steps
+        )
 
     assert steps(32) == 1
     assert steps(31) == 2
@@ -168,8 +170,8 @@ def test_plans_are_kept():
 
 
 def test_a_plan_is_tables():
-    found = planned("l2svm_outer")
-    tables = found.tables()
+    fusion_plan = planned("l2svm_outer")
+    tables = fusion_plan.tables()
     for name, (columns, rows) in tables.items():
         assert rows, name
         assert all(len(row) == len(columns) for row in rows)
@@ -185,18 +187,18 @@ def test_the_nary_product_fuses():
         value = b.op("Mul", value, b.given(500, 400))
     most = b._add("Max", [value, b.given(500, 400), b.given(500, 400)], (500, 400))
     program = b.program(b.sum(most))
-    held = conditions(program)
-    assert kernels(make_plan(program, held, Machine())) == [("Cell", "full", False)]
+    derived_conditions = conditions(program)
+    assert kernels(make_plan(program, derived_conditions, Machine())) == [("Cell", "full", False)]
 
 
 def test_loop_bodies_are_fused():
     """Fewer kernels than half of their operators, and fewer bytes than alone."""
     for make in (l2svm_inner, kmeans, mlogreg, glm, autoencoder):
         name = make.__name__
-        found, alone = planned(name), planned(name, "none")
-        assert len(found.steps) < len(alone.steps) * 0.7
+        fusion_plan, alone = planned(name), planned(name, "none")
+        assert len(fusion_plan.steps) < len(alone.steps) * 0.7
         moved = [
             sum(step.read_bytes + step.write_bytes for step in plan_.steps)
-            for plan_ in (found, alone)
+            for plan_ in (fusion_plan, alone)
         ]
         assert moved[0] < moved[1]

@@ -12,15 +12,15 @@ FOUND = dict.fromkeys(machine._NAMES, 2.0e9)
 @pytest.fixture(autouse=True)
 def measurements(tmp_path, monkeypatch):
     """Count measurements, each of which finds another machine."""
-    made = []
+    rates_measured = []
 
     def measured():
-        made.append({**FOUND, "read": 1e9 * (len(made) + 1)})
-        return made[-1]
+        rates_measured.append({**FOUND, "read": 1e9 * (len(rates_measured) + 1)})
+        return rates_measured[-1]
 
     monkeypatch.setenv("TENSOLOG_RATES", str(tmp_path / "kept" / "rates.json"))
     monkeypatch.setattr(machine, "measured", measured)
-    return made
+    return rates_measured
 
 
 def test_rates_are_measured_once_for_a_processor(measurements, monkeypatch):

@@ -43,13 +43,13 @@ def _is_turned(program, node, inside):
 @pytest.mark.parametrize("heuristic", ["cost", "all", "no_redundancy", "none"])
 def test_plans_of_programs_can_run(name, heuristic):
     program = ALL[name]()
-    held = conditions(program)
-    check(program, make_plan(program, held, Machine(), heuristic))
+    derived_conditions = conditions(program)
+    check(program, make_plan(program, derived_conditions, Machine(), heuristic))
 
 
 def test_random_plans_can_run():
     source = random.Random(7)
     programs = [random_program(source, most=14) for _ in range(400)]
-    for program, held in zip(programs, map(conditions, programs), strict=True):
+    for program, derived_conditions in zip(programs, map(conditions, programs), strict=True):
         for heuristic in ("cost", "all", "no_redundancy"):
-            check(program, make_plan(program, held, Machine(cores=2), heuristic))
+            check(program, make_plan(program, derived_conditions, Machine(cores=2), heuristic))

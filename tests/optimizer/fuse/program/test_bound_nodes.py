@@ -20,7 +20,7 @@ def test_numbers_are_computed_as_arrays_are(op, dtype):
     count = 1 if op in ("Neg", "Abs") else 2
     if dtype == "bool" and op in ("Sub", "Neg"):
         pytest.skip("NumPy refuses it")
-    inputs = [Node(at, "Input", (), {}, (), dtype) for at in range(count)]
+    inputs = [Node(i, "Input", (), {}, (), dtype) for i in range(count)]
     node = Node(count, op, tuple(range(count)), {}, (), dtype)
     function = bound(Program((*inputs, node), tuple(range(count)), (count,)), node)
     with np.errstate(all="ignore"):
@@ -28,10 +28,10 @@ def test_numbers_are_computed_as_arrays_are(op, dtype):
         for operands in itertools.product(values, repeat=count):
             expected = evaluate(node, operands)
             for given in (operands, [operand[()] for operand in operands]):
-                found = np.asarray(function(*given))
-                assert found.dtype == expected.dtype
-                assert found.shape == ()
-                first, other = found * 1.0, expected * 1.0  # of bools NumPy tells no NaN
+                result = np.asarray(function(*given))
+                assert result.dtype == expected.dtype
+                assert result.shape == ()
+                first, other = result * 1.0, expected * 1.0  # of bools NumPy tells no NaN
                 assert np.array_equal(first, other, equal_nan=True)
                 assert np.isnan(other) or np.signbit(first) == np.signbit(other)
 
@@ -52,12 +52,12 @@ def test_numbers_reach_kernels_and_callers_as_arrays():
     x = np.random.default_rng(0).normal(size=count)
     for heuristic in ("cost", "none"):
         compiled = compile_plan(program, plan(program, Machine(), heuristic))
-        found = compiled.run([x], 1)
+        results = compiled.run([x], 1)
         total = x.sum()
-        assert all(type(result) is np.ndarray for result in found)
-        np.testing.assert_allclose(found[0], (x + (total * 0.5 - total)) * x, rtol=1e-9)
-        np.testing.assert_allclose(found[1], total * 0.5, rtol=1e-9)
-        assert found[2] == (total * 0.5 < total * 0.5 - total)
+        assert all(type(result) is np.ndarray for result in results)
+        np.testing.assert_allclose(results[0], (x + (total * 0.5 - total)) * x, rtol=1e-9)
+        np.testing.assert_allclose(results[1], total * 0.5, rtol=1e-9)
+        assert results[2] == (total * 0.5 < total * 0.5 - total)
 
 
 def test_results_that_are_numbers_have_numpy_s_types():

@@ -67,6 +67,6 @@ def _goes_with(node, arrays, position, axis, to):
         window = (slice(None),) * axis + (place,)
         changed[position][window] = True if changed[position].dtype == bool else 9.0
         differs = np.moveaxis(evaluate(node, changed) != before, to, 0)
-        if [at for at, row in enumerate(differs) if row.any()] != [place]:
+        if [axis for axis, row in enumerate(differs) if row.any()] != [place]:
             return False
     return True

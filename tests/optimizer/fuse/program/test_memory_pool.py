@@ -64,7 +64,7 @@ def test_what_is_small_or_large_owns_its_memory(size: int) -> None:
 
 
 def test_no_more_is_kept_than_said() -> None:
-    arrays = [memory_pool.empty((LARGEST - at,), "uint8") for at in range(5)]
+    arrays = [memory_pool.empty((LARGEST - i,), "uint8") for i in range(5)]
     while arrays:
         arrays.pop()
         assert sum(size * count for size, count in spare().items()) <= KEPT
@@ -72,15 +72,15 @@ def test_no_more_is_kept_than_said() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 5)), max_size=30))
 def test_two_arrays_never_share_memory(steps: list[tuple[bool, int, int]]) -> None:
-    held: list[tuple[int, np.ndarray]] = []
+    live: list[tuple[int, np.ndarray]] = []
     for number, (drops, size, which) in enumerate(steps):
-        if drops and held:
-            held.pop(which % len(held))
+        if drops and live:
+            live.pop(which % len(live))
         else:
-            made = memory_pool.empty((LEAST + size,), "uint8")
-            made[:] = number
-            held.append((number, made[1:]))
-        assert all((array == number).all() for number, array in held)
+            new_array = memory_pool.empty((LEAST + size,), "uint8")
+            new_array[:] = number
+            live.append((number, new_array[1:]))
+        assert all((array == number).all() for number, array in live)
 
 
 def test_threads_never_share_memory() -> None:
@@ -88,9 +88,9 @@ def test_threads_never_share_memory() -> None:
 
     def work(number: int) -> None:
         for _ in range(200):
-            made = memory_pool.empty((LEAST,), "uint8")
-            made[:] = number
-            if not (made == number).all():
+            new_array = memory_pool.empty((LEAST,), "uint8")
+            new_array[:] = number
+            if not (new_array == number).all():
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

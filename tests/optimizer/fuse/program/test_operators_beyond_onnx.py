@@ -63,8 +63,8 @@ def test_each_has_a_specification():
         Node(2, "Log1p", (1,)),
         Node(3, "Exp2", (2,)),
     )
-    found = at_zero(Program(nodes, (0,), (3,)), (1, 2, 3), 0)
-    assert found == {0: 0.0, 1: 0.0, 2: 0.0, 3: 1.0}
+    values = at_zero(Program(nodes, (0,), (3,)), (1, 2, 3), 0)
+    assert values == {0: 0.0, 1: 0.0, 2: 0.0, 3: 1.0}
 
 
 def test_rules_read_no_operator_of_that_name():

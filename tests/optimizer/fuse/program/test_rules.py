@@ -26,8 +26,8 @@ w, v = A[:, 0].copy(), B[:, 0].copy()
 @pytest.fixture(autouse=True)
 def all_rules_that_suit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Apply them whatever the ledger says, which has tests of its own, and run node by node."""
-    found = rules.described(load_rules())
-    monkeypatch.setattr(rules, "usable", lambda: found)
+    described = rules.described(load_rules())
+    monkeypatch.setattr(rules, "usable", lambda: described)
 
     def prepared(program: Program, options: prepare.Options) -> prepare.Prepared:
         after, rules = prepare.rewritten(program)
@@ -118,9 +118,9 @@ def test_a_rule_without_a_proof_is_not_applied(
     monkeypatch.setattr(rules, "cache_path", lambda: tmp_path)
     monkeypatch.setattr(ledger, "admitted", lambda rules: tuple(rules)[:3])
     rules.usable.cache_clear()
-    found = rules.usable()
-    assert {match.rule.name for match in found} <= {rule.name for rule in load_rules()[:3]}
+    usable_rules = rules.usable()
+    assert {match.rule.name for match in usable_rules} <= {rule.name for rule in load_rules()[:3]}
     rules.usable.cache_clear()
     monkeypatch.setattr(ledger, "admitted", lambda rules: ())
-    assert rules.usable() == found  # as kept on disk, by what it depends on
+    assert rules.usable() == usable_rules  # as kept on disk, by what it depends on
     rules.usable.cache_clear()

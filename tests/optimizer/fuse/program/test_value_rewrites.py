@@ -66,8 +66,10 @@ def best(extents: list[int]) -> float:
     if len(extents) == 2:
         return 0.0
     return min(
-        best(extents[: at + 1]) + best(extents[at:]) + extents[0] * extents[at] * extents[-1]
-        for at in range(1, len(extents) - 1)
+        best(extents[: split + 1])
+        + best(extents[split:])
+        + extents[0] * extents[split] * extents[-1]
+        for split in range(1, len(extents) - 1)
     )
 
 
@@ -82,19 +84,19 @@ def test_chains_are_cheapest(extents: list[int], row: bool, column: bool) -> Non
         factors[0] = factors[0][0]
     if column:
         factors[-1] = factors[-1][..., 0]
-    nodes = [Node(at, "Input", shape=factor.shape) for at, factor in enumerate(factors)]
-    held = list(range(len(factors)))
-    while len(held) > 1:  # in a random order
-        at = int(rng.integers(len(held) - 1))
-        left, right = nodes[held[at]], nodes[held[at + 1]]
+    nodes = [Node(i, "Input", shape=factor.shape) for i, factor in enumerate(factors)]
+    remaining = list(range(len(factors)))
+    while len(remaining) > 1:  # in a random order
+        position = int(rng.integers(len(remaining) - 1))
+        left, right = nodes[remaining[position]], nodes[remaining[position + 1]]
         shape = (np.zeros(left.shape) @ np.zeros(right.shape)).shape
         nodes.append(Node(len(nodes), "MatMul", (left.id, right.id), {}, shape))
-        held[at : at + 2] = [len(nodes) - 1]
-    program = Program(tuple(nodes), tuple(range(len(factors))), (held[0],))
-    found = rewrite(program)
-    assert work(found) == best(extents)
+        remaining[position : position + 2] = [len(nodes) - 1]
+    program = Program(tuple(nodes), tuple(range(len(factors))), (remaining[0],))
+    rewritten = rewrite(program)
+    assert work(rewritten) == best(extents)
     expected = evaluate.run(program, factors)[0]
-    np.testing.assert_allclose(evaluate.run(found, factors)[0], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(evaluate.run(rewritten, factors)[0], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_chain_over_nothing_is_computed_as_it_is_written() -> None:

@@ -46,16 +46,16 @@ STATEMENTS = [
 ]
 
 
-def agree(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def agree(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
     if isinstance(expected, tuple | list):
-        for first, other in zip(found, expected, strict=True):
+        for first, other in zip(result, expected, strict=True):
             agree(first, other)
     elif isinstance(expected, np.ndarray | np.generic):
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected)
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected)
     else:
-        assert found == expected
+        assert result == expected
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -75,9 +75,9 @@ def test_what_is_written_so_is_seen_as_numpy_has_it(text: str, heuristic: Any) -
     function: Any = space["function"]
     fused = fuse(function, heuristic=heuristic)
     for _ in range(3):
-        mine, own = X.copy(), X.copy()
-        agree(fused(mine), function(own))
-        np.testing.assert_array_equal(mine, own)
+        mine, plain_argument = X.copy(), X.copy()
+        agree(fused(mine), function(plain_argument))
+        np.testing.assert_array_equal(mine, plain_argument)
 
 
 def test_a_function_that_hashes_is_fused_around_it() -> None:

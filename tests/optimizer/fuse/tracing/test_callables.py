@@ -81,9 +81,9 @@ GIVEN: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("at", range(len(GIVEN)))
-def test_what_calls_a_function_returns_what_it_did(at: int) -> None:
-    given, args, kwargs = GIVEN[at]
+@pytest.mark.parametrize("case", range(len(GIVEN)))
+def test_what_calls_a_function_returns_what_it_did(case: int) -> None:
+    given, args, kwargs = GIVEN[case]
     fused = fuse(given)
     for _ in range(3):
         np.testing.assert_allclose(fused(*args, **kwargs), given(*args, **kwargs), rtol=1e-12)
@@ -143,7 +143,7 @@ def generator(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reason"),
     [
         (functools.partial(generator, X), "generator"),
         (Lazily(), "coroutine"),
@@ -153,6 +153,6 @@ def generator(x: Any) -> Any:
         (functools.partialmethod(affine, X), "@fuse below @partialmethod"),
     ],
 )
-def test_what_runs_no_function_of_pythons_is_refused(given: Any, told: str) -> None:
-    with pytest.raises(FuseError, match=told):
+def test_what_runs_no_function_of_pythons_is_refused(given: Any, reason: str) -> None:
+    with pytest.raises(FuseError, match=reason):
         fuse(given)

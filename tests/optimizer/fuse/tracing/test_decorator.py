@@ -131,8 +131,10 @@ def test_a_module_that_calls_keeps_its_variables() -> None:
         "f = tensolog.fuse(lambda x: float((x + 1).sum()))\n"
         "print(f(kept), kept.sum())\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["6.0", "3.0"]
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == ["6.0", "3.0"]
 
 
 @pytest.fixture
@@ -192,7 +194,7 @@ def test_any_number_of_plans_can_be_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reason"),
     [
         ("selec 1", 'syntax error at or near "selec"'),
         ("SELECT * FROM regions", "regions does not exist"),
@@ -200,11 +202,11 @@ def test_any_number_of_plans_can_be_told_of() -> None:
         ("", "returns no rows"),
     ],
 )
-def test_what_is_no_query_is_told_with_the_tables(planned: Any, query: str, told: str) -> None:
+def test_what_is_no_query_is_told_with_the_tables(planned: Any, query: str, reason: str) -> None:
     with pytest.raises(TensologError) as caught:
         planned.sql(query)
     message = str(caught.value)
-    assert told in message and "program_node" in message and "\n" not in message
+    assert reason in message and "program_node" in message and "\n" not in message
 
 
 def test_explain_says_what_was_left_to_numpy() -> None:
@@ -225,8 +227,8 @@ def test_heuristics_agree(heuristic: Any) -> None:
         Z = X * y[:, None]
         return Z.sum(axis=0), (Z * X).sum(), X.T @ (Z - X.mean(axis=1, keepdims=True))
 
-    found = fuse(heuristic=heuristic)(function)(X, y)
-    for left, right in zip(found, function(X, y), strict=True):
+    results = fuse(heuristic=heuristic)(function)(X, y)
+    for left, right in zip(results, function(X, y), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10)
 
 

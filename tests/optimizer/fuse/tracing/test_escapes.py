@@ -57,9 +57,9 @@ def calls_back(value: Any) -> Callable[[], Any]:
 
 
 def narrow(value: Any) -> Narrow:
-    found = Narrow(value)
-    found.more = value
-    return found
+    narrow_array = Narrow(value)
+    narrow_array.more = value
+    return narrow_array
 
 
 def deep(value: Any) -> Any:
@@ -102,30 +102,30 @@ HOLDERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
-def keep_in_a_global_dict(held: Any) -> None:
-    KEPT["held"] = held
+def keep_in_a_global_dict(array: Any) -> None:
+    KEPT["held"] = array
 
 
-def keep_in_a_global_name(held: Any) -> None:
+def keep_in_a_global_name(array: Any) -> None:
     global LAST
-    LAST = held
+    LAST = array
 
 
-def keep_in_a_class(held: Any) -> None:
-    Plain.cached = held
+def keep_in_a_class(array: Any) -> None:
+    Plain.cached = array
 
 
-def put_in(where: str, held: Any, given: list[Any]) -> None:
+def put_in(where: str, array: Any, given: list[Any]) -> None:
     if where == "argument":
-        given.append(held)
+        given.append(array)
     elif where == "dict":
-        keep_in_a_global_dict(held)
+        keep_in_a_global_dict(array)
     elif where == "name":
-        keep_in_a_global_name(held)
+        keep_in_a_global_name(array)
     elif where == "class":
-        keep_in_a_class(held)
+        keep_in_a_class(array)
     else:
-        raise KeptError("an end", held)
+        raise KeptError("an end", array)
 
 
 PLACES = ["returned", "argument", "dict", "name", "class", "exception"]
@@ -137,14 +137,14 @@ def escaped(where: str, function: Callable[[], Any], given: list[Any]) -> Any:
             function()
         return caught.value.value
     returned = function()
-    found = {
+    by_place = {
         "returned": returned,
         "argument": given and given[-1],
         "dict": KEPT.get("held"),
         "name": LAST,
         "class": Plain.cached,
     }
-    return found[where]
+    return by_place[where]
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -155,20 +155,20 @@ def test_what_is_kept_is_an_array(how: str, where: str) -> None:
 
     def function(x: Any, given: list[Any]) -> Any:
         y = x * 2
-        held = hold(y)
+        holder = hold(y)
         if where != "returned":
-            put_in(where, held, given)
+            put_in(where, holder, given)
             return None
-        return held
+        return holder
 
     given: list[Any] = []
-    found = find(escaped(where, functools.partial(fuse(function), X, given), given))
+    kept = find(escaped(where, functools.partial(fuse(function), X, given), given))
     if how in ("map",):
-        found = np.asarray(found)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, X * 2)
-    assert memoryview(found).shape == X.shape
-    found[0, 0] = 5.0
+        kept = np.asarray(kept)
+    assert type(kept) is np.ndarray
+    np.testing.assert_array_equal(kept, X * 2)
+    assert memoryview(kept).shape == X.shape
+    kept[0, 0] = 5.0
     KEPT.clear()
     keep_in_a_global_name(None)
     Plain.cached = None
@@ -254,33 +254,33 @@ def test_a_coroutine_that_goes_on_later() -> None:
         await asyncio.sleep(0)
         return y
 
-    found = asyncio.run(fuse(lambda x: later(x * 2))(X))
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, X * 2)
+    result = asyncio.run(fuse(lambda x: later(x * 2))(X))
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, X * 2)
 
 
 @settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.sampled_from(sorted(HOLDERS)), min_size=1, max_size=3))
 def test_what_holds_what_holds_it(hows: list[str]) -> None:
     def function(x: Any) -> Any:
-        held = x * 2
+        holder = x * 2
         for how in hows:
-            held = HOLDERS[how][0](held)
-        KEPT["held"] = held
+            holder = HOLDERS[how][0](holder)
+        KEPT["held"] = holder
 
     if {"map", "generator"} & set(hows[1:]):
         return  # they compute with what they hold
     fuse(function)(X)
-    found = KEPT.pop("held")
+    kept = KEPT.pop("held")
     for how in reversed(hows):
-        found = HOLDERS[how][1](found)
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_array_equal(found, X * 2)
+        kept = HOLDERS[how][1](kept)
+    assert isinstance(kept, np.ndarray)
+    np.testing.assert_array_equal(kept, X * 2)
 
 
 def test_nothing_that_stands_for_an_array_is_left() -> None:
     def function(x: Any, given: list[Any]) -> Any:
-        kept = [x * at for at in range(5)]
+        kept = [x * i for i in range(5)]
         given.append({"kept": kept, "views": [array[1:] for array in kept]})
         KEPT["calls"] = [calls_back(array) for array in kept]
         return (array.sum() for array in kept)
@@ -292,5 +292,5 @@ def test_nothing_that_stands_for_an_array_is_left() -> None:
     assert not any(
         is_lazy(object_) for object_ in gc.get_objects() if type(object_).__name__ == "LazyArray"
     )
-    np.testing.assert_allclose(list(sums), [X.sum() * at for at in range(5)])
+    np.testing.assert_allclose(list(sums), [X.sum() * i for i in range(5)])
     KEPT.clear()

@@ -24,8 +24,8 @@ def example(name: str) -> ModuleType:
 
 def minimum(loss: Any, slope: Any, start: Any) -> Any:
     """Return where a convex function is least, by a method of SciPy's."""
-    found = optimize.minimize(loss, start, jac=slope, method="BFGS", options={"gtol": 1e-7})
-    return found.x
+    optimum = optimize.minimize(loss, start, jac=slope, method="BFGS", options={"gtol": 1e-7})
+    return optimum.x
 
 
 def test_l2svm() -> None:
@@ -77,15 +77,15 @@ def test_kmeans() -> None:
     """Against Lloyd's algorithm written with indices, from the same start."""
     module = example("kmeans")
     X, start = module.generate(600, 4, 3)
-    found, distance = module.kmeans(X, start)
+    centers, distance = module.kmeans(X, start)
     C = start
     for _ in range(100):
         nearest = ((X[:, None] - C) ** 2).sum(axis=2).argmin(axis=1)
-        new = np.stack([X[nearest == at].mean(axis=0) for at in range(3)])
+        new = np.stack([X[nearest == cluster].mean(axis=0) for cluster in range(3)])
         if np.array_equal(new, C):
             break
         C = new
-    np.testing.assert_allclose(found, C, rtol=1e-9)
+    np.testing.assert_allclose(centers, C, rtol=1e-9)
     assert distance == pytest.approx(((X - C[nearest]) ** 2).sum(), rel=1e-9)
 
 
@@ -99,9 +99,9 @@ def test_als() -> None:
     W.data[:] = 1
     solved = module.factor(X, W, U, V, steps=200)
     for row in range(60):
-        at = X.indices[X.indptr[row] : X.indptr[row + 1]]
+        columns = X.indices[X.indptr[row] : X.indptr[row + 1]]
         values = X.data[X.indptr[row] : X.indptr[row + 1]]
-        direct = np.linalg.solve(V[at].T @ V[at] + 0.1 * np.eye(3), V[at].T @ values)
+        direct = np.linalg.solve(V[columns].T @ V[columns] + 0.1 * np.eye(3), V[columns].T @ values)
         np.testing.assert_allclose(solved[row], direct, atol=1e-6)
 
 
@@ -109,14 +109,14 @@ def test_autoencoder() -> None:
     module = example("autoencoder")
     X = module.generate(128, 12, 3)
     weights = module.start(12, 4)
-    found = module.gradients(X, *weights)
+    gradients = module.gradients(X, *weights)
     expected = module.gradients._function(X, *weights)
-    for first, other in zip(found, expected, strict=True):
+    for first, other in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(first, other, rtol=1e-8, atol=1e-12)
     # The slope along a direction is the loss's difference quotient.
     rng = np.random.default_rng(0)
     way = [rng.normal(size=weight.shape) for weight in weights]
-    slope = sum(np.sum(a * b) for a, b in zip(found[1:], way, strict=True))
+    slope = sum(np.sum(a * b) for a, b in zip(gradients[1:], way, strict=True))
     ahead, behind = (
         module.gradients(X, *(w + sign * 1e-5 * d for w, d in zip(weights, way, strict=True)))[0]
         for sign in (1, -1)

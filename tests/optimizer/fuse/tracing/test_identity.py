@@ -24,13 +24,13 @@ TEXTS = [
 ]
 
 
-def relation(found: Any, x: Any) -> tuple[Any, ...]:
-    if not isinstance(found, np.ndarray):
-        return (type(found),)
-    shared = np.shares_memory(found, x)
-    strides = [step for step, n in zip(found.strides, found.shape, strict=True) if n > 1]
-    told = found.shape, found.dtype, found.flags.writeable
-    return found is x, shared, type(found), *told, strides if found.size else []
+def relation(result: Any, x: Any) -> tuple[Any, ...]:
+    if not isinstance(result, np.ndarray):
+        return (type(result),)
+    shared = np.shares_memory(result, x)
+    strides = [step for step, n in zip(result.strides, result.shape, strict=True) if n > 1]
+    properties = result.shape, result.dtype, result.flags.writeable
+    return result is x, shared, type(result), *properties, strides if result.size else []
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -47,12 +47,12 @@ def test_an_array_and_what_is_made_of_it(text: str) -> None:
                 with pytest.raises(type(error)):
                     fused(other)
                 continue
-            found = fused(other)
-            assert relation(found, other) == relation(expected, first), (shape, called)
-            for made in (found, expected):
-                if isinstance(made, np.ndarray) and made.flags.writeable:
-                    made[...] = 7.0
-            np.testing.assert_array_equal(found, expected)
+            result = fused(other)
+            assert relation(result, other) == relation(expected, first), (shape, called)
+            for array in (result, expected):
+                if isinstance(array, np.ndarray) and array.flags.writeable:
+                    array[...] = 7.0
+            np.testing.assert_array_equal(result, expected)
             np.testing.assert_array_equal(other, first)
 
 
@@ -62,17 +62,21 @@ def test_what_was_computed_and_what_is_made_of_it(texts: list[str]) -> None:
     def function(x: Any) -> Any:
         y = x * 2.0
         names = {"np": np, "x": y}
-        found = [eval(text, names) for text in texts]
+        results = [eval(text, names) for text in texts]
         # What NumPy gives the memory to stays a real array, and becomes the same when it returns.
         given = ["np." in text for text in texts]
-        return [result is y or real for result, real in zip(found, given, strict=True)], y, found
+        return (
+            [result is y or real for result, real in zip(results, given, strict=True)],
+            y,
+            results,
+        )
 
     x = np.arange(12.0).reshape(3, 4)
-    same, y, found = fuse(function)(x)
+    same, y, results = fuse(function)(x)
     expected_same, expected_y, expected = function(x)
     assert same == expected_same
-    assert [result is y for result in found] == [result is expected_y for result in expected]
-    for is_, should in zip(found, expected, strict=True):
+    assert [result is y for result in results] == [result is expected_y for result in expected]
+    for is_, should in zip(results, expected, strict=True):
         assert np.shares_memory(is_, y) == np.shares_memory(should, expected_y)
         np.testing.assert_array_equal(is_, should)
     np.testing.assert_array_equal(y, expected_y)

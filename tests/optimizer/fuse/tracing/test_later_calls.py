@@ -20,11 +20,11 @@ def same(function: Any, *calls: tuple[Any, ...]) -> Any:
     fused = fuse(function)
     for arguments in (*calls, *calls):
         with np.errstate(all="ignore"):
-            expected, found = function(*arguments), fused(*arguments)
-        for is_, should in zip(np.atleast_1d(found), np.atleast_1d(expected), strict=True):
+            expected, result = function(*arguments), fused(*arguments)
+        for is_, should in zip(np.atleast_1d(result), np.atleast_1d(expected), strict=True):
             np.testing.assert_allclose(is_, should, rtol=1e-12)
-        assert type(found) is type(expected)
-        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        assert type(result) is type(expected)
+        assert np.asarray(result).dtype == np.asarray(expected).dtype
     return fused
 
 
@@ -38,7 +38,7 @@ def test_equal_numbers_of_several_types() -> None:
     halves = X.astype(np.float32)
     whole = np.arange(6)
     for array in (X, halves, whole):
-        same(lambda x, one: x * one + one, *[(array, number) for number in numbers])
+        same(lambda x, factor: x * factor + factor, *[(array, number) for number in numbers])
 
 
 def test_numbers_that_are_equal_in_one_call() -> None:
@@ -112,8 +112,8 @@ def test_a_way_that_is_known_is_not_looked_at_again(monkeypatch: pytest.MonkeyPa
         fused(X, v, rate)
     monkeypatch.setattr(region_engine, "region", None)
     for rate in (0.3, 0.4):
-        found, expected = fused(X, v, rate), step(X, v, rate)
-        for is_, should in zip(found, expected, strict=True):
+        results, expected = fused(X, v, rate), step(X, v, rate)
+        for is_, should in zip(results, expected, strict=True):
             np.testing.assert_allclose(is_, should)
 
 

@@ -50,8 +50,8 @@ def test_a_name_that_is_patched_means_what_it_was_patched_with(name: str) -> Non
     assert fused._replays, "nothing is replayed: the test would see no difference"
     with mock.patch(*PATCHES[name]):
         expected = plain(X)
-        found = [fused(X) for _ in range(3)]
-    for result in found:
+        results = [fused(X) for _ in range(3)]
+    for result in results:
         np.testing.assert_allclose(result, expected, rtol=1e-12)
     for _ in range(3):
         np.testing.assert_allclose(fused(X), plain(X), rtol=1e-12)

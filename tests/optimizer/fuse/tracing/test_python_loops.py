@@ -74,20 +74,20 @@ def walks(x: Any) -> Any:
 
 
 def keeps_views(x: Any) -> Any:
-    views = [x[at : at + 3] for at in range(len(x) - 3)]
+    views = [x[start : start + 3] for start in range(len(x) - 3)]
     views[5][1] = 9
     return views
 
 
 def goes_on_after_the_limit(x: Any) -> Any:
-    y, views, held = x * 2, [x[1:]], {"x": x}
+    y, views, holder = x * 2, [x[1:]], {"x": x}
     total = 0.0
     for place in range(2000):
         total = total + float(x[place])
     y += total
     views[0][3] = 7.0
     np.multiply(y, 2.0, out=y)
-    y[::2] = held["x"][::2]
+    y[::2] = holder["x"][::2]
     return y, views[0] + 1, y.reshape(-1, 2).T.copy(), y.astype("f4"), y.real is y
 
 
@@ -104,11 +104,11 @@ LOOPS: list[Callable[[Any], Any]] = [
     lambda x: [row.max() for row in x.reshape(300, -1) * 2],
     lambda x: functools.reduce(lambda first, other: first + other, [v * 2 for v in x]),
     lambda x: list(map(functools.partial(np.multiply, 3.0), x)),
-    lambda x: [np.dot(x[at : at + 4], x[at : at + 4]) for at in range(len(x) - 4)],
-    lambda x: [(x[at : at + 2]).sum() for at in range(0, len(x), 2)],
+    lambda x: [np.dot(x[start : start + 4], x[start : start + 4]) for start in range(len(x) - 4)],
+    lambda x: [(x[start : start + 2]).sum() for start in range(0, len(x), 2)],
     lambda x: (max(itertools.accumulate(x)), sorted(x), any(v > 3 for v in x)),
     lambda x: [list(row) for row in x.reshape(-1, 3)],
-    lambda x: {at: x * at for at in range(1500)},
+    lambda x: {number: x * number for number in range(1500)},
     lambda x: np.array([[a * b for a in x[:60]] for b in x[:60]]),
     lambda x: list(x.reshape(-1, 2)),
     *(adds_up_by_index, writes_elements, writes_what_it_reads, grows, eliminates, halves, walks),
@@ -116,20 +116,20 @@ LOOPS: list[Callable[[Any], Any]] = [
 ]
 
 
-def same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def same(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
     if isinstance(expected, tuple | list):
-        assert len(found) == len(expected)
-        for first, other in zip(found, expected, strict=True):
+        assert len(result) == len(expected)
+        for first, other in zip(result, expected, strict=True):
             same(first, other)
     elif isinstance(expected, dict):
-        same(list(found.items()), list(expected.items()))
+        same(list(result.items()), list(expected.items()))
     else:
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("at", range(len(LOOPS)))
-def test_a_loop_traces_so_much_and_no_more(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", range(len(LOOPS)))
+def test_a_loop_traces_so_much_and_no_more(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[None] = []
     planned: list[prepare.Program] = []
     step, prepared = trace.Trace.step, prepare.prepare
@@ -144,8 +144,8 @@ def test_a_loop_traces_so_much_and_no_more(at: int, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(trace.Trace, "step", counted_step)
     monkeypatch.setattr(region_engine, "prepare", counted)
-    fused = fuse(LOOPS[at])
-    expected = LOOPS[at](x.copy())
+    fused = fuse(LOOPS[number])
+    expected = LOOPS[number](x.copy())
     same(fused(x.copy()), expected)
     assert len(steps) < 4000
     assert len(planned) <= 16

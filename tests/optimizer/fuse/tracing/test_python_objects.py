@@ -17,24 +17,24 @@ L = np.array([2, 0, 1, 2, 2, 0])
 def compared(text: str) -> None:
     given = X, L
     function = eval(f"lambda X, L: ({text})", {"np": np, "collections": collections})
-    expected, found = (call(*map(np.copy, given)) for call in (function, fuse(function)))
-    same(found, expected)
+    expected, result = (call(*map(np.copy, given)) for call in (function, fuse(function)))
+    same(result, expected)
 
 
-def same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def same(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
     if isinstance(expected, np.ndarray | float | np.inexact):
-        np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(result, expected)
     elif isinstance(expected, dict):
-        same(list(found.items()), list(expected.items()))
+        same(list(result.items()), list(expected.items()))
     elif isinstance(expected, set | frozenset):
-        same(sorted(found), sorted(expected))
+        same(sorted(result), sorted(expected))
     elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected)
-        for first, other in zip(found, expected, strict=True):
+        assert len(result) == len(expected)
+        for first, other in zip(result, expected, strict=True):
             same(first, other)
     else:
-        assert found == expected
+        assert result == expected
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_arrays_are_none() -> None:
 )
 def test_what_stands_in_two_places_is_one(text: str) -> None:
     compared(text)
-    made = fuse(lambda x: (lambda pair: [pair, pair])((x + 1, x * 2)))(X)
-    assert made[0] is made[1]
+    pairs = fuse(lambda x: (lambda pair: [pair, pair])((x + 1, x * 2)))(X)
+    assert pairs[0] is pairs[1]
 
 
 REFUSED: list[Callable[[Any, Any], Any]] = [
@@ -119,10 +119,10 @@ def test_a_power_that_numpy_refuses_is_refused_where_it_stands() -> None:
     @fuse
     def function(x: Any, exponents: Any) -> Any:
         try:
-            found = x**exponents
+            power = x**exponents
         except ValueError:
-            found = x + 1
-        return found
+            power = x + 1
+        return power
 
     np.testing.assert_array_equal(function(L, -L), L + 1)
     np.testing.assert_array_equal(function(L, L), L**L)

@@ -46,8 +46,8 @@ def test_the_fuzzer_finds_a_wrong_kernel() -> None:
         return case.function()(*arguments)
 
     def wrong(*arguments: object) -> object:
-        found = case.function()(*arguments)
-        return tuple(part * (1 + 1e-9) + 1e-9 for part in found)
+        results = case.function()(*arguments)
+        return tuple(part * (1 + 1e-9) + 1e-9 for part in results)
 
     with pytest.raises(DifferenceError):
         compare(function, wrong, list(case.inputs.values()))

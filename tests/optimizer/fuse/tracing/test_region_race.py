@@ -15,13 +15,13 @@ from tensolog import fuse
 
 def raced(ratio: float, noise: float, rng: Any, overhead_s: float = 0.0) -> Race:
     """Return a race that has ended: turns whose ratio is so large, but for noise of both."""
-    found = Race(overhead_s)
+    race = Race(overhead_s)
     for _ in range(1 + max(LOOKS)):
         slow = float(np.exp(rng.normal(0, 1.0)))  # what else the machine does takes from both
         noises = np.exp(rng.normal(0, noise, size=2))
-        found.add(1e-3 * ratio * slow * noises[0], 1e-3 * slow * noises[1])
-        if found.verdict != "open":
-            return found
+        race.add(1e-3 * ratio * slow * noises[0], 1e-3 * slow * noises[1])
+        if race.verdict != "open":
+            return race
     raise AssertionError("a race without an end")
 
 
@@ -141,7 +141,7 @@ def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> No
     (prepared,) = fused._engine.prepared_regions()
     inputs = [
         next(array for array in given if array.shape == node.shape)
-        for node in (prepared.traced.nodes[at] for at in prepared.traced.inputs)
+        for node in (prepared.traced.nodes[number] for number in prepared.traced.inputs)
     ]
     values = prepare.run(prepared.traced, inputs, own_formats=True)
     assert [getattr(value, "format", "dense") for value in values] == layouts

@@ -55,7 +55,7 @@ OTHERS = [
 ]
 
 
-def made(text: str, **names: Any) -> Any:
+def function_of(text: str, **names: Any) -> Any:
     space = {"np": np, "half": half, "sigmoid": sigmoid, "SCALE": SCALE, **names}
     exec(f"def function(X, Y, w, v, rate):\n    return {text}", space)
     return space["function"]
@@ -72,24 +72,24 @@ def agree(plain: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> 
         same(right, left)
 
 
-def same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def same(result: Any, expected: Any) -> None:
+    assert type(result) is type(expected)
     if isinstance(expected, tuple | list):
-        for left, right in zip(found, expected, strict=True):
+        for left, right in zip(result, expected, strict=True):
             same(left, right)
     elif isinstance(expected, dict):
-        same(list(found.values()), list(expected.values()))
+        same(list(result.values()), list(expected.values()))
     elif isinstance(expected, np.ndarray | np.generic):
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
     else:
-        assert found == expected
+        assert result == expected
 
 
 @pytest.mark.parametrize("text", [*STRAIGHT, *OTHERS])
 def test_as_numpy_each_time(text: str) -> None:
     """Other values, numbers, types and layouts between calls, and one array twice."""
-    plain = made(text)
+    plain = function_of(text)
     fused = fuse(plain)
     kinds = ["float64", "float64", "float32", "float64"]
     for kind, rate in zip(kinds * 2, [0.5, 0.5, 0.5, 2.0, 2.0, 0.5, -0.0, 0.0], strict=True):
@@ -104,21 +104,21 @@ def test_as_numpy_each_time(text: str) -> None:
 
 @pytest.mark.parametrize("text", STRAIGHT)
 def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fused = fuse(made(text))
+    fused = fuse(function_of(text))
     fused(*(abs(array) for array in drawn()), 0.5)
     assert len(fused._replays) == 1
-    told = fused.explain()
-    assert "run the region at once" in told
+    explanation = fused.explain()
+    assert "run the region at once" in explanation
     given = [abs(array) for array in drawn()]
-    expected = made(text)(*given, 0.5)
+    expected = function_of(text)(*given, 0.5)
     monkeypatch.setattr("tensolog.optimizer.fuse.tracing.decorator.Trace", None)
     same(fused(*given, 0.5), expected)
-    assert fused.explain() == told
+    assert fused.explain() == explanation
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_others_are_traced_again(text: str) -> None:
-    fused = fuse(made(text))
+    fused = fuse(function_of(text))
     for _ in range(2):
         fused(*drawn(), 0.5)
     assert not fused._replays
@@ -126,19 +126,19 @@ def test_others_are_traced_again(text: str) -> None:
 
 def test_results_are_those_that_numpy_would_hand_out() -> None:
     X, Y, w, v = drawn()
-    fused = fuse(made("(X, X * 2, (Y, w))"))
+    fused = fuse(function_of("(X, X * 2, (Y, w))"))
     for _ in range(3):
-        found = fused(X, Y, w, v, 0.5)
-        assert found[0] is X
-        assert found[2][0] is Y
-        assert found[1].flags.writeable
-        assert found[1].base is None or not np.may_share_memory(found[1], X)
-        found[1][:] = 0  # must not be seen in the next call
+        results = fused(X, Y, w, v, 0.5)
+        assert results[0] is X
+        assert results[2][0] is Y
+        assert results[1].flags.writeable
+        assert results[1].base is None or not np.may_share_memory(results[1], X)
+        results[1][:] = 0  # must not be seen in the next call
         assert (fused(X, Y, w, v, 0.5)[1] == X * 2).all()
 
     def twice(X: Any) -> Any:
-        made = X + 1
-        return made, made
+        increased = X + 1
+        return increased, increased
 
     again = fuse(twice)
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_results_are_those_that_numpy_would_hand_out() -> None:
 
 def test_what_a_name_means_counts() -> None:
     X, Y, w, v = drawn()
-    plain = made("half(X) + SCALE")
+    plain = function_of("half(X) + SCALE")
     fused = fuse(plain)
     fused(X, Y, w, v, 0.5)
     assert fused._replays
@@ -163,7 +163,7 @@ def test_what_a_name_means_counts() -> None:
 
 def test_errors_that_are_asked_for_are_given() -> None:
     X, Y, w, v = drawn()
-    fused = fuse(made("X / w[:, None]"))
+    fused = fuse(function_of("X / w[:, None]"))
     fused(X, Y, w, v, 0.5)
     assert fused._replays
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
@@ -172,7 +172,7 @@ def test_errors_that_are_asked_for_are_given() -> None:
 
 def test_numbers_of_numpys_are_traced() -> None:
     X, Y, w, v = drawn()
-    plain = made("X * rate")
+    plain = function_of("X * rate")
     fused = fuse(plain)
     for rate in (np.float64(0.5), np.float64(2.5), np.float32(2.5), 0.5, 2, True):
         agree(plain, fused, X, Y, w, v, rate)
@@ -181,7 +181,7 @@ def test_numbers_of_numpys_are_traced() -> None:
 
 @pytest.mark.parametrize("text", ["X * 2, rate", "((X > 0) + rate) * X"])
 def test_true_is_another_number_than_one(text: str) -> None:
-    plain = made(text)
+    plain = function_of(text)
     fused = fuse(plain)
     for rate in (1, True, 0, False, 1.0, 0.0, -0.0, True, 1):
         agree(plain, fused, *drawn(), rate)

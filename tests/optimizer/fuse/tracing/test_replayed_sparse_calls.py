@@ -10,7 +10,7 @@ from tensolog.optimizer.fuse.tracing import prepare
 from tensolog import fuse
 from tests.optimizer.fuse.compare import compare
 
-from .test_replayed_calls import made
+from .test_replayed_calls import function_of
 
 RNG = np.random.default_rng(5)
 KEPT = "Later calls like this one run the region at once"
@@ -45,7 +45,7 @@ OTHERS = [
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
 @pytest.mark.parametrize("text", STRAIGHT)
 def test_replayed_calls_are_right_with_other_entries(text: str, kind: Any) -> None:
-    plain = made(text)
+    plain = function_of(text)
     fused = fuse(plain)
     for seed in range(3):
         compare(plain, fused, given(matrix(kind=kind, seed=seed)))
@@ -54,7 +54,7 @@ def test_replayed_calls_are_right_with_other_entries(text: str, kind: Any) -> No
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_others_are_traced(text: str) -> None:
-    plain = made(text)
+    plain = function_of(text)
     fused = fuse(plain)
     for seed in range(3):
         compare(plain, fused, given(matrix(seed=seed)))
@@ -63,14 +63,14 @@ def test_others_are_traced(text: str) -> None:
 
 @pytest.mark.parametrize("layout", ["csc", "coo"])
 def test_those_by_columns_or_coordinates_are_traced(layout: str) -> None:
-    plain = made("X @ v")
+    plain = function_of("X @ v")
     fused = fuse(plain)
     compare(plain, fused, given(matrix().asformat(layout)))
     assert KEPT not in fused.explain()
 
 
 def test_entries_twice_or_in_no_order_are_seen_in_later_calls() -> None:
-    plain = made("X @ v, X.power(2).sum()")
+    plain = function_of("X @ v, X.power(2).sum()")
     fused = fuse(plain)
     S = matrix()
     compare(plain, fused, given(S))
@@ -87,7 +87,7 @@ def test_entries_twice_or_in_no_order_are_seen_in_later_calls() -> None:
 
 
 def test_entries_that_are_written_between_calls_count() -> None:
-    plain = made("X.T @ (X @ v)")
+    plain = function_of("X.T @ (X @ v)")
     fused = fuse(plain)
     S = matrix()
     arguments = given(S)
@@ -99,23 +99,24 @@ def test_entries_that_are_written_between_calls_count() -> None:
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_array])
 def test_sparse_results_share_nothing_with_arguments(kind: Any) -> None:
-    fused = fuse(made("X * 2, X.copy(), -X, X.T, X.multiply(Y)"))
+    fused = fuse(function_of("X * 2, X.copy(), -X, X.T, X.multiply(Y)"))
     S = matrix(kind=kind)
     arguments = given(S)
     expected = [
-        array.toarray() for array in made("X * 2, X.copy(), -X, X.T, X.multiply(Y)")(*arguments)
+        array.toarray()
+        for array in function_of("X * 2, X.copy(), -X, X.T, X.multiply(Y)")(*arguments)
     ]
-    found = fused(*arguments)
-    for first, other in zip(found, expected, strict=True):
+    results = fused(*arguments)
+    for first, other in zip(results, expected, strict=True):
         np.testing.assert_array_equal(first.toarray(), other)
         for name in ("data", "indices", "indptr", "row", "col"):
             if name == "data" or hasattr(first, name):
-                held, own = getattr(first, name), getattr(S, name, np.zeros(0))
-                assert not np.may_share_memory(held, own) and held.flags.writeable
-    for first in found:
+                memory, argument_memory = getattr(first, name), getattr(S, name, np.zeros(0))
+                assert not np.may_share_memory(memory, argument_memory) and memory.flags.writeable
+    for first in results:
         first.data[:] = 7.0
     S.data[:] = 9.0
-    assert all((array.data == 7.0).all() for array in found)
+    assert all((array.data == 7.0).all() for array in results)
 
 
 LEFT = {"S.copy()": True, "S.sum()": True, "(S.sum(), S.T)": True, "abs(S).sum()": False}

@@ -124,8 +124,8 @@ def test_a_plain_function_within_a_fused_one_gets_real_arrays() -> None:
         y = x + 1
         return inner(y, (y,)), y, y * 3
 
-    for found, expected in zip(fuse(outer)(X), outer(X), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(fuse(outer)(X), outer(X), strict=True):
+        np.testing.assert_array_equal(result, expected)
     assert set(seen) == {np.ndarray}
 
 

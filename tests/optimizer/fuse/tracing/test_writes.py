@@ -180,8 +180,8 @@ def test_an_argument_given_twice_is_one_array() -> None:
         return b * 1, a is b
 
     first, other = X.copy(), X.copy()
-    found, same = fuse(function)(first, first)
-    np.testing.assert_array_equal(found, function(other, other)[0])
+    result, same = fuse(function)(first, first)
+    np.testing.assert_array_equal(result, function(other, other)[0])
     assert same
 
 
@@ -276,18 +276,18 @@ def test_threads_share_a_fused_function() -> None:
             X = X - step * np.tanh(X)
         return X.sum()
 
-    expected = [function(X, at / 10) for at in range(20)]
-    found: dict[int, Any] = {}
+    expected = [function(X, i / 10) for i in range(20)]
+    results: dict[int, Any] = {}
 
-    def call(at: int) -> None:
-        found[at] = function(X, at / 10)
+    def call(i: int) -> None:
+        results[i] = function(X, i / 10)
 
-    threads = [threading.Thread(target=call, args=(at,)) for at in range(20)]
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [found[at] for at in range(20)] == expected
+    assert [results[i] for i in range(20)] == expected
 
 
 def test_methods_static_methods_and_nesting() -> None:
@@ -339,26 +339,28 @@ def test_what_holds_arrays_keeps_its_identity() -> None:
     """Objects, lists and dicts that leave, or that were passed, hold real arrays afterwards."""
 
     @fuse
-    def function(X: Any, state: State, log: list[Any], found: dict[str, Any]) -> Any:
+    def function(X: Any, state: State, log: list[Any], numbers: dict[str, Any]) -> Any:
         state.weights = X.sum(axis=0)
         state.history.append(X.mean())
         log.append([X * 2])
-        found["norm"] = np.linalg.norm(X)
+        numbers["norm"] = np.linalg.norm(X)
         objects = np.empty(2, object)
         objects[0] = X.T
-        made = collections.defaultdict(list, {"state": state})
-        made["deque"] = collections.deque([X - 1])
-        return log, made, State(X + 1, [], objects)
+        container = collections.defaultdict(list, {"state": state})
+        container["deque"] = collections.deque([X - 1])
+        return log, container, State(X + 1, [], objects)
 
-    state, log, found = State(None, []), [1], {}
-    first, made, other = function(X, state, log, found)
+    state, log, numbers = State(None, []), [1], {}
+    first, container, other = function(X, state, log, numbers)
     assert first is log
-    assert made["state"] is state
-    assert type(made) is collections.defaultdict
+    assert container["state"] is state
+    assert type(container) is collections.defaultdict
     np.testing.assert_allclose(state.weights, X.sum(axis=0))
-    kinds = [type(array) for array in (state.weights, log[1][0], made["deque"][0], other.weights)]
+    kinds = [
+        type(array) for array in (state.weights, log[1][0], container["deque"][0], other.weights)
+    ]
     assert kinds == [np.ndarray] * 4
-    assert type(state.history[0]) is type(found["norm"]) is np.float64
+    assert type(state.history[0]) is type(numbers["norm"]) is np.float64
     assert type(other.more[0]) is np.ndarray
 
 
