@@ -44,8 +44,8 @@ COLUMNS = {
 def known_attributes(view, node):
     """The names of all attributes that the node's operator has."""
     operator = view.nodes[node]
-    known = schema(operator.op_type, view.opset, operator.domain)
-    return () if known is None else tuple(known.attributes)
+    operator_schema = schema(operator.op_type, view.opset, operator.domain)
+    return () if operator_schema is None else tuple(operator_schema.attributes)
 
 
 def failed_condition(match, view):

@@ -56,13 +56,15 @@ class Editor:
     def types(self):
         """The element type and shape of each value, by its name."""
         inferred = infer_shapes(self.model, strict=True).graph
-        known = {i.name: i.type.tensor_type for i in (*inferred.value_info, *inferred.output)}
-        known |= {i.name: i.type.tensor_type for i in inferred.input}
-        found = {
-            name: (type_.elem_type, tuple(d.dim_value for d in type_.shape.dim))
-            for name, type_ in known.items()
+        tensor_types = {
+            i.name: i.type.tensor_type for i in (*inferred.value_info, *inferred.output)
         }
-        return found | {t.name: (t.data_type, tuple(t.dims)) for t in self.graph.initializer}
+        tensor_types |= {i.name: i.type.tensor_type for i in inferred.input}
+        value_types = {
+            name: (type_.elem_type, tuple(d.dim_value for d in type_.shape.dim))
+            for name, type_ in tensor_types.items()
+        }
+        return value_types | {t.name: (t.data_type, tuple(t.dims)) for t in self.graph.initializer}
 
     def constant(self, name):
         return next((t for t in self.graph.initializer if t.name == name), None)
@@ -80,8 +82,8 @@ class Editor:
         return self.some(self.graph.node)
 
     def attributes_of(self, node):
-        known = schema(node.op_type, self.opset, node.domain)
-        return {} if known is None else known.attributes
+        operator_schema = schema(node.op_type, self.opset, node.domain)
+        return {} if operator_schema is None else operator_schema.attributes
 
     def rank(self, node):
         return len(self.types()[node.input[0]][1])
@@ -90,8 +92,8 @@ class Editor:
     def leave_out(self):
         """Leave an attribute out at all nodes of an operator, or at one."""
         node = self.node()
-        known = self.attributes_of(node)
-        name = self.some(a.name for a in node.attribute if not known[a.name].required)
+        attribute_specs = self.attributes_of(node)
+        name = self.some(a.name for a in node.attribute if not attribute_specs[a.name].required)
         for other in self.alike(node):
             kept = [a for a in other.attribute if a.name != name]
             del other.attribute[:]
@@ -165,12 +167,12 @@ class Editor:
         """Spell an axis, or one of a list of axes, from the other end."""
         node = self.node()
         rank = self.rank(node)
-        given = self.some(a for a in node.attribute if a.name in ("axis", "axes"))
-        if given.name == "axis":
-            given.i = given.i - rank if given.i >= 0 else given.i + rank
+        attribute = self.some(a for a in node.attribute if a.name in ("axis", "axes"))
+        if attribute.name == "axis":
+            attribute.i = attribute.i - rank if attribute.i >= 0 else attribute.i + rank
         else:
-            at = self.some(range(len(given.ints)))
-            given.ints[at] += -rank if given.ints[at] >= 0 else rank
+            position = self.some(range(len(attribute.ints)))
+            attribute.ints[position] += -rank if attribute.ints[position] >= 0 else rank
 
     def count_listed_from_the_other_end(self):
         """Spell one of the axes of a constant from the other end."""
@@ -182,17 +184,21 @@ class Editor:
         array = numpy_helper.to_array(tensor).copy()
         if array.ndim != 1 or not array.size:
             raise UnfitError
-        at = self.rng.randrange(array.size)
-        array[at] += -rank if array[at] >= 0 else rank
+        position = self.rng.randrange(array.size)
+        array[position] += -rank if array[position] >= 0 else rank
         if self.rng.random() < 0.5:
             array = array[::-1].copy()
         tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
     def _axes_input(self, node):
-        known = schema(node.op_type, self.opset, node.domain)
-        names = [] if known is None else [i.name for i in known.inputs]
-        for at, name in enumerate(node.input):
-            if at < len(names) and names[at] == "axes" and (tensor := self.constant(name)):
+        operator_schema = schema(node.op_type, self.opset, node.domain)
+        names = [] if operator_schema is None else [i.name for i in operator_schema.inputs]
+        for position, name in enumerate(node.input):
+            if (
+                position < len(names)
+                and names[position] == "axes"
+                and (tensor := self.constant(name))
+            ):
                 return tensor
         return None
 
@@ -200,16 +206,18 @@ class Editor:
     def leave_input_out(self):
         """Leave an optional input out."""
         node = self.node()
-        known = schema(node.op_type, self.opset, node.domain)
-        if known is None:
+        operator_schema = schema(node.op_type, self.opset, node.domain)
+        if operator_schema is None:
             raise UnfitError
         optional = onnx.defs.OpSchema.FormalParameterOption.Optional
-        at = self.some(
-            at
-            for at, name in enumerate(node.input)
-            if name and at < len(known.inputs) and known.inputs[at].option == optional
+        position = self.some(
+            position
+            for position, name in enumerate(node.input)
+            if name
+            and position < len(operator_schema.inputs)
+            and operator_schema.inputs[position].option == optional
         )
-        node.input[at] = ""
+        node.input[position] = ""
         while node.input and not node.input[-1]:
             node.input.pop()
 
@@ -234,11 +242,11 @@ class Editor:
     def read_what_is_made(self):
         """Let an operand be what another node of the match makes."""
         types = self.types()
-        made = [o for node in self.graph.node for o in node.output if o]
+        outputs = [o for node in self.graph.node for o in node.output if o]
         pairs = [
             (leaf, value)
             for leaf in self.leaves()
-            for value in made
+            for value in outputs
             if types.get(leaf) == types.get(value) and value not in self.depends(leaf)
         ]
         leaf, value = self.some(pairs)
@@ -248,11 +256,11 @@ class Editor:
 
     def depends(self, leaf):
         """The values that are made of a leaf."""
-        found = {leaf}
+        dependents = {leaf}
         for node in self.graph.node:
-            if found & set(node.input):
-                found |= set(node.output)
-        return found
+            if dependents & set(node.input):
+                dependents |= set(node.output)
+        return dependents
 
     def sort(self):
         ready = set(self.leaves()) | {""}
@@ -275,9 +283,9 @@ class Editor:
 
     def rename(self, old, new):
         for node in self.graph.node:
-            for at, name in enumerate(node.input):
+            for position, name in enumerate(node.input):
                 if name == old:
-                    node.input[at] = new
+                    node.input[position] = new
 
     def drop_leaf(self, name):
         for listed in (self.graph.input, self.graph.initializer):
@@ -337,8 +345,8 @@ class Editor:
     def give_out(self):
         """Let a value be an output of the model."""
         there = {o.name for o in self.graph.output}
-        made = [o for n in self.graph.node for o in n.output if o and o not in there]
-        self.graph.output.append(helper.make_empty_tensor_value_info(self.some(made)))
+        outputs = [o for n in self.graph.node for o in n.output if o and o not in there]
+        self.graph.output.append(helper.make_empty_tensor_value_info(self.some(outputs)))
 
     # ---- sizes, ranks and types
     def resize(self):
@@ -362,7 +370,7 @@ class Editor:
         name = self.some(self.leaves())
         _, shape = self.types()[name]
         options = [(1, *shape), (2, *shape), shape[1:], shape[:-1], ()]
-        options += [(*shape[:at], 1, *shape[at + 1 :]) for at in range(len(shape))]
+        options += [(*shape[:axis], 1, *shape[axis + 1 :]) for axis in range(len(shape))]
         new = self.some(option for option in options if option != shape)
         if (info := self.input(name)) is not None:
             elem = info.type.tensor_type.elem_type
@@ -540,24 +548,26 @@ def compared(rule, before, after, rng):
     except Exception as error:
         if any(text in str(error) for text in NO_KERNEL):
             return ("no kernel", str(error))
-        raise DifferError(f"{told(rule, before, after)}\nthe right side fails: {error}") from error
+        raise DifferError(
+            f"{failure_text(rule, before, after)}\nthe right side fails: {error}"
+        ) from error
     for a, b in zip(left, right, strict=True):
         if a.dtype != b.dtype or a.shape != b.shape:
             told_types = f"{a.dtype} {a.shape} becomes {b.dtype} {b.shape}"
-            raise DifferError(f"{told(rule, before, after)}\n{told_types}")
+            raise DifferError(f"{failure_text(rule, before, after)}\n{told_types}")
         if not close(a, b):
-            raise DifferError(f"{told(rule, before, after)}\n{feeds}\n{a}\nbecomes\n{b}")
+            raise DifferError(f"{failure_text(rule, before, after)}\n{feeds}\n{a}\nbecomes\n{b}")
     return ("equal", "")
 
 
 def close(a, b):
     if a.dtype.kind not in "fc":
         return np.array_equal(a, b)
-    known = np.isfinite(a)
-    a, b = np.where(known, a, 0).astype(np.float64), np.where(known, b, 0).astype(np.float64)
+    finite = np.isfinite(a)
+    a, b = np.where(finite, a, 0).astype(np.float64), np.where(finite, b, 0).astype(np.float64)
     scale = np.abs(a).max(initial=1.0)
     return bool(np.all(np.abs(a - b) <= 2e-3 * scale))
 
 
-def told(rule, before, after):
+def failure_text(rule, before, after):
     return f"{rule.name}\n{onnx.printer.to_text(before)}\n{onnx.printer.to_text(after)}"

@@ -49,10 +49,10 @@ def apply(replacement, view):
     ]
     del graph.node[:]
     for i, node in enumerate([*kept, *new]):
-        own = i < len(kept)
+        is_kept = i < len(kept)
         copy = graph.node.add()
         copy.CopyFrom(node)
-        outputs = [f"old.{prefix}{o}" if o in replaced and own else o for o in node.output]
+        outputs = [f"old.{prefix}{o}" if o in replaced and is_kept else o for o in node.output]
         inputs = [instead.get(i, i) for i in node.input]
         del copy.output[:]
         copy.output.extend(outputs)
@@ -63,8 +63,8 @@ def apply(replacement, view):
             graph.node.append(helper.make_node("Identity", [existing], [old]))
     _drop_dead(graph)
     _sort(graph)
-    known = {opset.domain for opset in model.opset_import}
-    for domain in {node.domain for node in graph.node} & DOMAINS.keys() - known:
+    imported = {opset.domain for opset in model.opset_import}
+    for domain in {node.domain for node in graph.node} & DOMAINS.keys() - imported:
         model.opset_import.append(helper.make_opsetid(domain, DOMAINS[domain]))
     return model
 

@@ -74,18 +74,22 @@ IMPLIED = {"shift", "mean", "var"}
 @cache
 def drawn():
     """The instances of rules, and the matches of all these rules in them."""
-    found = [i for rule in DRAWN for dtype in DTYPES for i in instances(rule, EACH, 7, dtype)]
+    drawn_instances = [
+        i for rule in DRAWN for dtype in DTYPES for i in instances(rule, EACH, 7, dtype)
+    ]
     by_model = {}
-    for number, match in find(DRAWN, [i.view for i in found]):
+    for number, match in find(DRAWN, [i.view for i in drawn_instances]):
         by_model.setdefault(number, []).append(match)
-    return found, {n: put_together(some, found[n].view) for n, some in by_model.items()}
+    return drawn_instances, {
+        n: put_together(some, drawn_instances[n].view) for n, some in by_model.items()
+    }
 
 
-def put_together(found, view):
+def put_together(matches_in_model, view):
     """The matches in a model, those at single nodes put together where a rule gathers nodes."""
-    kept = [match for match in found if not gathers(of(match.rule.name))]
+    kept = [match for match in matches_in_model if not gathers(of(match.rule.name))]
     for rule in filter(gathers, DRAWN):
-        alone = [match for match in found if match.rule.name == rule.name]
+        alone = [match for match in matches_in_model if match.rule.name == rule.name]
         kept += [match_of_all(rule, group) for group in match_groups(rule, alone, view)]
     return kept
 
@@ -135,11 +139,11 @@ def test_selection_is_by_opset_target_class_and_operators():
 @pytest.mark.whole
 @pytest.mark.parametrize("name", [rule.name for rule in DRAWN])
 def test_datalog_finds_the_instance(name):
-    found, by_model = drawn()
-    own = [n for n, instance in enumerate(found) if instance.rule.name == name]
-    assert len(own) >= EACH
-    for n in own:
-        expected, view = found[n].match, found[n].view
+    drawn_instances, by_model = drawn()
+    numbers = [n for n, instance in enumerate(drawn_instances) if instance.rule.name == name]
+    assert len(numbers) >= EACH
+    for n in numbers:
+        expected, view = drawn_instances[n].match, drawn_instances[n].view
         assert any(
             match.rule.name == name
             and match.nodes == expected.nodes
@@ -151,13 +155,13 @@ def test_datalog_finds_the_instance(name):
 
 
 def test_datalog_and_python_agree_on_the_conditions():
-    found, by_model = drawn()
+    drawn_instances, by_model = drawn()
     for n, some in by_model.items():
         for match in some:
-            opset, rule = found[n].view.opset, match.rule
+            opset, rule = drawn_instances[n].view.opset, match.rule
             if (rule.opset_from or 0) <= opset <= (rule.opset_to or opset):
-                text = check_conditions(match, found[n].view)
-                assert failed_condition(match, found[n].view) == text, rule.name
+                text = check_conditions(match, drawn_instances[n].view)
+                assert failed_condition(match, drawn_instances[n].view) == text, rule.name
 
 
 # ------------------------------------------------------------------------------------- values
@@ -227,10 +231,10 @@ def run_or_none(model, feeds):
 @pytest.mark.whole
 @pytest.mark.parametrize("name", [rule.name for rule in DRAWN])
 def test_left_and_right_are_equal_on_instances(name):
-    found, by_model = drawn()
+    drawn_instances, by_model = drawn()
     rng = np.random.default_rng(3)
     compared = 0
-    for n, instance in enumerate(found):
+    for n, instance in enumerate(drawn_instances):
         for match in by_model.get(n, []):
             if match.rule.name != name or check_conditions(match, instance.view) is not None:
                 continue
@@ -337,10 +341,10 @@ def another_user(name):
 
 def another_output(node, position):
     def change(graph):
-        made = next(n for n in graph.node if n.name == node)
-        while len(made.output) <= position:
-            made.output.append(f"extra{len(made.output)}")
-        another_user(made.output[position])(graph)
+        producer = next(n for n in graph.node if n.name == node)
+        while len(producer.output) <= position:
+            producer.output.append(f"extra{len(producer.output)}")
+        another_user(producer.output[position])(graph)
 
     return change
 
@@ -371,10 +375,10 @@ def symbolic(graph):
 
 def other_attribute(node, name):
     def change(graph):
-        made = next(n for n in graph.node if n.name == node)
-        kept = [a for a in made.attribute if a.name != name]
-        del made.attribute[:]
-        made.attribute.extend([*kept, helper.make_attribute(name, OTHERWISE[name])])
+        producer = next(n for n in graph.node if n.name == node)
+        kept = [a for a in producer.attribute if a.name != name]
+        del producer.attribute[:]
+        producer.attribute.extend([*kept, helper.make_attribute(name, OTHERWISE[name])])
 
     return change
 

@@ -30,8 +30,8 @@ def outputs(rule):
     """Both sides of a rule on instances of it."""
     for instance in instances(rule, 3, 7, "float32"):
         feeds = instance.feeds(np.random.default_rng(0), "normal")
-        made = apply(instantiate(instance.match, instance.view), instance.view)
-        yield run(instance.view.model, feeds), run(made, feeds)
+        rewritten = apply(instantiate(instance.match, instance.view), instance.view)
+        yield run(instance.view.model, feeds), run(rewritten, feeds)
 
 
 def test_a_correction_is_applied_with_the_rest():
@@ -63,8 +63,8 @@ def test_a_false_correction_is_seen_on_numbers():
 
 
 def test_where_it_differs_and_what_mends_it_is_told():
-    told = correction(rule_of())
-    assert told == (
+    sentence = correction(rule_of())
+    assert sentence == (
         "equal except where i2 = 3 or i2 = 4; corrected by Slice, Conv, Slice, Slice, Concat"
     )
     assert correction(rule_of(UNCORRECTED)) == ""
@@ -91,13 +91,13 @@ def test_a_plan_says_region_correction_and_its_cost(taken):
         return whole if of_image else 1e3
 
     built = convolved()
-    plan, found = searched(built, [rule_of()], price=price)
-    steps = found.plans[0].steps
+    plan, search_result = searched(built, [rule_of()], price=price)
+    steps = search_result.plans[0].steps
     assert [step.rule for step in steps] == (["SplitConvIntoHalves"] if taken else [])
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 2, 12, 5)).astype(np.float32)}
     (before,), (after,) = run_model(built, feeds), run_model(plan, feeds)
     np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-5)
     if taken:
-        told = str(explain_text(steps, []))
-        assert "equal except where i2 = 3 or i2 = 4" in told
-        assert "corrected by Slice, Conv, Slice, Slice, Concat (5.0 µs)" in told
+        text = str(explain_text(steps, []))
+        assert "equal except where i2 = 3 or i2 = 4" in text
+        assert "corrected by Slice, Conv, Slice, Slice, Concat (5.0 µs)" in text

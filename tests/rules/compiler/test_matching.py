@@ -36,8 +36,8 @@ def model(nodes, inputs, outputs, constants, opset=17):
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return ModelView(made)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return ModelView(proto)
 
 
 def node(op, inputs, outputs, **attributes):
@@ -46,14 +46,14 @@ def node(op, inputs, outputs, **attributes):
     )
 
 
-def found(rules, view):
+def matches_of(rules, view):
     return [m for _, m in find(rules, [view]) if check_conditions(m, view) is None]
 
 
 def fixpoint(names, view, limit=20):
     """Apply rules until none matches; the model, and the rules that fired in their order."""
     fired = []
-    while matches := found([RULES[name] for name in names], view):
+    while matches := matches_of([RULES[name] for name in names], view):
         fired.append(matches[0].rule.name)
         view = ModelView(apply(instantiate(matches[0], view), view))
         assert len(fired) < limit
@@ -95,9 +95,9 @@ def test_three_products_merge_into_one_with_one_split():
 
 
 def test_a_pair_is_found_once_and_one_node_is_no_pair():
-    assert len(found([RULES["MergeMatMulsSharingLeft"]], qkv())) == 3
+    assert len(matches_of([RULES["MergeMatMulsSharingLeft"]], qkv())) == 3
     single = model([node("MatMul", "x q", "Q")], {"x": [5, 8]}, "Q", {"q": ones(8, 4)})
-    assert found([RULES["MergeMatMulsSharingLeft"]], single) == []
+    assert matches_of([RULES["MergeMatMulsSharingLeft"]], single) == []
 
 
 def test_a_batch_may_be_symbolic_and_a_split_size_may_not():
@@ -107,7 +107,7 @@ def test_a_batch_may_be_symbolic_and_a_split_size_may_not():
         "QK",
         {"k": ones(8, 3)},
     )
-    assert found([RULES["MergeMatMulsSharingLeft"]], view) == []
+    assert matches_of([RULES["MergeMatMulsSharingLeft"]], view) == []
 
 
 def test_nested_concats_join_wherever_they_stand():
@@ -116,11 +116,11 @@ def test_nested_concats_join_wherever_they_stand():
         node("Concat", "a inner d", "y", axis=1),
     ]
     view = model(nodes, {name: [2, 3] for name in "abcd"}, "y", {})
-    (match,) = found([RULES["JoinConcats"]], view)
+    (match,) = matches_of([RULES["JoinConcats"]], view)
     replacement = instantiate(match, view)
-    (made,) = replacement.nodes
-    assert [view.names[i] for i in made.inputs] == list("abcd")
-    assert made.attributes == {"axis": 1}
+    (joined,) = replacement.nodes
+    assert [view.names[i] for i in joined.inputs] == list("abcd")
+    assert joined.attributes == {"axis": 1}
 
 
 # -------------------------------------------------------------------------------- conditions
@@ -178,7 +178,7 @@ def test_a_literal_never_raises_the_rank():
     rule = RULES["EliminateMulOne"]
     for shape, fires in (((), True), ((1,), True), ((1, 1, 1), False)):
         view = model([node("Mul", "x one", "y")], {"x": [2, 3]}, "y", {"one": ones(*shape)})
-        assert bool(found([rule], view)) is fires, shape
+        assert bool(matches_of([rule], view)) is fires, shape
 
 
 def test_an_attribute_left_out_must_have_its_default():
@@ -186,9 +186,9 @@ def test_an_attribute_left_out_must_have_its_default():
         "rule R\n tags always\n match\n Y = Gemm(A, B)\n rewrite\n Y = MatMul(A, B)\n equal exact\n"
     )[0]
     for attributes, fires in (({}, True), ({"alpha": 1.0}, True), ({"alpha": 0.5}, False)):
-        made = node("Gemm", "x w", "y", **attributes)
-        view = model([made], {"x": [2, 3]}, "y", {"w": ones(3, 4)})
-        assert bool(found([rule], view)) is fires
+        gemm = node("Gemm", "x w", "y", **attributes)
+        view = model([gemm], {"x": [2, 3]}, "y", {"w": ones(3, 4)})
+        assert bool(matches_of([rule], view)) is fires
 
 
 def test_reversing_transposes_without_perm_join():
@@ -204,7 +204,7 @@ def test_reversing_transposes_without_perm_join():
 
 def test_absent_bias_counts_as_zero_of_the_right_type():
     view = convolution()
-    (match,) = found([RULES["FoldBatchNormalizationIntoConv"]], view)
+    (match,) = matches_of([RULES["FoldBatchNormalizationIntoConv"]], view)
     assert match.values["b"] == ABSENT
     replacement = instantiate(match, view)
     zero = [a for a in replacement.constants.values() if a.shape == (4,) and not a.any()]

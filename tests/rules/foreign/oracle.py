@@ -101,12 +101,12 @@ class Evaluation:
         if not self.broadcast and a.array.shape != b.array.shape:
             raise IllFormed("operands of different shapes")
         try:
-            made = a.array + b.array if term.operator == "ewadd" else a.array * b.array
+            array = a.array + b.array if term.operator == "ewadd" else a.array * b.array
         except ValueError as error:
             raise IllFormed(str(error)) from None
         if a.array.ndim != b.array.ndim:
-            return Tensor(made, [None] * made.ndim)
-        return Tensor(made, [x or y for x, y in zip(a.trees, b.trees, strict=True)])
+            return Tensor(array, [None] * array.ndim)
+        return Tensor(array, [x or y for x, y in zip(a.trees, b.trees, strict=True)])
 
     def _matmul(self, term: Apply) -> Tensor:
         left, right = term.operands
@@ -189,19 +189,19 @@ class Evaluation:
 
     def _concat(self, term: Apply) -> Tensor:
         axis = term.parameter("axis")
-        known = [self.value(o) for o in term.operands if not constant(o)]
-        if not known:
+        operands = [self.value(o) for o in term.operands if not constant(o)]
+        if not operands:
             raise IllFormed("only constants are concatenated")
-        found = []
+        tensors = []
         for operand in term.operands:
             if constant(operand):
-                like = known[0].array.shape
+                like = operands[0].array.shape
                 square = (like[1 - axis], like[1 - axis]) if axis < 2 else like[:2]
                 array = self.constant(operand, square if len(like) == 2 else (*square, *like[2:]))
-                found.append(Tensor(array, [None] * array.ndim))
+                tensors.append(Tensor(array, [None] * array.ndim))
             else:
-                found.append(self.value(operand))
-        arrays = [item.array for item in found]
+                tensors.append(self.value(operand))
+        arrays = [item.array for item in tensors]
         if axis >= arrays[0].ndim:
             raise IllFormed("no such axis")
         try:
@@ -209,10 +209,10 @@ class Evaluation:
         except ValueError as error:
             raise IllFormed(str(error)) from None
         trees = [
-            next((item.trees[i] for item in found if item.trees[i]), None)
+            next((item.trees[i] for item in tensors if item.trees[i]), None)
             for i in range(joined.ndim)
         ]
-        trees[axis] = [(item.array.shape[axis], item.trees[axis]) for item in found]
+        trees[axis] = [(item.array.shape[axis], item.trees[axis]) for item in tensors]
         return Tensor(joined, trees)
 
     def _split(self, term: Apply, first: Tensor) -> Tensor:
@@ -243,7 +243,7 @@ class Evaluation:
                 kernel = (term.parameter("kernel_h"), term.parameter("kernel_w"))
                 if len(shape) == 4 and shape[2:] != kernel:
                     raise IllFormed("another kernel size")
-                made = np.zeros((*shape[:2], *kernel))
+                array = np.zeros((*shape[:2], *kernel))
                 if (
                     shape[1] == 0
                     or shape[0] % shape[1]
@@ -252,11 +252,11 @@ class Evaluation:
                     raise IllFormed("an identity has as many filters as channels")
                 for filter_ in range(shape[0]):
                     if term.operator == "cpool":
-                        made[filter_, filter_ % shape[1]] = 1 / (kernel[0] * kernel[1])
+                        array[filter_, filter_ % shape[1]] = 1 / (kernel[0] * kernel[1])
                     else:
                         centre = ((kernel[0] - 1) // 2, (kernel[1] - 1) // 2)
-                        made[(filter_, filter_ % shape[1], *centre)] = 1
-                return made
+                        array[(filter_, filter_ % shape[1], *centre)] = 1
+                return array
             case "smul":
                 return self.constant(term.operands[0], shape) * self.array(term.operands[1])
             case "relu":
@@ -282,10 +282,10 @@ def constant(term: Term) -> bool:
 
 def digits(number: int, rank: int) -> list[int]:
     """A permutation from its number in base `rank`."""
-    found = [number // rank**i % rank for i in reversed(range(rank))]
-    if sorted(found) != list(range(rank)):
+    permutation = [number // rank**i % rank for i in reversed(range(rank))]
+    if sorted(permutation) != list(range(rank)):
         raise IllFormed("no permutation")
-    return found
+    return permutation
 
 
 def same_pads(kernel: tuple[int, int], *, odd: bool) -> tuple[int, int]:
@@ -326,15 +326,15 @@ def ranks(rule: ForeignRule) -> dict[str, int]:
     stated |= {turned(t) for t in applied if t.operator == "transpose"}
     scalars = {t.operands[1] for t in applied if t.operator == "smul"}
     image = any(t.operator in IMAGES for t in applied) or 4 in stated
-    found = {}
+    ranks_by_name = {}
     for term in terms:
         if isinstance(term, Variable):
             number = int(term.name.removeprefix("input_"))
             usual = 2 if number <= 6 else 4
             matrices = any(t.operator == "matmul" for t in applied)
             usual = 2 if matrices else max([usual * (not stated), *stated])
-            found[term.name] = 0 if term in scalars else 4 if image else usual
-    return found
+            ranks_by_name[term.name] = 0 if term in scalars else 4 if image else usual
+    return ranks_by_name
 
 
 def turned(term: Apply) -> int:
@@ -375,12 +375,12 @@ def draw(rule: ForeignRule, rng: random.Random) -> dict[str, np.ndarray]:
 
 def _weights(rule: ForeignRule) -> set[str]:
     """The inputs that kernels are made of."""
-    found: set[str] = set()
+    weights: set[str] = set()
     for term in parts((*rule.sources, *rule.targets)):
         if isinstance(term, Apply) and term.operator in ("conv2d", "enlarge"):
             below = parts((term.operands[-1],))
-            found |= {t.name for t in below if isinstance(t, Variable)}
-    return found
+            weights |= {t.name for t in below if isinstance(t, Variable)}
+    return weights
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ class Draw:
 def draws(rule: ForeignRule, count: int, seed: int = 0, tries: int = 4000) -> list[Draw]:
     """Draws on which the left side has a value, at most `count` of them."""
     rng = random.Random(f"{rule.text} {seed}")
-    found: list[Draw] = []
+    accepted: list[Draw] = []
     for _ in range(tries):
         inputs = draw(rule, rng)
         left = values(rule, inputs, rule.sources, True)
@@ -413,10 +413,10 @@ def draws(rule: ForeignRule, count: int, seed: int = 0, tries: int = 4000) -> li
         )
         strict = values(rule, inputs, rule.sources, False) is not None
         fits_strict = values(rule, inputs, rule.targets, False) is not None
-        found.append(Draw(inputs, strict, right is not None, fits_strict, equal))
-        if len(found) == count:
+        accepted.append(Draw(inputs, strict, right is not None, fits_strict, equal))
+        if len(accepted) == count:
             break
-    return found
+    return accepted
 
 
 def values(rule, inputs, terms, broadcast) -> list[np.ndarray] | None:

@@ -54,16 +54,16 @@ def run_both_sides(rule: Rule, operands: Mapping[str, np.ndarray]) -> tuple[Arra
         if not values.evaluate(condition):
             raise NoMatch(str(condition))
     left = {name: values.arrays[name] for name in rule.outputs}
-    made = Values(values.arrays)
-    made.names = values.names
+    right_values = Values(values.arrays)
+    right_values.names = values.names
     for node in rule.rewrite:
-        _run(made, node, matching=False)
+        _run(right_values, node, matching=False)
     right = {output.value for node in rule.rewrite for output in node.outputs}
-    found = {name: made.arrays[name] for name in rule.outputs if name in right}
+    right_arrays = {name: right_values.arrays[name] for name in rule.outputs if name in right}
     for alias in rule.aliases:
         assert alias.source.value is not None
-        found[alias.output] = made.arrays[alias.source.value]
-    return left, found
+        right_arrays[alias.output] = right_values.arrays[alias.source.value]
+    return left, right_arrays
 
 
 def _bind(values: Values, shape: tuple[Expression, ...] | None, sizes: Sequence[int]) -> None:
@@ -128,8 +128,8 @@ def compute(
 ) -> list[np.ndarray]:
     """One node under ONNX Runtime; NoMatch where it refuses it."""
     inputs = [f"x{i}" for i in range(len(arrays))]
-    made = [f"y{i}" for i in range(outputs)]
-    node = helper.make_node(operator, inputs, made, **attributes)
+    output_names = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(operator, inputs, output_names, **attributes)
     graph = helper.make_graph(
         [node],
         "node",
@@ -139,7 +139,7 @@ def compute(
             )
             for name, array in zip(inputs, arrays, strict=True)
         ],
-        [helper.make_empty_tensor_value_info(name) for name in made],
+        [helper.make_empty_tensor_value_info(name) for name in output_names],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
     model.ir_version = 8
@@ -150,7 +150,7 @@ def compute(
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        found: list[np.ndarray] = session.run(None, dict(zip(inputs, arrays, strict=True)))
+        results: list[np.ndarray] = session.run(None, dict(zip(inputs, arrays, strict=True)))
     except Exception as error:
         raise NoMatch(str(error)) from None
-    return found
+    return results

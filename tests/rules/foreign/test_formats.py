@@ -89,23 +89,23 @@ terms = st.recursive(variables | constants, applied, max_leaves=8)
 
 @given(terms, terms)
 def test_equations_are_read_as_they_were_written(left, right):
-    (found,) = read_equations(f"{equation_text(left)} == {equation_text(right)}")
-    assert isinstance(found, ForeignRule)
-    assert found.outputs == ((left, right),)
+    (equation,) = read_equations(f"{equation_text(left)} == {equation_text(right)}")
+    assert isinstance(equation, ForeignRule)
+    assert equation.outputs == ((left, right),)
 
 
 @given(st.lists(st.tuples(terms, variables), min_size=1, max_size=4), st.booleans())
 def test_equations_may_stand_close_together(pairs, spaced):
     said = [f"{equation_text(a)}=={equation_text(b)}" for a, b in pairs]
-    found = read_equations(" ".join(said) if spaced else "".join(said))
-    assert [rule.outputs for rule in found] == [((a, b),) for a, b in pairs]
+    equations = read_equations(" ".join(said) if spaced else "".join(said))
+    assert [rule.outputs for rule in equations] == [((a, b),) for a, b in pairs]
 
 
 def test_comments_blanks_and_continued_lines():
     first = "\n# a comment\n relu( input_1 )==relu(input_1)  # and another\n"
     text = f"{first}\nrelu(input_2)\n  == input_3\n"
-    found = read_equations(text)
-    assert [(rule.name, rule.line) for rule in found] == [("Tensat1", 3), ("Tensat2", 5)]
+    equations = read_equations(text)
+    assert [(rule.name, rule.line) for rule in equations] == [("Tensat1", 3), ("Tensat2", 5)]
 
 
 @pytest.mark.parametrize(
@@ -253,16 +253,16 @@ def test_other_files_are_refused(tmp_path, content, reason):
 
 @pytest.mark.skipif(not TENSAT_SAMPLE.exists(), reason="the sample is not here")
 def test_the_sample_of_equations_is_read():
-    system, found = read_foreign(TENSAT_SAMPLE)
-    assert (system, len(found)) == ("tensat", 225)
-    assert all(isinstance(rule, ForeignRule) for rule in found)
+    system, rules = read_foreign(TENSAT_SAMPLE)
+    assert (system, len(rules)) == ("tensat", 225)
+    assert all(isinstance(rule, ForeignRule) for rule in rules)
 
 
 @pytest.mark.skipif(not TASO_SAMPLE.exists(), reason="the sample is not here")
 def test_the_sample_of_rules_is_read():
-    system, found = read_foreign(TASO_SAMPLE)
-    assert (system, len(found)) == ("taso", 45)
-    assert all(isinstance(rule, ForeignRule) for rule in found)
+    system, rules = read_foreign(TASO_SAMPLE)
+    assert (system, len(rules)) == ("taso", 45)
+    assert all(isinstance(rule, ForeignRule) for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_equations_by_hand_have_the_right_verdicts(equations):
-    found = [(rule.text, rule.status) for rule in equations.rules]
-    assert found == list(EQUATIONS)
+    verdicts = [(rule.text, rule.status) for rule in equations.rules]
+    assert verdicts == list(EQUATIONS)
 
 
 def test_rules_by_hand_have_the_right_verdicts(rules):
@@ -133,8 +133,8 @@ def disagreement(said: ForeignRule, imported: Imported, count: int) -> str:
     draws = oracle.draws(said, count)
     if not draws:
         return "never drawn"
-    own = set(inputs(said.targets)) - set(inputs(said.sources))
-    if own:  # they are chosen to fit: a rule makes nothing of those that don't
+    target_only = set(inputs(said.targets)) - set(inputs(said.sources))
+    if target_only:  # they are chosen to fit: a rule makes nothing of those that don't
         draws = [draw for draw in draws if draw.fits]
     if imported.status == "proved":
         wrong = [draw for draw in draws if not draw.equal]
@@ -169,10 +169,10 @@ def holds(said: ForeignRule, imported: Imported, draw: oracle.Draw) -> bool:
 def true(condition: str, evaluation: oracle.Evaluation) -> bool:
     """A condition's value: `dim` and `shape` are taken of inputs and of foreign terms."""
     text = re.sub(r"\b[XWS](\d+)\b", r"input_\1", condition)
-    while found := re.search(r"\b(dim|shape)\(", text):
-        start, end = found.start(), closing(text, found.end())
-        inside, axis = text[found.end() : end], ""
-        if found[1] == "dim":
+    while match := re.search(r"\b(dim|shape)\(", text):
+        start, end = match.start(), closing(text, match.end())
+        inside, axis = text[match.end() : end], ""
+        if match[1] == "dim":
             inside, _, axis = inside.rpartition(", ")
         (term,) = read_equations(f"{inside} == {inside}")
         assert isinstance(term, ForeignRule)

@@ -36,11 +36,11 @@ def compare(rule: ForeignRule, candidate: Candidate, wanted: int) -> int:
             continue
         operands = {names[name]: array.astype(np.float32) for name, array in inputs.items()}
         try:
-            made = run_both_sides(parsed, operands)
+            computed = run_both_sides(parsed, operands)
         except NoMatch:
             continue
         expected = reversed(sides) if translation.flipped else sides
-        for values, results in zip(expected, made, strict=True):
+        for values, results in zip(expected, computed, strict=True):
             names_out = sorted(name for name in results if name.startswith("Y"))
             for value, name in zip(values, names_out, strict=True):
                 assert results[name].shape == value.shape

@@ -83,7 +83,7 @@ def wrong_from(size: int) -> Statement:
     """Relu(A) = Relu(A) but for one element, and only where A has `size` columns or more."""
     sides = Sides("n", "h").operand("A", "n", "h").left("Relu", "A", "Y")
     i, j, h = Variable("i", 90), Variable("j", 91), Symbol("h")
-    own = Read("A", (i, j))
+    element = Read("A", (i, j))
     there = Apply("and", (Apply(">=", (h, size)), Apply("=", (j, size - 2))))
-    value = Select(there, own, Apply("max", (own, 0)))
+    value = Select(there, element, Apply("max", (element, 0)))
     return sides.define(Definition("T", (Symbol("n"), h), (i, j), value)).statement()

@@ -27,11 +27,11 @@ def verdict(rule, status):
 @pytest.fixture
 def entries(monkeypatch):
     """A ledger of its own: one rule proved, one unknown, one not there."""
-    own = Ledger()
+    ledger_ = Ledger()
     for rule, status in zip(RULES, ("proved", "unknown"), strict=False):
-        own.record(rule, verdict(rule, status))
-    monkeypatch.setattr(ledger, "shipped", lambda: own)
-    return own
+        ledger_.record(rule, verdict(rule, status))
+    monkeypatch.setattr(ledger, "shipped", lambda: ledger_)
+    return ledger_
 
 
 def test_the_ledger_decides_which_shipped_rules_are_applied(entries):
@@ -46,8 +46,11 @@ def test_a_changed_prover_voids_what_it_proved(entries, monkeypatch):
 def test_rules_of_ones_own_are_admitted_by_the_catalog(entries, monkeypatch):
     with Catalog(":memory:") as catalog:
         assert proved(RULES, catalog) == (RULES[0],)
-        found = [(RULES[1], verdict(RULES[1], "unknown")), (RULES[2], verdict(RULES[2], "bounded"))]
-        store_verdicts(catalog, found)
+        verdicts = [
+            (RULES[1], verdict(RULES[1], "unknown")),
+            (RULES[2], verdict(RULES[2], "bounded")),
+        ]
+        store_verdicts(catalog, verdicts)
         bounded = replace(RULES[2], proved_for=(SOME,))
         assert proved(RULES, catalog) == (RULES[0], bounded)
         catalog.connection.execute("UPDATE proof_specification SET specification_hash = 'other'")

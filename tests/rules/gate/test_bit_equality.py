@@ -60,15 +60,17 @@ def test_a_third_is_not():
 
 
 def test_sums_do_not_associate():
-    given = "X [*s] float, Z [*s], W [*s]"
-    assert results(["Y = Add(Add(X, Z), W)"], ["Y = Add(X, Add(Z, W))"], given=given) == NEITHER
+    declarations = "X [*s] float, Z [*s], W [*s]"
+    assert (
+        results(["Y = Add(Add(X, Z), W)"], ["Y = Add(X, Add(Z, W))"], given=declarations) == NEITHER
+    )
 
 
 def test_sums_commute():
-    given = "X [*s] float, Z [*s]"
-    found = bits(rule_of(given, ["Y = Sub(Add(X, Z), Z)"], ["Y = Sub(Add(Z, X), Z)"]))
-    assert {b.result for b in found.values()} == {"proved"}
-    assert {b.method for b in found.values()} == {"same"}
+    declarations = "X [*s] float, Z [*s]"
+    by_dtype = bits(rule_of(declarations, ["Y = Sub(Add(X, Z), Z)"], ["Y = Sub(Add(Z, X), Z)"]))
+    assert {b.result for b in by_dtype.values()} == {"proved"}
+    assert {b.method for b in by_dtype.values()} == {"same"}
 
 
 def test_a_second_relu_does_nothing():
@@ -76,9 +78,9 @@ def test_a_second_relu_does_nothing():
 
 
 def test_adding_zero_fails_for_a_negative_zero():
-    found = bits(rule_of("X float", ["Y = Add(X, 0)"], ["Y = X"]))["float32"]
-    assert found.result == "refuted"
-    assert "X = -0 (0x80000000)" in found.reason
+    in_float32 = bits(rule_of("X float", ["Y = Add(X, 0)"], ["Y = X"]))["float32"]
+    assert in_float32.result == "refuted"
+    assert "X = -0 (0x80000000)" in in_float32.reason
 
 
 def test_subtracting_zero_fails_because_the_zero_may_be_negative():
@@ -93,43 +95,43 @@ def test_products_by_powers_of_two():
 
 
 def test_finite_math_is_supposed_where_a_rule_says_so():
-    given = "X [*s] float32, Z [*s]"
+    declarations = "X [*s] float32, Z [*s]"
     sides_ = (["Y = Not(Less(X, Z))"], ["Y = GreaterOrEqual(X, Z)"])
-    assert results(*sides_, given=given) == {"float32": "refuted"}
-    equality = bits(rule_of(given, *sides_, more="  finite_math"))["float32"]
+    assert results(*sides_, given=declarations) == {"float32": "refuted"}
+    equality = bits(rule_of(declarations, *sides_, more="  finite_math"))["float32"]
     assert (equality.result, equality.finite) == ("proved", True)
 
 
 def test_the_two_zeros_of_a_maximum_are_for_each_kernel_to_choose():
-    given = "X [*s] float, Z [*s]"
-    found = bits(rule_of(given, ["Y = Max(X, Z)"], ["Y = Max(Z, X)"]))["float32"]
-    assert found.result == "unknown"
-    assert "zero" in found.reason
+    declarations = "X [*s] float, Z [*s]"
+    in_float32 = bits(rule_of(declarations, ["Y = Max(X, Z)"], ["Y = Max(Z, X)"]))["float32"]
+    assert in_float32.result == "unknown"
+    assert "zero" in in_float32.reason
     # a maximum of a number and itself is no choice
     assert results(["Y = Max(X, X)"], ["Y = X"]) == BOTH
 
 
 def test_truth_values_have_no_rounding():
-    found = bits(rule_of("X bool", ["Y = Not(Not(X))"], ["Y = X"]))
-    assert {dtype: b.result for dtype, b in found.items()} == {"bool": "proved"}
-    given = "X [*s] float, Z [*s]"
+    by_dtype = bits(rule_of("X bool", ["Y = Not(Not(X))"], ["Y = X"]))
+    assert {dtype: b.result for dtype, b in by_dtype.items()} == {"bool": "proved"}
+    declarations = "X [*s] float, Z [*s]"
     less, greater = ["Y = Not(Less(X, Z))"], ["Y = GreaterOrEqual(X, Z)"]
-    assert results(less, greater, given=given) == NEITHER  # a NaN is neither
-    assert results(["Y = Less(X, Z)"], ["Y = Greater(Z, X)"], given=given) == BOTH
+    assert results(less, greater, given=declarations) == NEITHER  # a NaN is neither
+    assert results(["Y = Less(X, Z)"], ["Y = Greater(Z, X)"], given=declarations) == BOTH
 
 
 def test_arithmetic_may_move():
-    found = bits(SHIPPED["MergeTransposesIntoBinary"])
-    assert {b.result for b in found.values()} == {"proved"}
+    by_dtype = bits(SHIPPED["MergeTransposesIntoBinary"])
+    assert {b.result for b in by_dtype.values()} == {"proved"}
 
 
 def test_constants_are_those_of_the_model():
     """1 / sqrt(2) is read as such by the prover; a model holds its rounding."""
-    given = "X [*s] float"
+    declarations = "X [*s] float"
     law = ["Y = Mul(X, 0.7071067811865476)"], ["Y = Mul(0.7071067811865476, X)"]
-    assert results(*law, given=given) == BOTH
+    assert results(*law, given=declarations) == BOTH
     law = ["Y = Mul(X, 0.7071067811865476)"], ["Y = Div(X, 1.4142135623730951)"]
-    assert results(*law, given=given) == NEITHER
+    assert results(*law, given=declarations) == NEITHER
 
 
 # ------------------------------------------------------------------- movement, and the rest
@@ -147,13 +149,13 @@ def test_what_only_moves_is_exact_once_it_is_proved(name):
 
 def test_a_cast_moves_only_to_its_own_type():
     assert moves_only(SHIPPED["EliminateCast"])
-    given = "X float32, dtype(Y) = dtype(Y)"
-    assert not moves_only(rule_of(given, ["Y = Cast<to=10>(X)"], ["Y = Identity(X)"]))
+    declarations = "X float32, dtype(Y) = dtype(Y)"
+    assert not moves_only(rule_of(declarations, ["Y = Cast<to=10>(X)"], ["Y = Identity(X)"]))
 
 
 def test_a_number_that_fills_may_be_a_negative_zero():
-    given = "p const, v scalar, v = 0"
-    rule = rule_of(given, ["Y = Pad(X, p, v)"], ["Y = Pad(X, p, 0)"])
+    declarations = "p const, v scalar, v = 0"
+    rule = rule_of(declarations, ["Y = Pad(X, p, v)"], ["Y = Pad(X, p, 0)"])
     assert not moves_only(rule)
     assert bit_equality(rule, [], proved=True)[0].result != "proved"
     rule = rule_of("p const", ["Y = Pad(Identity(X), p, v)"], ["Y = Pad(X, p, v)"])
@@ -176,10 +178,10 @@ def test_kernels_that_may_round_as_they_like_are_left_alone(operator):
 def test_the_kernels_that_proofs_rely_on_do_as_supposed():
     """Relu, Clip, Max and Min hand NaN on; division, root and reciprocal round once."""
     rng = np.random.default_rng(0)
-    given = "X [*s] float32, Z [*s]"
+    declarations = "X [*s] float32, Z [*s]"
     for operator, inputs in (("Max", "X, Z"), ("Min", "X, Z"), ("Relu", "X"), ("Clip", "X")):
         rule = rule_of(
-            given if "Z" in inputs else "X float32", [f"Y = {operator}({inputs})"], ["Y = X"]
+            declarations if "Z" in inputs else "X float32", [f"Y = {operator}({inputs})"], ["Y = X"]
         )
         for pair in draw_sides(rule, 4, 0, "float32"):
             drawn = feeds(pair.operands, rng, "normal")
@@ -190,7 +192,7 @@ def test_the_kernels_that_proofs_rely_on_do_as_supposed():
     exact = {"Div(X, Z)": np.divide, "Mul(X, Z)": np.multiply, "Sqrt(X)": np.sqrt,
              "Reciprocal(X)": np.reciprocal, "Add(X, Z)": np.add}  # fmt: skip
     for text, function in exact.items():
-        rule = rule_of(given if "Z" in text else "X float32", [f"Y = {text}"], ["Y = X"])
+        rule = rule_of(declarations if "Z" in text else "X float32", [f"Y = {text}"], ["Y = X"])
         pair = draw_sides(rule, 4, 0, "float32")[-1]
         drawn = {
             o.name: np.asarray(np.exp(rng.uniform(-60, 60, o.shape)), o.dtype)

@@ -152,31 +152,33 @@ def run(snippet):
 @pytest.mark.parametrize("name", sorted(FALSE))
 def test_false_rules_are_refuted_by_a_program_that_runs(name):
     rule = rule_of(FALSE[name])
-    found = refute(rule, statements(rule), SECONDS)
-    assert found is not None
-    assert found.kind == KINDS[name]
-    left, right = run(found.snippet).split("right:")
+    counterexample = refute(rule, statements(rule), SECONDS)
+    assert counterexample is not None
+    assert counterexample.kind == KINDS[name]
+    left, right = run(counterexample.snippet).split("right:")
     assert left.removeprefix("left:").strip() != right.strip()
-    assert found.summary in found.snippet
+    assert counterexample.summary in counterexample.snippet
 
 
 def test_division_by_zero_of_integers_is_shown_without_running_it():
     """ONNX Runtime would end the process: the program is plain Python."""
     text = FALSE["EliminateQuotient"].replace("A float, c scalar, fits(c, A)", "A int64, c [1]")
     rule = rule_of(text.replace("given A int64", "given A [1] int64"))
-    found = refute(rule, statements(rule), SECONDS)
-    assert found is not None
-    assert "onnxruntime" not in found.snippet
-    left, right = (line.partition("]")[2] for line in run(found.snippet).strip().splitlines())
+    counterexample = refute(rule, statements(rule), SECONDS)
+    assert counterexample is not None
+    assert "onnxruntime" not in counterexample.snippet
+    left, right = (
+        line.partition("]")[2] for line in run(counterexample.snippet).strip().splitlines()
+    )
     assert left != right
 
 
 @pytest.mark.parametrize("name", ["JoinSums", "EliminateSquaredRoot", "FuseGemmOfAnything"])
 def test_fuzz_refutes_what_random_instances_show(name):
     rule = rule_of(FALSE[name])
-    found = fuzz(rule, SECONDS)
-    assert found is not None
-    left, right = run(found.snippet).split("right:")
+    counterexample = fuzz(rule, SECONDS)
+    assert counterexample is not None
+    left, right = run(counterexample.snippet).split("right:")
     assert left.removeprefix("left:").strip() != right.strip()
 
 
@@ -211,9 +213,9 @@ def find(statements_, seconds, hints=()):
 @pytest.mark.parametrize("size", [6, 40, 300])
 def test_what_is_wrong_only_for_large_sizes_is_found(size):
     statement = wrong_from(size)
-    found = find([statement], SECONDS)
-    assert found is not None
-    assert found[1].assignment.symbols == {"h": size, "n": 1}
+    counterexample = find([statement], SECONDS)
+    assert counterexample is not None
+    assert counterexample[1].assignment.symbols == {"h": size, "n": 1}
 
 
 def test_a_hint_is_tried_first():

@@ -190,8 +190,8 @@ def test_reads_out_of_bounds_have_no_value():
 def test_a_choice_needs_only_what_it_takes():
     sides = Sides().operand("X", 2)
     i = Variable("i", 77)
-    own = Read("X", (i,))
-    safe = Select(Apply("=", (own, 0)), 5, Apply("/", (1, own)))
+    element = Read("X", (i,))
+    safe = Select(Apply("=", (element, 0)), 5, Apply("/", (1, element)))
     from tensolog.catalog.operators.expand import Definition
 
     sides.left("Identity", "X", "Y").define(Definition("T", (2,), (i,), safe))
@@ -218,8 +218,8 @@ def test_casts_truncate_and_wrap_around():
     sides.left("Cast", "A", "Y", to=3).right("Identity", "Y", "T")  # int8
     arrays = {"A": np.array([-1.75, 2.5, 300.0])}
     for arithmetic in (FLOAT, EXACT):
-        found = compute(sides.statement(), Assignment({}, arrays), arithmetic)["Y"]
-        assert found.values.tolist() == [-1, 2, 44]
+        result = compute(sides.statement(), Assignment({}, arrays), arithmetic)["Y"]
+        assert result.values.tolist() == [-1, 2, 44]
 
 
 # --------------------------------------------------------------------------------- intervals
@@ -233,16 +233,16 @@ FUNCTIONS = {
 
 @given(st.sampled_from(sorted(FUNCTIONS)), FRACTIONS)
 def test_intervals_enclose_functions(function, value):
-    made, _ = EXACT.apply(function, [EXACT.real(value)])
-    low, high = bounds(made[()])
+    interval, _ = EXACT.apply(function, [EXACT.real(value)])
+    low, high = bounds(interval[()])
     assert low <= Fraction(FUNCTIONS[function](float(value))) <= high
     assert high - low <= Fraction(1, 10**9) * max(1, abs(low))
 
 
 @given(st.fractions(min_value=0, max_value=50, max_denominator=64))
 def test_intervals_enclose_roots(value):
-    made, _ = EXACT.apply("sqrt", [EXACT.real(value)])
-    low, high = bounds(made[()])
+    interval, _ = EXACT.apply("sqrt", [EXACT.real(value)])
+    low, high = bounds(interval[()])
     assert low * low <= value <= high * high
 
 

@@ -78,14 +78,14 @@ def test_rules_are_admitted_that_keep_special_values(rule):
 def test_witnesses_show_it(rule):
     said = " ".join(line.removeprefix("#").strip() for line in rule.comment.splitlines())
     dtype, text = WITNESS.search(said).groups()
-    given = dict(part.split(" = ") for part in text.split("; "))
+    texts_by_name = dict(part.split(" = ") for part in text.split("; "))
     shown = []
     for both in draw_sides(in_types_that_run(rule), 6, 0, dtype):
-        if not {operand.name for operand in both.operands} <= given.keys():
+        if not {operand.name for operand in both.operands} <= texts_by_name.keys():
             continue  # of this instance the witness doesn't speak: more are operands
         feeds = {}
         for operand in both.operands:
-            values = [float(value) for value in given[operand.name].strip("[]").split(",")]
+            values = [float(value) for value in texts_by_name[operand.name].strip("[]").split(",")]
             feeds[operand.name] = np.resize(values, operand.shape).astype(operand.dtype)
         source, target = both.run(feeds, stepwise=True)
         for name, first, other in zip(both.outputs, source, target, strict=True):

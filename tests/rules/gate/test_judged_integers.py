@@ -54,15 +54,17 @@ def test_false_rules_are_not_admitted(rule):
 def test_witnesses_show_it(rule):
     said = " ".join(line.removeprefix("#").strip() for line in rule.comment.splitlines())
     dtype, text = WITNESS.search(said).groups()
-    given = dict(part.split(" = ") for part in text.split("; "))
+    texts_by_name = dict(part.split(" = ") for part in text.split("; "))
     shown = []
     for both in draw_sides(rule, 12, 0, "float32"):
         types = {operand.name: operand.dtype for operand in both.operands}
-        if types.keys() != given.keys() or dtype not in types.values():
+        if types.keys() != texts_by_name.keys() or dtype not in types.values():
             continue
         feeds, whole = {}, True
         for operand in both.operands:
-            entries = [number(entry) for entry in given[operand.name].strip("[]").split(", ")]
+            entries = [
+                number(entry) for entry in texts_by_name[operand.name].strip("[]").split(", ")
+            ]
             values = np.array(entries, operand.dtype)
             feeds[operand.name] = np.resize(values, operand.shape)
             whole = whole and feeds[operand.name].size >= values.size

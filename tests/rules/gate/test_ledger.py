@@ -91,10 +91,10 @@ REFUTED = Counterexample("value", "3 is not 4 at m = 1", "print(3)")
 
 @pytest.fixture
 def ledger():
-    made = Ledger()
+    ledger_ = Ledger()
     for rule in RULES.values():
-        made.record(rule, proved(rule))
-    return made
+        ledger_.record(rule, proved(rule))
+    return ledger_
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def test_an_entry_is_void_where_what_it_rests_on_changed(change, tree, path, tmp
     assert old in text
     if change == "a verdict":  # of the first rule alone
         lines = text.splitlines(keepends=True)
-        at = next(i for i, line in enumerate(lines) if EVERY[0] in line)
-        lines[at] = lines[at].replace(old, new)
+        position = next(i for i, line in enumerate(lines) if EVERY[0] in line)
+        lines[position] = lines[position].replace(old, new)
         edited.write_text("".join(lines))
     elif change == "the name of an entry":  # an operator that the entry knows nothing of
         edited.write_text(text.replace('"Relu": ', '"Elu": '))
@@ -386,12 +386,12 @@ def test_a_damaged_ledger_names_the_line(path, change, reason):
     lines = path.read_text().splitlines()
     lines[LINE - 1] = change(lines[LINE - 1])
     path.write_text("\n".join(lines) + "\n")
-    at = LINE + 1 if "already" in reason else LINE
-    with pytest.raises(LedgerError) as told:
+    line_number = LINE + 1 if "already" in reason else LINE
+    with pytest.raises(LedgerError) as raised:
         Ledger.load(path)
-    assert str(told.value).startswith(f"{path}:{at}: ")
-    assert reason in str(told.value)
-    assert "restore the ledger" in str(told.value)
+    assert str(raised.value).startswith(f"{path}:{line_number}: ")
+    assert reason in str(raised.value)
+    assert "restore the ledger" in str(raised.value)
 
 
 @pytest.mark.parametrize("head", ["", "{}", '{"ledger": 99}', "x"])
@@ -434,19 +434,19 @@ def test_specifications_are_compared_when_the_library_changed(path, monkeypatch)
 
 @pytest.fixture
 def scripts():
-    made = Scripts()
+    scripts_ = Scripts()
     for rule in RULES.values():
-        store_scripts(made, proved(rule))
-    return made
+        store_scripts(scripts_, proved(rule))
+    return scripts_
 
 
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
 def test_a_replay_asks_again(ledger, scripts, solver):
-    found = replay(stored(ledger, scripts), solver)
-    assert [(answer.rule, answer.answer) for answer in found] == [
+    answers = replay(stored(ledger, scripts), solver)
+    assert [(answer.rule, answer.answer) for answer in answers] == [
         (n, "unsat") for n in sorted(RULES)
     ]
-    assert not any(answer.contradicts for answer in found)
+    assert not any(answer.contradicts for answer in answers)
 
 
 @pytest.mark.parametrize("solver", ["z3", "cvc5"])
@@ -455,8 +455,8 @@ def test_a_replay_catches_a_forged_proof(ledger, scripts, solver):
     forged = proved(RULES["ReorderProduct"], script=SAT)
     ledger.record(RULES["ReorderProduct"], forged)
     store_scripts(scripts, forged)
-    found = replay(stored(ledger, scripts), solver)
-    assert [answer.rule for answer in found if answer.contradicts] == ["ReorderProduct"]
+    answers = replay(stored(ledger, scripts), solver)
+    assert [answer.rule for answer in answers if answer.contradicts] == ["ReorderProduct"]
 
 
 def test_a_replay_catches_scripts_that_were_exchanged(ledger, scripts):

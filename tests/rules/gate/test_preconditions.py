@@ -42,9 +42,9 @@ rule MergeConvsOfTwoKernels
 def test_the_missing_condition_is_found_and_proves_the_rule(name):
     text, expected = RULES[name]
     rule = rule_of(text)
-    found = infer_conditions(rule, SECONDS)
-    assert found in expected
-    changed = with_conditions(rule, found)
+    conditions = infer_conditions(rule, SECONDS)
+    assert conditions in expected
+    changed = with_conditions(rule, conditions)
     assert all(prove(statement).status == "proved" for statement in statements(changed))
 
 
@@ -64,20 +64,20 @@ def test_nothing_is_inferred_that_is_not_proved():
 def test_no_condition_is_returned_that_excludes_everything():
     """Only where h is 40 is the slice the whole; a rule of h >= 40 and h < 40 says nothing."""
     rule = rule_of(FALSE["EliminateLongSlice"])
-    found = infer_conditions(rule, SECONDS)
-    assert found is not None
-    changed = with_conditions(rule, found)
+    conditions = infer_conditions(rule, SECONDS)
+    assert conditions is not None
+    changed = with_conditions(rule, conditions)
     assert statements(changed)
 
 
 def test_candidates_are_texts_of_the_language():
     for text, _ in RULES.values():
         rule = rule_of(text)
-        found = candidates(rule)
-        assert len({condition.text for condition in found}) == len(found)
-        parsed = [with_conditions(rule, [condition.text]) for condition in found]
+        conditions = candidates(rule)
+        assert len({condition.text for condition in conditions}) == len(conditions)
+        parsed = [with_conditions(rule, [condition.text]) for condition in conditions]
         assert all(changed is None or changed.hash != rule.hash for changed in parsed)
-        assert sum(changed is not None for changed in parsed) >= len(found) - 2
+        assert sum(changed is not None for changed in parsed) >= len(conditions) - 2
 
 
 def test_conditions_join_those_that_a_rule_has():

@@ -280,12 +280,12 @@ def test_no_time_is_no_verdict():
 
 
 def test_verdicts_come_in_the_order_of_the_rules():
-    told = []
+    reported = []
     rules = [BLOCKS, FALSE, TWICE, ASSOCIATIVE]
-    verdicts = prove_rules(rules, 2, lambda rule, verdict: told.append(verdict), infer=0)
+    verdicts = prove_rules(rules, 2, lambda rule, verdict: reported.append(verdict), infer=0)
     assert [v.rule for v in verdicts] == [rule.name for rule in rules]
     assert [v.status for v in verdicts] == ["proved", "refuted", "proved", "proved"]
-    assert sorted(v.rule for v in told) == sorted(rule.name for rule in rules)
+    assert sorted(v.rule for v in reported) == sorted(rule.name for rule in rules)
     assert prove_rules([], 2) == ()
 
 
@@ -464,19 +464,19 @@ def test_what_was_proved_can_be_replayed_by_both_solvers(tmp_path):
     ledger = Ledger.load(tmp_path / "ledger.jsonl")
     scripts = Scripts.read(tmp_path / "obligations.xz")
     for solver in ("z3", "cvc5"):
-        found = replay(stored(ledger, scripts, [BLOCKS.name]), solver)
-        assert found and {query.answer for query in found} == {"unsat"}
+        queries = replay(stored(ledger, scripts, [BLOCKS.name]), solver)
+        assert queries and {query.answer for query in queries} == {"unsat"}
 
 
 @pytest.mark.parametrize(
-    ("made", "status"), [("Min(R, 127)", "refuted"), ("Neg(Neg(R))", "proved")]
+    ("expression", "status"), [("Min(R, 127)", "refuted"), ("Neg(Neg(R))", "proved")]
 )
-def test_what_saturates_is_looked_at_in_each_type(made, status):
+def test_what_saturates_is_looked_at_in_each_type(expression, status):
     """No int8 is above 127, and some uint8 are."""
     given = "A [m, k] uint8, B [k, n] uint8, a [] float32, b [] float32, c [] float32, "
     given += "x [] uint8, y [] uint8, z [] int8|uint8"
     product = "Cast<to=1>(QLinearMatMul(A, a, x, B, b, y, c, z))"
-    rule = rule_of(given, f"R = {product}; Y = {made}", f"Y = {product}", "EliminateMin")
+    rule = rule_of(given, f"R = {product}; Y = {expression}", f"Y = {product}", "EliminateMin")
     assert prove_rule(rule, 5, infer=0).status == status
 
 

@@ -60,16 +60,16 @@ def test_each_script_is_asked_once():
         asked.append(script)
         return "unsat", ""
 
-    found = recheck_all([UNSAT, SAT, UNSAT, f"; again\n{UNSAT}"], ask=ask)
+    rechecks = recheck_all([UNSAT, SAT, UNSAT, f"; again\n{UNSAT}"], ask=ask)
     assert asked == [UNSAT, SAT]
-    assert set(found) == {script_hash(UNSAT), script_hash(SAT)}
+    assert set(rechecks) == {script_hash(UNSAT), script_hash(SAT)}
 
 
 def test_after_its_time_nothing_more_is_asked(monkeypatch):
     monkeypatch.setattr(second, "_AGREED", {})
-    found = recheck_all([HARD, UNSAT], 0.3, budget=0.2)
-    assert found[script_hash(UNSAT)].reason == "there was no time left to ask"
-    assert {recheck.opinion for recheck in found.values()} == {"unknown"}
+    rechecks = recheck_all([HARD, UNSAT], 0.3, budget=0.2)
+    assert rechecks[script_hash(UNSAT)].reason == "there was no time left to ask"
+    assert {recheck.opinion for recheck in rechecks.values()} == {"unknown"}
     assert recheck_all([HARD, UNSAT], 0.3, budget=20)[script_hash(UNSAT)].opinion == "agree"
 
 
@@ -84,17 +84,17 @@ def test_only_an_agreement_is_remembered(monkeypatch):
     monkeypatch.setattr(second, "_AGREED", {})
     monkeypatch.setattr(second, "recheck", counted)
     for _ in range(2):
-        found = recheck_all([UNSAT, SAT, HARD], 0.3)
-        opinions = [found[script_hash(script)].opinion for script in (UNSAT, SAT, HARD)]
+        rechecks = recheck_all([UNSAT, SAT, HARD], 0.3)
+        opinions = [rechecks[script_hash(script)].opinion for script in (UNSAT, SAT, HARD)]
         assert opinions == ["agree", "disagree", "unknown"]
     assert asked == [UNSAT, SAT, HARD, SAT, HARD]
 
 
 def test_without_cvc5_nothing_is_rechecked_and_that_is_said(monkeypatch):
     monkeypatch.setattr(second, "_cvc5", lambda: None)
-    found = recheck(UNSAT)
-    assert found.opinion == "absent"
-    assert "pip install cvc5" in found.reason
+    answer = recheck(UNSAT)
+    assert answer.opinion == "absent"
+    assert "pip install cvc5" in answer.reason
 
 
 # ------------------------------------------------------------------------------------- scripts

@@ -30,8 +30,8 @@ def case(text=UNCORRECTED):
     return statements(rule)[0]
 
 
-def body(given, match, rewrite):
-    lines = ["rule R", "  tags explore", "  opset >= 13", f"  given {given}", "  match"]
+def body(conditions, match, rewrite):
+    lines = ["rule R", "  tags explore", "  opset >= 13", f"  given {conditions}", "  match"]
     lines += [f"    {line}" for line in match] + ["  rewrite"]
     return "\n".join([*lines, *(f"    {line}" for line in rewrite), "  equal partial", ""])
 
@@ -136,8 +136,8 @@ def test_a_rule_without_a_region_comes_back_with_one_that_proves_it():
     (condition,) = verdict.conditions
     assert condition == "partial except i2 >= 3 and i2 <= 4"
     assert f"with `equal {condition}` it is proved" in verdict.reason
-    (given,) = parse_rules(CUT.replace("equal partial", f"equal {condition}"))
-    assert prove_rule(given).status == "proved"
+    (inferred,) = parse_rules(CUT.replace("equal partial", f"equal {condition}"))
+    assert prove_rule(inferred).status == "proved"
 
 
 def test_a_region_does_not_hide_a_false_correction():

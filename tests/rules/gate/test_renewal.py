@@ -36,9 +36,9 @@ NAMES = [rule.name for rule in EVERY]
 
 
 def test_everything_is_proved_once(path, gate):
-    told = []
-    renew(EVERY, path, progress=lambda rule, verdict, entry: told.append(entry.rule))
-    assert gate == told == NAMES
+    reported = []
+    renew(EVERY, path, progress=lambda rule, verdict, entry: reported.append(entry.rule))
+    assert gate == reported == NAMES
     renew(EVERY, path)
     assert gate == NAMES
     renew(EVERY, path, again=True)
@@ -78,9 +78,9 @@ def test_rules_that_are_gone_go_when_all_are_given(path, gate, whole):
     asked = len(gate)
     ledger = renew((), path, whole=EVERY[:1] if whole else ())
     assert len(gate) == asked
-    left = 1 if whole else len(EVERY)
-    assert len(ledger.entries) == len(Ledger.load(path).entries) == left
-    assert len(Scripts.read(scripts_path(path)).groups) == left
+    remaining = 1 if whole else len(EVERY)
+    assert len(ledger.entries) == len(Ledger.load(path).entries) == remaining
+    assert len(Scripts.read(scripts_path(path)).groups) == remaining
 
 
 def test_an_interruption_loses_no_verdict(path, monkeypatch):

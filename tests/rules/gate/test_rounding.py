@@ -73,10 +73,10 @@ def measured(rule, dtype="float32", samples=8):
 
 
 def test_variance_as_a_difference_of_means_is_unsafe():
-    found = measured(variance())
-    assert found["shifted"].verdict == "unsafe"
-    assert found["shifted"].max_ratio > 100
-    assert found["normal"].verdict != "unsafe"
+    by_family = measured(variance())
+    assert by_family["shifted"].verdict == "unsafe"
+    assert by_family["shifted"].max_ratio > 100
+    assert by_family["normal"].verdict != "unsafe"
     record = floating_record(variance(), proved=True)
     assert record.status == "unsafe"
     assert any("numerically unsafe" in problem for problem in record.problems)
@@ -88,24 +88,24 @@ def test_rounding_is_unsafe_in_other_element_types(dtype):
 
 
 def test_a_difference_of_squares_is_unsafe_and_its_product_is_not():
-    given = "X [*s] float32, Z [*s]"
+    declarations = "X [*s] float32, Z [*s]"
     product, squares = ["Y = Mul(Sub(X, Z), Add(X, Z))"], ["Y = Sub(Mul(X, X), Mul(Z, Z))"]
-    assert measured(rule_of(given, product, squares))["shifted"].verdict == "unsafe"
-    back = measured(rule_of(given, squares, product))
+    assert measured(rule_of(declarations, product, squares))["shifted"].verdict == "unsafe"
+    back = measured(rule_of(declarations, squares, product))
     assert {r.verdict for r in back.values()} <= {"rounds", "equal"}
 
 
 def test_a_target_that_overflows_on_ordinary_numbers_is_unsafe():
-    found = measured(rule_of("X float32", ["Y = Softplus(X)"], ["Y = Log(Add(Exp(X), 1))"]))
-    assert found["shifted"].verdict == "unsafe"
-    assert "becomes inf" in found["shifted"].lost
+    by_family = measured(rule_of("X float32", ["Y = Softplus(X)"], ["Y = Log(Add(Exp(X), 1))"]))
+    assert by_family["shifted"].verdict == "unsafe"
+    assert "becomes inf" in by_family["shifted"].lost
 
 
 def test_another_order_of_a_product_is_safe():
-    found = measured(SHIPPED["ReorderMatMulsToRight"])
-    assert {r.verdict for r in found.values()} == {"rounds"}
-    assert set(found) == set(FAMILIES)
-    for r in found.values():
+    by_family = measured(SHIPPED["ReorderMatMulsToRight"])
+    assert {r.verdict for r in by_family.values()} == {"rounds"}
+    assert set(by_family) == set(FAMILIES)
+    for r in by_family.values():
         assert r.median_ratio < 4
         assert r.samples > 0
 
@@ -116,8 +116,8 @@ def test_moving_data_keeps_all_bits():
 
 def test_error_ratios_have_a_floor():
     """A source without any error doesn't make the ratio infinite, nor the rule unsafe."""
-    found = measured(rule_of("X float32", ["Y = Mul(X, 2)"], ["Y = Div(X, 0.5)"]))
-    assert all(r.max_ratio == 1 and r.source_error < 1e-6 for r in found.values())
+    by_family = measured(rule_of("X float32", ["Y = Mul(X, 2)"], ["Y = Div(X, 0.5)"]))
+    assert all(r.max_ratio == 1 and r.source_error < 1e-6 for r in by_family.values())
 
 
 def test_errors_are_relative_to_the_largest_output():

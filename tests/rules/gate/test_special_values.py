@@ -20,14 +20,14 @@ def rule_of(given, match, rewrite, equal="rounding", more=""):
     return rule
 
 
-def found(rule, samples=8, dtype="float32"):
+def specials_of(rule, samples=8, dtype="float32"):
     pairs = draw_sides(rule, samples, 0, dtype)
     assert pairs
     return {special.kind: special for special in specials(rule, pairs, dtype, 0)}
 
 
 def verdicts(rule):
-    return {kind: special.verdict for kind, special in found(rule).items()}
+    return {kind: special.verdict for kind, special in specials_of(rule).items()}
 
 
 def test_an_identity_keeps_everything():
@@ -39,14 +39,14 @@ def test_adding_zero_changes_the_sign_of_a_zero_which_rounding_allows():
     zeros = dict.fromkeys(("zero", "mixed"), "differs")
     assert verdicts(rule) == {**dict.fromkeys(KINDS, "kept"), **zeros}
     exact = rule_of("X float", ["Y = Add(X, 0)"], ["Y = X"], "exact")
-    assert found(exact)["zero"].verdict == "broken"
-    assert "-0.0" in found(exact)["zero"].example
+    assert specials_of(exact)["zero"].verdict == "broken"
+    assert "-0.0" in specials_of(exact)["zero"].example
 
 
 def test_a_zero_of_the_match_may_be_negative():
     """Subtracting 0.0 is exact, subtracting -0.0 is not, and both match."""
     rule = rule_of("X float", ["Y = Sub(X, 0)"], ["Y = X"], "exact")
-    assert found(rule)["zero"].verdict == "broken"
+    assert specials_of(rule)["zero"].verdict == "broken"
     rule = rule_of("X float", ["Y = Mul(X, 1)"], ["Y = X"], "exact")
     assert verdicts(rule) == dict.fromkeys(KINDS, "kept")
     (pair,) = draw_sides(rule_of("X float", ["Y = Sub(X, 0)"], ["Y = X"]), 1, 0, "float32")
@@ -61,25 +61,25 @@ def test_zero_times_infinity_needs_finite_math():
     sides_ = (["Y = Sub(X, X)"], ["Y = Mul(X, 0)"])
     assert set(verdicts(rule_of("X float", *sides_)).values()) <= {"kept", "differs"}
     sides_ = (["Y = Sub(Add(X, Z), Z)"], ["Y = X"])
-    given = "X [*s] float32, Z [*s]"
-    broken = found(rule_of(given, *sides_))
+    declarations = "X [*s] float32, Z [*s]"
+    broken = specials_of(rule_of(declarations, *sides_))
     assert broken["positive_infinity"].verdict == "broken"
     assert "nan in the source" in broken["positive_infinity"].example
-    kept = found(rule_of(given, *sides_, more="  finite_math"))
+    kept = specials_of(rule_of(declarations, *sides_, more="  finite_math"))
     assert kept["positive_infinity"].verdict == "differs"
     assert kept["nan"].verdict in ("kept", "differs")
 
 
 def test_an_intermediate_result_that_overflows_breaks_rounding():
-    given = "X [*s] float32, Z [*s], c scalar"
+    declarations = "X [*s] float32, Z [*s], c scalar"
     match, rewrite = ["P = Mul(Z, c)", "Y = Mul(X, P)"], ["Y = Mul(Mul(X, Z), c)"]
-    assert found(rule_of(given, match, rewrite), 12)["overflow"].verdict == "broken"
-    allowed = rule_of(given, match, rewrite, more="  finite_math")
-    assert found(allowed, 12)["overflow"].verdict == "differs"
+    assert specials_of(rule_of(declarations, match, rewrite), 12)["overflow"].verdict == "broken"
+    allowed = rule_of(declarations, match, rewrite, more="  finite_math")
+    assert specials_of(allowed, 12)["overflow"].verdict == "differs"
 
 
 def test_a_root_of_a_negative_infinity():
-    special = found(SHIPPED["ConvertPowToSqrt"])["negative_infinity"]
+    special = specials_of(SHIPPED["ConvertPowToSqrt"])["negative_infinity"]
     assert special.verdict == "differs"
     assert "inf in the source and nan in the target" in special.example
 
@@ -88,7 +88,7 @@ def test_folding_a_batch_normalization_is_for_finite_numbers():
     rule = SHIPPED["FoldBatchNormalizationIntoConv"]
     assert rule.finite_math
     assert "broken" not in verdicts(rule).values()
-    assert found(rule)["positive_infinity"].verdict == "differs"
+    assert specials_of(rule)["positive_infinity"].verdict == "differs"
 
 
 def test_kernels_enlarged_with_zeros_break_under_infinity():
@@ -101,7 +101,7 @@ def test_kernels_enlarged_with_zeros_break_under_infinity():
             "Y = Conv<kernel_shape=[3, 3], pads=[1, 1, 1, 1]>(X, V)",
         ],
     )
-    special = found(rule)["positive_infinity"]
+    special = specials_of(rule)["positive_infinity"]
     assert special.verdict == "broken"
     assert "nan in the target" in special.example
 

@@ -6,22 +6,22 @@ import numpy as np
 from tensolog.rules.generation.terms import Number, Variable
 
 
-def _axes(known, rank):
-    return tuple(axis % rank for axis in known.get(1, range(rank)))
+def _axes(lists, rank):
+    return tuple(axis % rank for axis in lists.get(1, range(rank)))
 
 
-def _sum(inputs, attributes, known):
+def _sum(inputs, attributes, lists):
     (x,) = inputs
-    if attributes.get("noop_with_empty_axes") and 1 not in known:
+    if attributes.get("noop_with_empty_axes") and 1 not in lists:
         return x
-    return x.sum(axis=_axes(known, x.ndim), keepdims=bool(attributes.get("keepdims", 1)))
+    return x.sum(axis=_axes(lists, x.ndim), keepdims=bool(attributes.get("keepdims", 1)))
 
 
-def _slice(inputs, attributes, known):
+def _slice(inputs, attributes, lists):
     (x,) = inputs
-    axes = known.get(3, range(len(known[1])))
-    steps = known.get(4, [1] * len(known[1]))
-    for start, end, axis, step in zip(known[1], known[2], axes, steps, strict=True):
+    axes = lists.get(3, range(len(lists[1])))
+    steps = lists.get(4, [1] * len(lists[1]))
+    for start, end, axis, step in zip(lists[1], lists[2], axes, steps, strict=True):
         places = [slice(None)] * x.ndim
         places[axis] = slice(start, end, step)
         x = x[tuple(places)]
@@ -57,19 +57,19 @@ def compute(term, values, assignment=0):
     operation = term.operation
     inputs = [compute(operand, values, assignment) for operand in term.operands]
     lists = operation.lists(assignment)
-    made = NUMPY[operation.op_type](inputs, dict(operation.attributes), lists)
-    return made[operation.output] if operation.outputs > 1 else made
+    outputs = NUMPY[operation.op_type](inputs, dict(operation.attributes), lists)
+    return outputs[operation.output] if operation.outputs > 1 else outputs
 
 
 def random_values(variables, rng, assignment):
     """Arrays for variables: halves, so that float64 computes without rounding."""
-    found = {}
+    values = {}
     for variable in variables:
         shape = variable.sort.shapes[assignment]
         if variable.sort.dtype == "bool":
-            found[variable.name] = rng.integers(0, 2, shape).astype(bool)
+            values[variable.name] = rng.integers(0, 2, shape).astype(bool)
         elif variable.sort.dtype == "float32":
-            found[variable.name] = rng.integers(-16, 17, shape) / 2
+            values[variable.name] = rng.integers(-16, 17, shape) / 2
         else:
-            found[variable.name] = rng.integers(0, 2, shape)
-    return found
+            values[variable.name] = rng.integers(0, 2, shape)
+    return values

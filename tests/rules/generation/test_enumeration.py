@@ -43,13 +43,13 @@ def test_equal_terms_are_equal_in_numpy(operators):
     equalities = [equality for level in levels for equality in level.equalities]
     assert equalities
     for equality in equalities:
-        made, known = enumeration.made(equality.made), enumeration.term(equality.equal_to)
-        given = {*variables(made), *variables(known)}
+        new_term, known = enumeration.made(equality.made), enumeration.term(equality.equal_to)
+        free_variables = {*variables(new_term), *variables(known)}
         for assignment in (0, 1):
-            values = random_values(given, rng, assignment)
-            left, right = (compute(side, values, assignment) for side in (made, known))
-            assert left.shape == right.shape, f"{made} == {known}"
-            np.testing.assert_array_equal(left, right, f"{made} == {known}")
+            values = random_values(free_variables, rng, assignment)
+            left, right = (compute(side, values, assignment) for side in (new_term, known))
+            assert left.shape == right.shape, f"{new_term} == {known}"
+            np.testing.assert_array_equal(left, right, f"{new_term} == {known}")
 
 
 @pytest.mark.parametrize("operators", FAMILIES, ids="-".join)
@@ -71,11 +71,11 @@ def test_no_two_classes_are_equal_in_numpy(operators):
 
 def test_a_run_owes_nothing_to_luck():
     _, enumeration, _ = grown(("Add", "Relu"), seed=3)
-    _, two, _ = grown(("Add", "Relu"), seed=3)
+    _, again, _ = grown(("Add", "Relu"), seed=3)
     _, other, _ = grown(("Add", "Relu"), seed=4)
     texts = [str(enumeration.term(n)) for n in range(len(enumeration.terms))]
-    assert texts == [str(two.term(n)) for n in range(len(two.terms))]
-    assert enumeration.digests == two.digests
+    assert texts == [str(again.term(n)) for n in range(len(again.terms))]
+    assert enumeration.digests == again.digests
     assert enumeration.digests != other.digests
     assert texts == [str(other.term(n)) for n in range(len(other.terms))]
 
@@ -102,8 +102,8 @@ def test_families_and_names_are_operators():
 
 def test_an_operator_takes_part_by_its_specification_alone():
     matrix = sort_of("float32", (0, 1))
-    made = dict(operations_on("Transpose", (matrix,)))
-    assert {tuple(dict(op.attributes).get("perm", (1, 0))) for op in made} == {(0, 1), (1, 0)}
+    operations = dict(operations_on("Transpose", (matrix,)))
+    assert {tuple(dict(op.attributes).get("perm", (1, 0))) for op in operations} == {(0, 1), (1, 0)}
     assert Sort("bool", matrix.shapes) in dict(operations_on("Less", (matrix, matrix))).values()
     assert not operations_on("MatMul", (matrix, matrix))
     images = choose_inputs(("Conv",), 2)
@@ -135,7 +135,8 @@ def test_what_may_be_stated_is_what_the_runtime_takes(op_type, stated):
 def test_the_halves_of_a_concatenation_are_split_along_its_axis(axis):
     sort = sort_of("float32", (0, 1))
     joined = {
-        dict(op.attributes)["axis"]: made for op, made in operations_on("Concat", (sort,) * 2)
+        dict(op.attributes)["axis"]: result_sort
+        for op, result_sort in operations_on("Concat", (sort,) * 2)
     }
     splits = [operation for operation, _ in operations_on("Split", (joined[axis],))]
     assert [operation.output for operation in splits] == [0, 1]
@@ -167,9 +168,9 @@ def test_an_order_of_dimensions_is_always_stated():
 def test_no_image_is_the_kernel_of_an_image():
     image, kernel = sort_of("float32", (0, 1, 2, 3)), sort_of("float32", (4, 1, -2, -2))
     ((_, joined),) = [
-        each
-        for each in operations_on("Concat", (image, image))
-        if each[0].attributes == (("axis", 0),)
+        application
+        for application in operations_on("Concat", (image, image))
+        if application[0].attributes == (("axis", 0),)
     ]
     assert operations_on("Conv", (joined, kernel))
     assert not operations_on("Conv", (joined, image))
@@ -177,13 +178,13 @@ def test_no_image_is_the_kernel_of_an_image():
 
 def test_a_candidate_has_all_variables_on_the_left():
     pool, enumeration, levels = grown(("Sub", "Add"), inputs=3)
-    found = [
+    candidates = [
         candidate_of(enumeration.made(equality.made), enumeration.term(equality.equal_to), pool)
         for level in levels
         for equality in level.equalities
     ]
-    assert None in found  # X - X = Y - Y
-    for candidate in found:
+    assert None in candidates  # X - X = Y - Y
+    for candidate in candidates:
         if candidate is not None:
             assert set(variables(candidate.right)) <= set(variables(candidate.left))
             assert candidate.left.nodes >= candidate.right.nodes

@@ -77,9 +77,9 @@ def test_laws_of_exp_are_among_the_candidates(operators, nodes, law):
     seen = set()
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
-            made = candidate_of(
+            candidate = candidate_of(
                 enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
             )
-            if made is not None:
-                seen.add(made.text.replace("<axis=0>", "").replace("<axis=1>", ""))
+            if candidate is not None:
+                seen.add(candidate.text.replace("<axis=0>", "").replace("<axis=1>", ""))
     assert law in seen, [text for text in seen if operators[0] in text][:20]

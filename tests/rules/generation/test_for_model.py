@@ -50,16 +50,16 @@ def test_a_budget_that_is_too_short_starts_no_run():
     assert generate_for_model(MODEL, budget=1.0, known=(), find=pytest.fail) == ()
 
 
-@pytest.mark.parametrize("given", [[], ["--operators", "Add", "--model", "m.onnx"]])
-def test_either_operators_or_a_model_are_named(given):
-    result = CliRunner().invoke(command, ["generate", *given, "--budget", "1"])
+@pytest.mark.parametrize("arguments", [[], ["--operators", "Add", "--model", "m.onnx"]])
+def test_either_operators_or_a_model_are_named(arguments):
+    result = CliRunner().invoke(command, ["generate", *arguments, "--budget", "1"])
     assert result.exit_code == 2
-    if given:
+    if arguments:
         assert "either --operators or a --model" in result.output
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("arguments", "why"),
     [
         (["--operators", ""], "--operators names none"),
         (["--operators", " , "], "--operators names none"),
@@ -67,8 +67,8 @@ def test_either_operators_or_a_model_are_named(given):
         (["--model", "m.onnx", "--processor"], "--processor is for --operators"),
     ],
 )
-def test_what_names_no_run_is_refused(given, why):
-    result = CliRunner().invoke(command, ["generate", *given, "--budget", "1"])
+def test_what_names_no_run_is_refused(arguments, why):
+    result = CliRunner().invoke(command, ["generate", *arguments, "--budget", "1"])
     assert result.exit_code == 2
     assert why in result.output
 

@@ -19,11 +19,11 @@ def general_candidates(operators, nodes):
     generalising = Generalising(pool, 0, enumeration.arithmetic)
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
-            made = candidate_of(
+            candidate = candidate_of(
                 enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
             )
-            if made is not None:
-                yield made, generalising.general(made)
+            if candidate is not None:
+                yield candidate, generalising.general(candidate)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_what_is_told_apart_is_equal_in_numpy(operators):
 
 
 def test_a_law_of_three_is_seen_with_one_variable():
-    found = {str(general.left): general for _, general in general_candidates(("Concat",), 2)}
-    one = found["Concat<axis=0>(Concat<axis=0>(X, X1), X2)"]
-    assert str(one.right) == "Concat<axis=0>(X, Concat<axis=0>(X1, X2))"
+    by_left = {str(general.left): general for _, general in general_candidates(("Concat",), 2)}
+    law = by_left["Concat<axis=0>(Concat<axis=0>(X, X1), X2)"]
+    assert str(law.right) == "Concat<axis=0>(X, Concat<axis=0>(X1, X2))"
 
 
 def test_what_needs_its_variable_twice_keeps_it():

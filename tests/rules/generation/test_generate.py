@@ -23,13 +23,13 @@ OPERATORS = ["Concat", "Relu"]
 
 
 @pytest.fixture(scope="module")
-def found():
+def generated():
     return generate(OPERATORS, saturation=equalities, nodes=2, inputs=3, known=(), workers=1)
 
 
-def test_nothing_false_is_found(found):
+def test_nothing_false_is_found(generated):
     rng = np.random.default_rng(1)
-    kept = [finding for finding in found.findings if finding.status == "kept"]
+    kept = [finding for finding in generated.findings if finding.status == "kept"]
     assert kept
     for kept_finding in kept:
         for assignment in (0, 1, 0, 1):
@@ -40,10 +40,10 @@ def test_nothing_false_is_found(found):
             )
 
 
-def test_rules_hold_on_instances_in_onnx_runtime(found):
+def test_rules_hold_on_instances_in_onnx_runtime(generated):
     rng = np.random.default_rng(2)
     ran = 0
-    for rule in found.rules:
+    for rule in generated.rules:
         for both in draw_sides(rule, 4, 3, "float32"):
             feeds = {
                 operand.name: rng.normal(size=operand.shape).astype(operand.dtype)
@@ -52,39 +52,39 @@ def test_rules_hold_on_instances_in_onnx_runtime(found):
             for before, after in zip(*both.run(feeds), strict=True):
                 np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
                 ran += 1
-    assert ran >= 2 * len(found.rules)
+    assert ran >= 2 * len(generated.rules)
 
 
-def test_the_general_rule_stands_for_its_instances(found):
+def test_the_general_rule_stands_for_its_instances(generated):
     """Concat(Concat(X, X), Y), and along the other axis: one rule derives all."""
-    kept = {finding.candidate.text for finding in found.findings if finding.status == "kept"}
+    kept = {finding.candidate.text for finding in generated.findings if finding.status == "kept"}
     assert kept == {
         "Relu(Relu(X)) = Relu(X)",
         "Concat<axis=0>(Concat<axis=0>(X, Y), Z) = Concat<axis=0>(X, Concat<axis=0>(Y, Z))",
     }
-    derived = [finding for finding in found.findings if finding.status == "derived"]
-    names = {rule.name for rule in found.rules}
+    derived = [finding for finding in generated.findings if finding.status == "derived"]
+    names = {rule.name for rule in generated.rules}
     assert len(derived) > 8
     assert all(finding.derived_by and set(finding.derived_by) <= names for finding in derived)
 
 
-def test_an_e_graph_derives_what_is_said_to_be_derived(found):
-    rules = {rule.name: rule for rule in found.rules}
-    for finding in found.findings:
+def test_an_e_graph_derives_what_is_said_to_be_derived(generated):
+    rules = {rule.name: rule for rule in generated.rules}
+    for finding in generated.findings:
         if finding.status == "derived":
             model = model_of([finding.candidate.left, finding.candidate.right])
             named = [rules[name] for name in finding.derived_by]
             assert equalities.derived_equalities(model, [("term_0", "term_1")], named) == [True]
 
 
-def test_found_rules_are_a_file_of_the_language(found):
-    read = parse_rules(found.text, "found.rules")
-    assert [rule.hash for rule in read] == [rule.hash for rule in found.rules]
+def test_found_rules_are_a_file_of_the_language(generated):
+    read = parse_rules(generated.text, "found.rules")
+    assert [rule.hash for rule in read] == [rule.hash for rule in generated.rules]
     assert all(rule.comment.startswith(f"# {rule.name} ") for rule in read)
     assert all(rule.sources == ("generated",) for rule in read)
 
 
-def test_shipped_rules_leave_nothing_to_find_here(found):
+def test_shipped_rules_leave_nothing_to_find_here(generated):
     again = generate(OPERATORS, saturation=equalities, nodes=2, inputs=3, workers=1)
     assert not again.rules
     shipped = {rule.name for rule in load_rules()}
@@ -122,14 +122,16 @@ def test_only_what_matches_in_the_program_is_proved():
     program = Program(reads, partial(count_matches, graph=graph))
     settings = {"saturation": equalities, "nodes": 2, "inputs": 1, "known": (), "workers": 1}
     result = generate(OPERATORS, program=program, **settings)
-    told = {finding.candidate.text: finding.status for finding in result.findings}
-    assert told.pop("Relu(Relu(X)) = Relu(X)") == "kept"
-    assert "elsewhere" in told.values()
-    assert {status for text, status in told.items() if "Concat" in text} == {"elsewhere"}
+    statuses = {finding.candidate.text: finding.status for finding in result.findings}
+    assert statuses.pop("Relu(Relu(X)) = Relu(X)") == "kept"
+    assert "elsewhere" in statuses.values()
+    assert {status for text, status in statuses.items() if "Concat" in text} == {"elsewhere"}
 
 
-def test_what_rules_found_before_derive_is_left_out(found):
-    before = {"found.rules": [rule for rule in found.rules if rule.match[0].operator == "Concat"]}
+def test_what_rules_found_before_derive_is_left_out(generated):
+    before = {
+        "found.rules": [rule for rule in generated.rules if rule.match[0].operator == "Concat"]
+    }
     settings = {"saturation": equalities, "nodes": 2, "inputs": 3, "known": (), "workers": 1}
     again = generate(OPERATORS, found_before=before, is_measured=False, **settings)
     assert [finding.candidate.text for finding in again.findings if finding.rules] == [

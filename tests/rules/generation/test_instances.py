@@ -13,19 +13,19 @@ from tensolog.rules.generation.terms import Apply, Operation, Variable
 def candidates(operators, nodes):
     pool = choose_inputs(operators, 2)
     enumeration = Enumeration(operators, pool)
-    found = []
+    drawn = []
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
             term, other = enumeration.made(equality.made), enumeration.term(equality.equal_to)
-            found.append(candidate_of(term, other, pool))
-    return in_order(candidate for candidate in found if candidate is not None)
+            drawn.append(candidate_of(term, other, pool))
+    return in_order(candidate for candidate in drawn if candidate is not None)
 
 
-def is_instance_of_any(candidate, known):
+def is_instance_of_any(candidate, laws):
     pairs = [(candidate.left, candidate.right), (candidate.right, candidate.left)]
     return any(
         next(instances._matches(law.right, right, names), None) is not None
-        for law in known
+        for law in laws
         for left, right in pairs
         for names in instances._matches(law.left, left, {})
     )
@@ -35,13 +35,13 @@ def is_instance_of_any(candidate, known):
     "operators", [("Concat", "Relu"), ("Add", "Mul"), ("MatMul", "Transpose")], ids="-".join
 )
 def test_the_index_finds_what_trying_all_finds(operators):
-    known, found, seen = Instances(), [], []
+    laws, are_instances, seen = Instances(), [], []
     for candidate in candidates(operators, 2):
-        found.append(known.instance(candidate) is not None)
-        assert found[-1] == is_instance_of_any(candidate, seen)
-        known.add(candidate)
+        are_instances.append(laws.instance(candidate) is not None)
+        assert are_instances[-1] == is_instance_of_any(candidate, seen)
+        laws.add(candidate)
         seen.append(candidate)
-    assert any(found) and not all(found)
+    assert any(are_instances) and not all(are_instances)
 
 
 X, Y = (Variable(name, sort_of("float32", (0, 1))) for name in "XY")
@@ -52,13 +52,13 @@ ADD = Operation("Add", (0, 1))
 LAW = Candidate(Apply(ADD, (X, Y)), Apply(ADD, (Y, X)), True)
 
 
-def rule(given):
+def rule(conditions):
     text = f"""# ReorderAdd computes Add(Y, X) in the place of Add(X, Y).
 rule ReorderAdd
   tags    explore
   source  [generated]
   opset   >= 14
-  given   {given}
+  given   {conditions}
   match
     R = Add(X, Y)
   rewrite
@@ -69,7 +69,7 @@ rule ReorderAdd
 
 
 @pytest.mark.parametrize(
-    ("given", "fit"),
+    ("conditions", "fit"),
     [
         ("X float, Y float", {"matrices", "two sizes", "a row", "batches"}),
         ("X [m, n] float, Y [m, n] float", {"matrices"}),
@@ -81,7 +81,7 @@ rule ReorderAdd
         ("X [b, m, n] float, Y [*s] float", {"batches"}),
     ],
 )
-def test_an_instance_fits_where_its_operands_have_the_declared_shapes(given, fit):
+def test_an_instance_fits_where_its_operands_have_the_declared_shapes(conditions, fit):
     first, second = BATCHES
     operands = {
         "matrices": {X: X, Y: Y},
@@ -89,7 +89,7 @@ def test_an_instance_fits_where_its_operands_have_the_declared_shapes(given, fit
         "a row": {X: X, Y: ROW},
         "batches": {X: first, Y: second},
     }
-    assert {name for name, some in operands.items() if fits_all(rule(given), LAW, some)} == fit
+    assert {name for name, some in operands.items() if fits_all(rule(conditions), LAW, some)} == fit
 
 
 def test_what_states_a_condition_is_for_an_e_graph():

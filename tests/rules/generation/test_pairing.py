@@ -20,16 +20,16 @@ def of(name, *operands, known=(), **attributes):
     return Apply(Operation(name, slots, tuple(attributes.items()), known), operands)
 
 
-def part(at, whole, first, second, axis):
+def part(output, whole, first, second, axis):
     said = (("axis", axis),)
-    split = Operation("Split", (0,), said, ((1, (first, second)),), output=at, outputs=2)
+    split = Operation("Split", (0,), said, ((1, (first, second)),), output=output, outputs=2)
     return Apply(split, (whole,))
 
 
-def split_of_concat(at, axis=0):
+def split_of_concat(output, axis=0):
     """One output of a Split that takes a Concat apart again."""
     whole = of("Concat", X, Y, axis=axis)
-    return Candidate(part(at, whole, size(axis), size(axis), axis), (X, Y)[at], False)
+    return Candidate(part(output, whole, size(axis), size(axis), axis), (X, Y)[output], False)
 
 
 def holds_in_onnx_runtime(candidate):
@@ -92,12 +92,12 @@ def test_results_made_of_one_larger_term_are_one_rule():
 def test_results_made_of_one_larger_term_share_an_operand():
     """Relu of two matrices is no less as Relu of both beside each other."""
     whole = of("Relu", of("Concat", X, Y, axis=1))
-    parts = [split_of_concat(at, 1) for at in (0, 1)]
-    made = [
-        Candidate(part(at, whole, size(1), size(1), 1), of("Relu", variable), False)
-        for at, variable in ((0, X), (1, Y))
+    parts = [split_of_concat(output, 1) for output in (0, 1)]
+    larger = [
+        Candidate(part(output, whole, size(1), size(1), 1), of("Relu", variable), False)
+        for output, variable in ((0, X), (1, Y))
     ]
-    assert all(part in parts for _, some in with_two_outputs(parts, made) for part in some)
+    assert all(part in parts for _, some in with_two_outputs(parts, larger) for part in some)
 
 
 def test_results_that_share_nothing_are_left_alone():

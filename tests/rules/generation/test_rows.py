@@ -36,7 +36,7 @@ def rows(catalog, result):
     ).fetchall()
 
 
-def told(result):
+def expected_rows(result):
     return [
         (finding.candidate.text, finding.status, list(finding.derived_by), len(finding.rules))
         for finding in result.findings
@@ -61,7 +61,7 @@ def whole(chunks_of_one):
 def test_all_that_was_seen_is_rows(whole):
     catalog, result = whole
     assert result.complete and result.rules
-    assert rows(catalog, result) == told(result)
+    assert rows(catalog, result) == expected_rows(result)
     levels = catalog.sql(
         "SELECT nodes, terms, classes, equalities FROM generation_level"
     ).fetchall()
@@ -74,14 +74,14 @@ def test_all_that_was_seen_is_rows(whole):
 
 def test_a_kept_candidate_leads_to_its_rule_and_proof(whole):
     catalog, result = whole
-    found = catalog.sql(
+    kept_rows = catalog.sql(
         "SELECT rule.name, proof.status FROM generation_candidate "
         "JOIN rule ON list_contains(rules, rule.rule_hash) JOIN proof USING (rule_hash) "
         "WHERE list_contains(operators, 'Ceil') AND generation_candidate.status = 'kept'"
     ).fetchall()
     kept = {rule.name for rule in result.rules if "Ceil" in rule.text}
-    assert {name for name, _ in found} == kept
-    assert {status for _, status in found} <= {"proved", "bounded"}
+    assert {name for name, _ in kept_rows} == kept
+    assert {status for _, status in kept_rows} <= {"proved", "bounded"}
 
 
 def test_an_interrupted_run_goes_on_where_it_was(whole, tmp_path):
@@ -105,10 +105,10 @@ def test_an_interrupted_run_goes_on_where_it_was(whole, tmp_path):
             **SETTINGS,
         )
     assert again.run_hash == result.run_hash
-    assert told(again) == told(result)
+    assert expected_rows(again) == expected_rows(result)
     assert [rule.hash for rule in again.rules] == [rule.hash for rule in result.rules]
     with Catalog(path) as catalog:
-        assert rows(catalog, again) == told(result)
+        assert rows(catalog, again) == expected_rows(result)
         assert catalog.sql("SELECT status FROM generation_run").fetchall() == [("complete",)]
         classes = catalog.sql("SELECT count(*), count(DISTINCT class) FROM generation_class")
         ((count, distinct),) = classes.fetchall()

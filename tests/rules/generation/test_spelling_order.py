@@ -7,10 +7,10 @@ from .relu_of_concat import LAW
 
 
 def asked(attempt):
-    found = []
+    questions = []
     while (said := attempt.next_spelling()) is not None:
-        found.append(said)
-    return found
+        questions.append(said)
+    return questions
 
 
 def verdict(status):

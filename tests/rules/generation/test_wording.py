@@ -54,13 +54,13 @@ def test_every_spelling_is_a_rule_of_the_language(operators):
     said = 0
     for size in (1, 2):
         for equality in enumeration.grow(size, last=size == 2).equalities:
-            made = candidate_of(
+            candidate = candidate_of(
                 enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
             )
-            if made is None:
+            if candidate is None:
                 continue
-            for spelling in spellings(made):
-                text = rule_text(made, "ConvertThis", spelling, source="generated")
+            for spelling in spellings(candidate):
+                text = rule_text(candidate, "ConvertThis", spelling, source="generated")
                 (rule,) = parse_rules(text)
                 assert rule.name == "ConvertThis" and rule.sources == ("generated",)
                 said += 1
@@ -139,6 +139,14 @@ def test_variables_of_one_sort_are_declared_alike_where_more_general_sizes_fit()
     sizes = symbolic_shapes(grouped())
     assert sizes["W"][0] != sizes["W1"][0]  # which an even number of outputs together fits
     declared = [spelling.shapes for spelling in spellings(grouped())]
-    general = [at for at, each in enumerate(declared) if each["W"] and each["W"] != each["W1"]]
-    alike = [at for at, each in enumerate(declared) if each["W"] and each["W"] == each["W1"]]
+    general = [
+        i
+        for i, declaration in enumerate(declared)
+        if declaration["W"] and declaration["W"] != declaration["W1"]
+    ]
+    alike = [
+        i
+        for i, declaration in enumerate(declared)
+        if declaration["W"] and declaration["W"] == declaration["W1"]
+    ]
     assert alike and max(general) < max(alike)

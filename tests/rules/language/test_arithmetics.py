@@ -47,7 +47,7 @@ OPERANDS = st.sampled_from(["X", "Y", "c", "d"]).map(Name)
 
 
 def _calls(name, *arguments):
-    return st.tuples(*arguments).map(lambda given: Call(name, given))
+    return st.tuples(*arguments).map(lambda parts: Call(name, parts))
 
 
 def _numbers(numbers, lists):

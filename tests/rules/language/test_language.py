@@ -238,10 +238,12 @@ def test_all_that_is_wrong_is_told():
     )
     with pytest.raises(RuleError) as caught:
         parse_rules(text, "my.rules")
-    told = [line.split(":")[:2] for line in str(caught.value).splitlines()]
+    reported = [line.split(":")[:2] for line in str(caught.value).splitlines()]
     lines = text.splitlines()
-    found = [next(at for at, line in enumerate(lines, 1) if part in line) for part in wrong]
-    assert told == [["my.rules", str(line)] for line in found]
+    line_numbers = [
+        next(number for number, line in enumerate(lines, 1) if part in line) for part in wrong
+    ]
+    assert reported == [["my.rules", str(line)] for line in line_numbers]
 
 
 def test_errors_of_one_rule_are_told_together():

@@ -28,9 +28,9 @@ from tensolog.rules.language.rank_bounds import Within, as_record, from_record, 
 
 def only(rule, **numbers):
     within = tuple(
-        Within((f"{what}({name})",), frozenset((n,) for n in found))
-        for key, found in numbers.items()
-        for what, _, name in [key.partition("_")]
+        Within((f"{function}({name})",), frozenset((n,) for n in admitted))
+        for key, admitted in numbers.items()
+        for function, _, name in [key.partition("_")]
     )
     return replace(rule, proved_for=within)
 
@@ -42,11 +42,11 @@ def model(nodes, shapes, output):
     ]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, output)]
     opsets = [helper.make_opsetid("", 17)]
-    made = helper.make_model(
+    proto = helper.make_model(
         helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=8
     )
-    onnx.checker.check_model(made, full_check=True)
-    return made
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
 
 
 def chain(rank):
@@ -59,7 +59,7 @@ def chain(rank):
 
 
 def joined(count):
-    names = [f"x{at}" for at in range(count)]
+    names = [f"x{i}" for i in range(count)]
     nodes = [
         helper.make_node("Concat", names, ["t"], axis=1, name="concat"),
         helper.make_node("Relu", ["t"], ["y"], name="relu"),
@@ -67,8 +67,8 @@ def joined(count):
     return model(nodes, {name: [2, 3] for name in names}, [2, 3 * count])
 
 
-def fired(made, rule):
-    return [step.rule for step in explain_model(made, rules=[rule]).fired]
+def fired(proto, rule):
+    return [step.rule for step in explain_model(proto, rules=[rule]).fired]
 
 
 @pytest.mark.parametrize(("rank", "fires"), [(1, False), (2, True), (3, True), (4, False)])
@@ -100,34 +100,36 @@ NAMES = ("rank(X)", "len(b)", "dim(s, 0)")
 @given(ROWS, st.sets(st.sampled_from(NAMES)))
 def test_separate_conditions_admit_what_was_proved_and_no_more(rows, beyond):
     """Oracle: a row is admitted if, cut at the largest numbers of lifted names, it is there."""
-    found = separate(NAMES, rows, beyond)
-    most = [max((r[at] or 0 for r in rows), default=0) for at in range(3)]
+    bounds = separate(NAMES, rows, beyond)
+    most = [max((r[i] or 0 for r in rows), default=0) for i in range(3)]
     for first in (None, 0, 1, 3, 5):
         for second in (None, 0, 2, 4):
             for third in (None, 0, 1, 3, 4):
                 row = (first, second, third)
                 admitted = all(
-                    bound.holds([row[NAMES.index(name)] for name in bound.names]) for bound in found
+                    bound.holds([row[NAMES.index(name)] for name in bound.names])
+                    for bound in bounds
                 )
                 cut = tuple(
-                    min(n, most[at]) if n is not None and NAMES[at] in beyond else n
-                    for at, n in enumerate(row)
+                    min(n, most[i]) if n is not None and NAMES[i] in beyond else n
+                    for i, n in enumerate(row)
                 )
                 free = [
-                    at
-                    for at, name in enumerate(NAMES)
-                    if name in beyond and not any(name in bound.names for bound in found)
+                    i
+                    for i, name in enumerate(NAMES)
+                    if name in beyond and not any(name in bound.names for bound in bounds)
                 ]
                 there = any(
-                    all(at in free or cut[at] == known[at] for at in range(3)) for known in rows
+                    all(i in free or cut[i] == proved_row[i] for i in range(3))
+                    for proved_row in rows
                 )
                 assert admitted == there
 
 
 @given(ROWS, st.sets(st.sampled_from(NAMES)))
 def test_the_record_keeps_all_of_it(rows, beyond):
-    found = separate(NAMES, rows, beyond)
-    assert from_record(as_record(found)) == found
+    bounds = separate(NAMES, rows, beyond)
+    assert from_record(as_record(bounds)) == bounds
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,10 @@ def words(rule):
 
 @given(st.integers(1, 6))
 def test_it_is_the_rule_that_names_each_node(count):
-    found = [word.replace("X.", "X").replace("Y.", "Y") for word in words(unrolled(MERGED, count))]
-    assert found == words(written(count))
+    unrolled_words = [
+        word.replace("X.", "X").replace("Y.", "Y") for word in words(unrolled(MERGED, count))
+    ]
+    assert unrolled_words == words(written(count))
 
 
 def test_of_one_node_it_is_a_rule_of_its_own():
@@ -108,10 +110,10 @@ def test_nodes_with_a_number_are_those_that_say_it(count):
     before, rest = ROWS.split("    *P = each")
     after = rest[rest.index("    L  = ") :].replace("*Q", names)
     wanted = words(rule_of(before + slices + inner + outer + after))
-    found = " ".join(words(with_numbers(rule_of(ROWS), count)))
+    text = " ".join(words(with_numbers(rule_of(ROWS), count)))
     for name, other in (("Q_1.", "I"), ("P.", "P"), ("Q.", "Q")):
-        found = found.replace(name, other)
-    assert found.split() == wanted
+        text = text.replace(name, other)
+    assert text.split() == wanted
 
 
 @pytest.mark.parametrize("text", [MERGE, PUSH, ROWS])

@@ -67,8 +67,8 @@ class Denotation:
             return
         waiting = [guard for guard in guards if guard not in decided]
         ranges = {name: self._range(name, left, waiting, known) for name in left}
-        name = min(left, key=lambda one: (len(ranges[one]), one))
-        others = [one for one in left if one != name]
+        name = min(left, key=lambda other: (len(ranges[other]), other))
+        others = [other for other in left if other != name]
         for value in ranges[name]:
             yield from self._choose(others, waiting, {**known, name: value})
 
@@ -160,16 +160,16 @@ class Denotation:
 
     def _interned(self, head: str, indices: Sequence[int]) -> float:
         entry = self.context.interned[head]
-        known = {
+        numbers = {
             **self.sizes,
-            **{parameter(at): value for at, value in enumerate(indices)},
+            **{parameter(i): value for i, value in enumerate(indices)},
         }
         if entry.kind == "sum":
-            return self.sum(entry.body, known)
+            return self.sum(entry.body, numbers)
         elements = [
-            self.place(next(iter(one.factors)), inner)
-            for one in entry.body
-            for inner in self.places(one, known)
+            self.place(next(iter(product.factors)), inner)
+            for product in entry.body
+            for inner in self.places(product, numbers)
         ]
         return _KINDS[entry.kind](elements)
 
@@ -177,22 +177,22 @@ class Denotation:
 def _arguments(inside: str, indices: Sequence[int]) -> list[tuple[str, Sequence[int]]]:
     """Return the heads of a function's arguments with the indices of each."""
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(inside):
+    for position, letter in enumerate(inside):
         depth += (letter == "(") - (letter == ")")
         if letter == ";" and depth == 0:
-            parts.append(inside[start:at])
-            start = at + 1
+            parts.append(inside[start:position])
+            start = position + 1
     parts.append(inside[start:])
     if len(parts) == 1:
         return [(parts[0], indices)]
-    found: list[tuple[str, Sequence[int]]] = []
-    at = 0
+    arguments: list[tuple[str, Sequence[int]]] = []
+    position = 0
     for part in parts:
         head, mark, count = part.rpartition("|")
         size = int(count) if mark else 0
-        found.append((head if mark else part, indices[at : at + size]))
-        at += size
-    return found
+        arguments.append((head if mark else part, indices[position : position + size]))
+        position += size
+    return arguments
 
 
 _NUMBERS: Mapping[str, float] = {"e": math.e, "pi": math.pi}

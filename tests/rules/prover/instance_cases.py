@@ -29,14 +29,14 @@ class InstanceChoices(Choices):
 
     def pick(self, name, options, kind="index"):
         wanted = self.facts.choice(name, list(options))
-        for at, option in enumerate(options):
+        for i, option in enumerate(options):
             if option == wanted and type(option) is type(wanted):
-                self.fixed = {**self.fixed, name: at}
+                self.fixed = {**self.fixed, name: i}
                 return super().pick(name, options, kind)
-        told = f"{name}: {wanted} is not among {list(options)}"
+        problem = f"{name}: {wanted} is not among {list(options)}"
         if isinstance(wanted, tuple) and all(len(wanted) > len(option) for option in options):
-            told = f"length of {told}"
-        raise NotCoveredError(told)
+            problem = f"length of {problem}"
+        raise NotCoveredError(problem)
 
 
 class Everything:
@@ -89,16 +89,16 @@ class Facts:
             return self.bound.names[label]
         base, _, attribute = label.rpartition(".")
         node = bindings(self.rule).rests.get(base, base)
-        found = self.bound.rests.get(base, {}).get(attribute)
-        if found is None:
-            found = self.bound.attribute(node, attribute)
-        if found is None:
+        value = self.bound.rests.get(base, {}).get(attribute)
+        if value is None:
+            value = self.bound.attribute(node, attribute)
+        if value is None:
             operator = self.bound.operator(node)
             for block in described(operator, self.opset).blocks:
-                for one in block.attributes:
-                    if one.name == attribute:
-                        found = getattr(one.default, "value", None)
-        return found
+                for attribute_ in block.attributes:
+                    if attribute_.name == attribute:
+                        value = getattr(attribute_.default, "value", None)
+        return value
 
     def choice(self, name, options):
         if name == "opset":
@@ -174,12 +174,12 @@ class Facts:
     def _is_list(self, name):
         """Whether an operand is one whose elements the operator must know."""
         for node in self.rule.match:
-            for at, item in enumerate(node.inputs):
+            for position, item in enumerate(node.inputs):
                 if item.value == name:
-                    known = described(
+                    known_positions = described(
                         self.operators.get(node.op_type, node.operator), self.opset
                     ).known_inputs
-                    return at in known
+                    return position in known_positions
         return False
 
     def _listed(self, label):
@@ -215,28 +215,28 @@ class Facts:
 
     def number(self, name):
         if name in self.bound.names and not isinstance(self.bound.names[name], tuple):
-            found = self.bound.names[name]
-            if found is not None:
-                return found
+            content = self.bound.names[name]
+            if content is not None:
+                return content
         base, _, place = name.rpartition(".")
         if place.isdigit():
-            at = int(place)
+            index = int(place)
             if isinstance(self.bound.names.get(base), tuple):
-                return self.bound.names[base][at]
+                return self.bound.names[base][index]
             if base in self.match.values or base.rpartition(".")[0] in self.bound.lists:
                 value = self.value(base)
                 if self._is_list(base) or base in progressions(self.rule):
-                    return self.contents(base)[at]
-                return self.view.shape(value)[at]
-            found = self.setting(base)
-            if found is None:
+                    return self.contents(base)[index]
+                return self.view.shape(value)[index]
+            content = self.setting(base)
+            if content is None:
                 label = base.rpartition(".")[2]
                 return {"pads": 0, "output_padding": 0}.get(label, 1)
-            return found[at]
-        found = self.setting(name)
-        if found is None:
+            return content[index]
+        content = self.setting(name)
+        if content is None:
             raise NotCoveredError(f"{name} has no number")
-        return found
+        return content
 
 
 def concrete(instance):

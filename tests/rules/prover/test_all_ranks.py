@@ -34,22 +34,25 @@ def test_its_neighbour_is_not_proved(rule):
         cases = statements(rule)
     except IllTyped:
         return
-    assert any(one.status != "proved" and not one.vacuous for one in (prove(c, 2.0) for c in cases))
+    assert any(
+        outcome.status != "proved" and not outcome.vacuous
+        for outcome in (prove(c, 2.0) for c in cases)
+    )
 
 
 def test_a_quotient_takes_multiples_out():
     p, q, r, g = map(variable, "pqrg")
-    known = tuple(equals(quotient(size, g) * g, size) for size in (p, q))
-    context = Context(Solver(known, {"g": 1}), frozenset("pqrg"))
+    equations = tuple(equals(quotient(size, g) * g, size) for size in (p, q))
+    context = Context(Solver(equations, {"g": 1}), frozenset("pqrg"))
     whole = context.fold(quotient(2 * p + q * r + r, g))
     assert whole == 2 * quotient(p, g) + quotient(q, g) * r + quotient(r, g)
     numbers = random.Random(5)
     for _ in range(200):
         by = numbers.randint(1, 7)
-        at = {"p": by * numbers.randint(-4, 4), "q": by * numbers.randint(-4, 4), "g": by}
-        at["r"] = numbers.randint(-20, 20)
-        here = {name: constant(number) for name, number in at.items()}
-        value = (2 * at["p"] + at["q"] * at["r"] + at["r"]) // by
+        assignment = {"p": by * numbers.randint(-4, 4), "q": by * numbers.randint(-4, 4), "g": by}
+        assignment["r"] = numbers.randint(-20, 20)
+        here = {name: constant(number) for name, number in assignment.items()}
+        value = (2 * assignment["p"] + assignment["q"] * assignment["r"] + assignment["r"]) // by
         assert whole.substitute(here) == constant(value)
 
 

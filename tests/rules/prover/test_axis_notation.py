@@ -16,13 +16,15 @@ from .instance_cases import Everything
 
 
 def rule(text):
-    (one,) = parse_rules("rule EliminateIt\n  tags always\n" + text + "\n  equal rounding\n", "t")
-    return one
+    (parsed,) = parse_rules(
+        "rule EliminateIt\n  tags always\n" + text + "\n  equal rounding\n", "t"
+    )
+    return parsed
 
 
-def contents(one, told=()):
+def contents(rule_, told_axes=()):
     """What all cases say, where it is a choice how those that are told are written."""
-    return {case_split._content(s) for s in case_split._combined(one, 0, told, [])}
+    return {case_split._content(s) for s in case_split._combined(rule_, 0, told_axes, [])}
 
 
 SAME = [
@@ -38,9 +40,9 @@ SAME = [
 @pytest.mark.parametrize("text", SAME)
 def test_cases_in_all_ways_to_write_axes_are_those_in_one(text):
     """The oracle: every way to write every axis is a choice."""
-    one = rule(f"opset >= 13\n {text}")
-    assert contents(one) == contents(one, Everything())
-    assert not any("sign of" in s.title for s in statements(one))
+    rule_ = rule(f"opset >= 13\n {text}")
+    assert contents(rule_) == contents(rule_, Everything())
+    assert not any("sign of" in s.title for s in statements(rule_))
 
 
 MATTERS = [
@@ -59,18 +61,20 @@ MATTERS = [
 
 @pytest.mark.parametrize("text", MATTERS)
 def test_what_depends_on_how_axes_are_written_is_a_choice(text):
-    found = statements(rule(f"opset >= 13\n {text}"))
-    assert any("sign of" in s.title for s in found)
+    case_statements = statements(rule(f"opset >= 13\n {text}"))
+    assert any("sign of" in s.title for s in case_statements)
 
 
 def test_lists_that_go_with_axes_change_places_with_them():
     ways = Notations()
     ways.add_axes("a", (0, 1), 3)
     ways.add_beside("a", "pads", ("p0", "p1", "q0", "q1"))
-    told = {(way["a"], way["pads"]) for way in ways.others({"a"})}
-    assert ((1, 0), ("p1", "p0", "q1", "q0")) in told
-    assert ((-3, 1), ("p0", "p1", "q0", "q1")) in told
-    assert len(told) == len(list(permutations(range(2)))) * len(list(product((0, 1), repeat=2))) - 1
+    others = {(way["a"], way["pads"]) for way in ways.others({"a"})}
+    assert ((1, 0), ("p1", "p0", "q1", "q0")) in others
+    assert ((-3, 1), ("p0", "p1", "q0", "q1")) in others
+    assert (
+        len(others) == len(list(permutations(range(2)))) * len(list(product((0, 1), repeat=2))) - 1
+    )
 
 
 def test_a_list_goes_with_the_axes_of_one_node_only():

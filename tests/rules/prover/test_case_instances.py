@@ -39,14 +39,14 @@ def run(instance, feeds):
 def overhangs(instance):
     """Whether a window is larger than the padded data: runtimes then differ in what they make."""
     view = instance.view
-    for at, node in enumerate(view.nodes):
+    for number, node in enumerate(view.nodes):
         if "Conv" not in node.op_type and "Pool" not in node.op_type:
             continue
-        data, attributes = view.shape(view.inputs(at)[0]), view.attributes(at)
+        data, attributes = view.shape(view.inputs(number)[0]), view.attributes(number)
         spatial = len(data) - 2
         kernel = attributes.get("kernel_shape")
-        if kernel is None and len(view.inputs(at)) > 1:
-            kernel = view.shape(view.inputs(at)[1])[2:]
+        if kernel is None and len(view.inputs(number)) > 1:
+            kernel = view.shape(view.inputs(number)[1])[2:]
         pads = attributes.get("pads") or (0,) * 2 * spatial
         dilations = attributes.get("dilations") or (1,) * spatial
         if kernel and any(
@@ -83,13 +83,13 @@ def assert_computes(statement, assignment, outputs):
     for equation in statement.equations:
         wanted = outputs[equation.output]
         for name in (equation.source, equation.target):
-            found = tensors[name]
-            assert found.values.shape == wanted.shape, (name, statement.title)
-            known = found.defined & np.isfinite(wanted.astype(np.float64))
-            scale = np.max(np.abs(np.where(known, wanted, 0).astype(np.float64)), initial=1)
+            tensor = tensors[name]
+            assert tensor.values.shape == wanted.shape, (name, statement.title)
+            finite = tensor.defined & np.isfinite(wanted.astype(np.float64))
+            scale = np.max(np.abs(np.where(finite, wanted, 0).astype(np.float64)), initial=1)
             close = np.allclose(
-                np.where(known, found.values, 0),
-                np.where(known, wanted, 0),
+                np.where(finite, tensor.values, 0),
+                np.where(finite, wanted, 0),
                 rtol=2e-3,
                 atol=2e-4 * scale,
                 equal_nan=True,
@@ -132,4 +132,4 @@ def test_statements_compute_what_the_model_does(rule):
             assert_computes(statement, Assignment(numbers, arrays), outputs)
         covered += 1
     assert covered, beyond
-    assert all(BEYOND.match(one) for one in beyond), beyond
+    assert all(BEYOND.match(text) for text in beyond), beyond

@@ -26,12 +26,14 @@ RULES = {rule.name: rule for rule in load_rules()}
 
 
 def rule(text):
-    (one,) = parse_rules("rule EliminateIt\n  tags always\n" + text + "\n  equal rounding\n", "t")
-    return one
+    (parsed,) = parse_rules(
+        "rule EliminateIt\n  tags always\n" + text + "\n  equal rounding\n", "t"
+    )
+    return parsed
 
 
-def false_obligations(one):
-    return [o.text for s in statements(one) for o in s.obligations if o.condition is False]
+def false_obligations(rule_):
+    return [o.text for s in statements(rule_) for o in s.obligations if o.condition is False]
 
 
 def test_operands_of_any_rank_are_tried_at_several():
@@ -81,8 +83,8 @@ def test_another_rank_is_ill_typed_if_it_is_so_in_every_case():
 
 
 def test_another_rank_in_some_cases_is_an_obligation_that_is_false():
-    one = rule("match\n Z = Add(X, Y)\n rewrite\n Z = X")
-    assert any("rank" in text for text in false_obligations(one))
+    rule_ = rule("match\n Z = Add(X, Y)\n rewrite\n Z = X")
+    assert any("rank" in text for text in false_obligations(rule_))
 
 
 def test_equal_sizes_are_one_symbol():
@@ -122,9 +124,9 @@ def test_conditions_that_exclude_each_other_leave_no_case():
 
 def test_numbers_of_statements_stay_small():
     """The ledger counts them where rules are proved."""
-    known = {entry.rule: entry.cases for entry in shipped().entries.values()}
-    assert known.keys() & RULES.keys()
-    assert min(known.values()) >= 1 and max(known.values()) <= 1300
+    cases_by_rule = {entry.rule: entry.cases for entry in shipped().entries.values()}
+    assert cases_by_rule.keys() & RULES.keys()
+    assert min(cases_by_rule.values()) >= 1 and max(cases_by_rule.values()) <= 1300
 
 
 CONTENT = (Holds, HasShape, HasAttribute, IsLiteral)
@@ -146,25 +148,26 @@ SOME = [
 IMPLIED = {"fits(s, Y)", "len(ints(p)) = 2 * rank(W)"}
 
 
-def contents(one):
+def contents(rule_):
     """What the cases assume, and the shapes that they speak of; `left` of a rule alone."""
     try:
-        found = statements(one)
+        case_statements = statements(rule_)
     except (IllTyped, UndescribedError) as error:
         return str(error)
     return {
-        (frozenset(map(str, s.assumptions)), str(s.operands), str(s.definitions)) for s in found
+        (frozenset(map(str, s.assumptions)), str(s.operands), str(s.definitions))
+        for s in case_statements
     }
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_each_condition_matters(name):
-    one = RULES[name]
-    whole = contents(one)
-    for condition in conditions(one):
+    rule_ = RULES[name]
+    whole = contents(rule_)
+    for condition in conditions(rule_):
         if not isinstance(condition, CONTENT) or str(condition) in IMPLIED:
             continue
-        weaker = without(one, condition)
+        weaker = without(rule_, condition)
         if weaker is not None:
             assert contents(weaker) != whole, condition
 
@@ -178,9 +181,9 @@ def four_choices(choices: Choices):
 
 
 def test_all_combinations_of_choices_are_cases():
-    found = list(cases(four_choices))
-    assert len(found) == 16
-    assert {*found} == {*product((3, 2), "xy", "fg", (0, 1))}
+    all_cases = list(cases(four_choices))
+    assert len(all_cases) == 16
+    assert {*all_cases} == {*product((3, 2), "xy", "fg", (0, 1))}
 
 
 def test_more_combinations_than_are_built_are_no_cases_at_all():
@@ -236,11 +239,13 @@ def test_what_fits_nothing_beside_one_option_is_a_case_beside_another():
 
 
 def test_longer_lists_are_tried_where_no_short_one_is_a_case():
-    found = statements(rule("given rank(X) > 5\n match\n Y = Relu(Neg(X))\n rewrite\n Y = Abs(X)"))
-    assert {one.free["rank(X)"].length for one in found} == {6}
-    found = statements(rule("given len(A) > 5\n match\n Y = Concat<axis=0>(*A)\n Z = Relu(Y)\n"
-                            " rewrite\n Z = Concat<axis=0>(*A)"))  # fmt: skip
-    assert {one.free["len(A)"].length for one in found} == {6}
+    case_statements = statements(
+        rule("given rank(X) > 5\n match\n Y = Relu(Neg(X))\n rewrite\n Y = Abs(X)")
+    )
+    assert {statement.free["rank(X)"].length for statement in case_statements} == {6}
+    match = "given len(A) > 5\n match\n Y = Concat<axis=0>(*A)\n Z = Relu(Y)\n"
+    case_statements = statements(rule(f"{match} rewrite\n Z = Concat<axis=0>(*A)"))
+    assert {statement.free["len(A)"].length for statement in case_statements} == {6}
 
 
 def test_what_is_longer_than_all_that_is_tried_is_told():
@@ -256,7 +261,7 @@ def test_permutations_of_four_axes_are_tried_where_there_is_one():
 
 def test_operators_are_crossed_with_permutations():
     """Only Sub, and only where the permutation is the identity, tells the operands apart."""
-    found = statements(
+    case_statements = statements(
         rule("""
   given Op in [Add, Sub], X [m, m], Z [m, m]
   match
@@ -267,7 +272,7 @@ def test_operators_are_crossed_with_permutations():
     Y = Transpose<perm=p>(Op(A, B))
   opset >= 13""")
     )
-    titles = [one.title for one in found]
+    titles = [statement.title for statement in case_statements]
     assert any("Sub" in title and "p (0, 1)" in title for title in titles)
 
 

@@ -110,8 +110,10 @@ def test_opaque_and_unknown_operators_have_no_meaning():
 )
 def test_conversions_are_functions_where_values_may_change(had, wanted, function):
     value = Read("X", ())
-    found = converted(value, had, wanted)
-    assert (found == value) if function is None else (found.function == function)
+    converted_value = converted(value, had, wanted)
+    assert (
+        (converted_value == value) if function is None else (converted_value.function == function)
+    )
 
 
 def test_truth_values_convert_to_numbers_by_cases():

@@ -44,23 +44,23 @@ def composed(node: Node) -> tuple[Composition, dict[str, Any], dict[str, int], l
     tensors: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     names: list[str | None] = []
-    for at, array in enumerate(node.inputs):
-        name = f"X{at}"
+    for i, array in enumerate(node.inputs):
+        name = f"X{i}"
         if array is None:
             names.append(None)
             continue
         names.append(name)
-        if at in meaning.known_inputs:
+        if i in meaning.known_inputs:
             contents = np.ravel(array).tolist()
             composition.known_constant(name, contents, array.dtype.name, array.ndim)
             continue
         shape: list[Any] = list(array.shape)
         if node.op_type not in KNOWN_ONLY:
-            shape = [Symbol(f"d{at}_{axis}") for axis in range(array.ndim)]
+            shape = [Symbol(f"d{i}_{axis}") for axis in range(array.ndim)]
             sizes.update({str(d): size for d, size in zip(shape, array.shape, strict=True)})
         composition.operand(name, shape, array.dtype.name)
         tensors[name] = array.astype(np.float64) if array.dtype.kind == "f" else array
-    outputs = [f"Y{at}" for at in range(node.outputs)]
+    outputs = [f"Y{i}" for i in range(node.outputs)]
     composition.node(node.op_type, names, node.attributes, outputs)
     return composition, tensors, sizes, outputs
 
@@ -68,7 +68,7 @@ def composed(node: Node) -> tuple[Composition, dict[str, Any], dict[str, int], l
 def lowered(composition: Composition, sizes: dict[str, int]) -> Any:
     from tensolog.rules.prover.cases.composition import algebra_of
 
-    algebras = {name: algebra_of(one.dtype) for name, one in composition.tensors.items()}
+    algebras = {name: algebra_of(tensor.dtype) for name, tensor in composition.tensors.items()}
     statement = Statement(
         "one node",
         tuple(Symbol(name) for name in sizes),
@@ -105,7 +105,7 @@ def check(node: Node) -> int:
             expected = float(array[tuple(position)])
             if not np.isfinite(expected):
                 continue
-            places = tuple(constant(int(at)) for at in position)
+            places = tuple(constant(int(number)) for number in position)
             whole = setting.read(name, places, Path())
             got = numbers.sum(whole, sizes)
             if array.dtype.kind in "iu":

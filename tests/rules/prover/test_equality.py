@@ -49,7 +49,7 @@ class Sides:
 
     def nodes(self, outputs: int, operator: str, *inputs: str | None, **attributes: Any) -> Any:
         self.count += 1
-        names = [f"T{self.count}.{at}" for at in range(outputs)]
+        names = [f"T{self.count}.{i}" for i in range(outputs)]
         needs = self.composition.node(operator, inputs, attributes, names)
         if self.source is None:
             self.assumptions += [need.condition for need in needs]
@@ -62,8 +62,8 @@ class Sides:
 
     def statement(self, *pairs: tuple[str, str]) -> Statement:
         tensors = self.composition.tensors
-        for one, two in pairs:
-            for a, b in zip(tensors[one].shape, tensors[two].shape, strict=True):
+        for first, second in pairs:
+            for a, b in zip(tensors[first].shape, tensors[second].shape, strict=True):
                 condition = apply("=", a, b)
                 if condition is not True:
                     self.obligations.append(Obligation(f"{a} = {b}", condition))
@@ -75,8 +75,8 @@ class Sides:
             tuple(self.composition.definitions),
             self.source or frozenset(),
             tuple(self.obligations),
-            tuple(Equation(f"Y{at}", one, two) for at, (one, two) in enumerate(pairs)),
-            {name: algebra_of(one.dtype) for name, one in tensors.items()},
+            tuple(Equation(f"Y{i}", first, second) for i, (first, second) in enumerate(pairs)),
+            {name: algebra_of(tensor.dtype) for name, tensor in tensors.items()},
         )
 
 
@@ -109,11 +109,11 @@ def associative_matmul(s: Sides) -> Statement:
 @holds
 def matmuls_sharing_an_operand(s: Sides) -> Statement:
     x, w, v = s.input("X", "m k"), s.input("W", "k n"), s.input("V", "k p")
-    one, two = s.node("MatMul", x, w), s.node("MatMul", x, v)
+    first, second = s.node("MatMul", x, w), s.node("MatMul", x, v)
     s.target()
     both = s.node("MatMul", x, s.node("Concat", w, v, axis=1))
     parts = s.nodes(2, "Split", both, s.list(*s.dims("n p")), axis=1)
-    return s.statement((one, parts[0]), (two, parts[1]))
+    return s.statement((first, parts[0]), (second, parts[1]))
 
 
 @holds
@@ -246,7 +246,7 @@ def product_of_sums(s: Sides) -> Statement:
     a, b = s.input("A", "m n"), s.input("B", "m n")
     left = s.node("ReduceSum", s.node("Mul", a, b), s.list(0, 1), keepdims=0)
     s.target()
-    sums = [s.node("ReduceSum", one, s.list(0, 1), keepdims=0) for one in (a, b)]
+    sums = [s.node("ReduceSum", summed, s.list(0, 1), keepdims=0) for summed in (a, b)]
     return s.statement((left, s.node("Mul", *sums)))
 
 

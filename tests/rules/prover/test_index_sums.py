@@ -21,8 +21,8 @@ rule Tried
 WRAPPED = "Where(Less(I, 0), Add(I, [n]), I)"
 
 
-def outcomes(found="I", computed=WRAPPED, type="int64"):
-    (rule,) = parse_rules(LOOKUP.format(found=found, computed=computed, type=type))
+def outcomes(lookup_index="I", computed=WRAPPED, type="int64"):
+    (rule,) = parse_rules(LOOKUP.format(found=lookup_index, computed=computed, type=type))
     return {prove(statement, 20.0).status for statement in statements(rule)}
 
 
@@ -62,4 +62,4 @@ def test_what_the_left_side_computes_shows_nothing_of_itself():
     """Added modulo a power of two, the largest integer and 1 are the least, which is in no table;
     that the sum is an index says nothing of the sum of integers."""
     wrapped = "Where(Less(Add(I, [1]), 0), Add(I, [n + 1]), Add(I, [1]))"
-    assert outcomes(found="Add(I, [1])", computed=wrapped) == {"open"}
+    assert outcomes(lookup_index="Add(I, [1])", computed=wrapped) == {"open"}

@@ -47,19 +47,21 @@ def statements_of(rule):
 
 
 def lifted(rule, widest=2):
-    found = statements_of(rule)
-    return lift(rule, found, [Outcome("proved", widest=widest)] * len(found)).ranks
+    case_statements = statements_of(rule)
+    return lift(
+        rule, case_statements, [Outcome("proved", widest=widest)] * len(case_statements)
+    ).ranks
 
 
 def proved(text):
     """What is said of a rule whose cases are all proved indeed."""
     rule = rule_of(text)
-    found = statements(rule)
-    outcomes = [prove(one) for one in found]
+    case_statements = statements(rule)
+    outcomes = [prove(statement) for statement in case_statements]
     assert {outcome.status for outcome in outcomes if not outcome.reason.startswith("vacuous")} == {
         "proved"
     }
-    return lift(rule, found, outcomes)
+    return lift(rule, case_statements, outcomes)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_more_terms_than_axes_leave_separation_undecided():
 
 def test_a_case_whose_slice_was_not_looked_at_is_not_lifted():
     rule = rule_of("match\n Y = Add(Add(X, X), Add(X, X))\n rewrite\n Y = Mul(X, 4)")
-    found = [s for s in statements(rule) if s.free["rank(X)"].length != 2]
-    only = lift(rule, found, [Outcome("proved", widest=9)] * len(found))
+    case_statements = [s for s in statements(rule) if s.free["rank(X)"].length != 2]
+    only = lift(rule, case_statements, [Outcome("proved", widest=9)] * len(case_statements))
     assert only.ranks == "ranks 0 to 1 or 3 of X"
     (within,) = only.within
     assert within.holds([3]) and not within.holds([2]) and not within.holds([4])
@@ -170,21 +172,21 @@ def test_permutations_of_more_axes_are_not_made_of_those_of_fewer():
     for _ in range(6):
         value = f"Transpose<perm=p>({value})"
     rule = rule_of(f"given X [*s] float32\n match\n Y = {value}\n rewrite\n Y = X")
-    found = [
+    case_statements = [
         replace(statement, free={"len(s)": replace(statement.free["len(s)"], most=3)})
         for statement in statements(rule)
         if statement.free["len(s)"].length < 4
     ]
-    assert {prove(one).status for one in found} == {"proved"}
-    assert lift(rule, found, [Outcome("proved", widest=2)] * len(found)).within
+    assert {prove(statement).status for statement in case_statements} == {"proved"}
+    assert lift(rule, case_statements, [Outcome("proved", widest=2)] * len(case_statements)).within
 
 
 @pytest.mark.parametrize("text", FALSE_BEYOND.values(), ids=FALSE_BEYOND)
 def test_what_is_false_at_higher_ranks_is_bounded_to_those_proved(text):
-    found = proved(text)
-    assert found.within
-    numbers = [5] * len(found.within[0].names)
-    assert not all(one.holds(numbers[: len(one.names)]) for one in found.within)
+    lifted_ranks = proved(text)
+    assert lifted_ranks.within
+    numbers = [5] * len(lifted_ranks.within[0].names)
+    assert not all(bound.holds(numbers[: len(bound.names)]) for bound in lifted_ranks.within)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ CONCAT = """op Concat (X.. [*p:axis, n.., *q]) -> Y [*p, total(n), *q]
 )
 def test_a_list_operator_that_tells_entries_apart_is_seen(element, alike):
     parsed = parse_specification(CONCAT.format(element), "t")
-    (block,) = (one for one in parsed if hasattr(one, "values"))
+    (block,) = (part for part in parsed if hasattr(part, "values"))
     assert block_alike(block) is alike
 
 
@@ -332,10 +334,10 @@ def test_another_rule_of_the_form_is_found():
 @pytest.mark.parametrize("rule", SMALL, ids=[rule.name for rule in SMALL])
 def test_what_is_false_from_some_rank_on_is_not_proved_for_all(rule):
     """Most are true of all cases that are looked at: the argument alone keeps them bounded."""
-    found = statements(rule)
-    outcomes = [prove(one) for one in found]
+    case_statements = statements(rule)
+    outcomes = [prove(statement) for statement in case_statements]
     if {outcome.status for outcome in outcomes if not outcome.vacuous} == {"proved"}:
-        assert lift(rule, found, outcomes).within
+        assert lift(rule, case_statements, outcomes).within
 
 
 @pytest.mark.parametrize("name", sorted({rule.name for rule in SMALL} - _BEYOND))
@@ -343,7 +345,7 @@ def test_what_is_false_from_some_rank_on_is_false_there(name):
     (rule,) = (rule for rule in SMALL if rule.name == name)
     for by in (1, 2):
         longer = _statements(rule, by, [])
-        if any(prove(one).status == "open" for one in longer):
+        if any(prove(statement).status == "open" for statement in longer):
             break
     else:
         pytest.fail("it was proved at longer lists, too")

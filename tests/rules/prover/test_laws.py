@@ -30,12 +30,12 @@ rule Rule
 
 def _laws(kind: str) -> dict[str, Rule]:
     lines = (Path(__file__).parent / f"laws_{kind}.txt").read_text("utf-8").splitlines()
-    found = {}
-    for at in range(0, len(lines), 4):
-        name, given, left, right = (line.strip() for line in lines[at : at + 4])
+    laws = {}
+    for start in range(0, len(lines), 4):
+        name, given, left, right = (line.strip() for line in lines[start : start + 4])
         text = _RULE.format(given=given, left=left, right=right)
-        (found[name],) = parse_rules(text, name)
-    return found
+        (laws[name],) = parse_rules(text, name)
+    return laws
 
 
 HOLDS, FAILS = _laws("hold"), _laws("fail")

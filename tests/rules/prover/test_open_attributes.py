@@ -93,7 +93,7 @@ def test_what_a_squeeze_without_axes_drops_is_a_case_for_each_size():
         )
     )
     absent = [statement for statement in statements(rule) if "a is absent True" in statement.title]
-    assert sorted(one.title.rpartition("drops ")[2] for one in absent) == [
+    assert sorted(statement.title.rpartition("drops ")[2] for statement in absent) == [
         "(False, False)",
         "(False, True)",
         "(True, False)",

@@ -48,9 +48,9 @@ def both(
     compute: Callable[[int, int], int],
 ) -> Callable[[tuple[Expression, Expression]], Expression]:
     def make(parts: tuple[Expression, Expression]) -> Expression:
-        one, two = parts
+        first, second = parts
         return Expression(
-            build(one.whole, two.whole), lambda v: compute(one.value(v), two.value(v))
+            build(first.whole, second.whole), lambda v: compute(first.value(v), second.value(v))
         )
 
     return make
@@ -60,29 +60,33 @@ def named(name: str) -> Expression:
     return Expression(variable(name), lambda v: v[name])
 
 
-def known(number: int) -> Expression:
+def literal(number: int) -> Expression:
     return Expression(constant(number), lambda _: number)
 
 
 def by_number(parts: tuple[Expression, int]) -> Expression:
-    one, number = parts
-    return Expression(quotient(one.whole, constant(number)), lambda v: one.value(v) // number)
-
-
-def rest_of(parts: tuple[Expression, int]) -> Expression:
-    one, number = parts
-    return Expression(remainder(one.whole, constant(number)), lambda v: one.value(v) % number)
-
-
-def chosen(parts: tuple[Expression, Expression, Expression]) -> Expression:
-    one, two, three = parts
+    expression, number = parts
     return Expression(
-        choice(at_least(one.whole, 0), two.whole, three.whole),
-        lambda v: two.value(v) if one.value(v) >= 0 else three.value(v),
+        quotient(expression.whole, constant(number)), lambda v: expression.value(v) // number
     )
 
 
-leaves = st.one_of(st.sampled_from(NAMES).map(named), st.integers(-4, 4).map(known))
+def rest_of(parts: tuple[Expression, int]) -> Expression:
+    expression, number = parts
+    return Expression(
+        remainder(expression.whole, constant(number)), lambda v: expression.value(v) % number
+    )
+
+
+def chosen(parts: tuple[Expression, Expression, Expression]) -> Expression:
+    first, second, third = parts
+    return Expression(
+        choice(at_least(first.whole, 0), second.whole, third.whole),
+        lambda v: second.value(v) if first.value(v) >= 0 else third.value(v),
+    )
+
+
+leaves = st.one_of(st.sampled_from(NAMES).map(named), st.integers(-4, 4).map(literal))
 divisors = st.integers(-3, 3).filter(bool)
 
 
@@ -104,46 +108,48 @@ expressions = st.recursive(leaves, larger, max_leaves=8)
 values = st.fixed_dictionaries({name: st.integers(-5, 9) for name in NAMES})
 
 
-def evaluated(whole: Polynomial, at: Values) -> int:
+def evaluated(whole: Polynomial, point: Values) -> int:
     total = 0
     for monomial, coefficient in whole.terms.items():
         for part in monomial:
             inner = whole.opaque.get(part)
-            coefficient *= at[part] if inner is None else applied(inner, at)
+            coefficient *= point[part] if inner is None else applied(inner, point)
         total += coefficient
     return total
 
 
-def applied(atom: Opaque, at: Values) -> int:
-    numbers = [evaluated(argument, at) for argument in atom.arguments]
+def applied(atom: Opaque, point: Values) -> int:
+    numbers = [evaluated(argument, point) for argument in atom.arguments]
     if atom.function == "//":
         return numbers[0] // numbers[1]
     if atom.function == "if":
         assert atom.condition is not None
-        return numbers[0] if holds(atom.condition, at) else numbers[1]
+        return numbers[0] if holds(atom.condition, point) else numbers[1]
     return {"min": min, "max": max}[atom.function](numbers)
 
 
-def holds(condition: Constraint, at: Values) -> bool:
+def holds(condition: Constraint, point: Values) -> bool:
     if condition.kind in ("and", "or"):
-        parts = [holds(part, at) for part in condition.parts]
+        parts = [holds(part, point) for part in condition.parts]
         return all(parts) if condition.kind == "and" else any(parts)
-    number = evaluated(condition.whole, at)
+    number = evaluated(condition.whole, point)
     return {"ge": number >= 0, "eq": number == 0, "ne": number != 0}[condition.kind]
 
 
 @given(expressions, values)
-def test_a_polynomial_has_the_value_of_its_expression(one: Expression, at: Values) -> None:
-    assert evaluated(one.whole, at) == one.value(at)
+def test_a_polynomial_has_the_value_of_its_expression(
+    expression: Expression, point: Values
+) -> None:
+    assert evaluated(expression.whole, point) == expression.value(point)
 
 
 @given(expressions)
-def test_building_a_polynomial_anew_changes_nothing(one: Expression) -> None:
+def test_building_a_polynomial_anew_changes_nothing(expression: Expression) -> None:
     names = {name: variable(name) for name in NAMES}
     through = {name: variable(f"{name}'") for name in NAMES}
     back = {f"{name}'": variable(name) for name in NAMES}
-    assert one.whole.substitute(names) == one.whole
-    assert one.whole.substitute(through).substitute(back) == one.whole
+    assert expression.whole.substitute(names) == expression.whole
+    assert expression.whole.substitute(through).substitute(back) == expression.whole
 
 
 @given(expressions, expressions, expressions)
@@ -161,24 +167,24 @@ def test_sums_and_products_have_one_form(a: Expression, b: Expression, c: Expres
 
 @given(expressions, expressions, values)
 def test_substitution_is_evaluation_at_another_place(
-    one: Expression, two: Expression, at: Values
+    first: Expression, second: Expression, point: Values
 ) -> None:
-    replaced = one.whole.substitute({"a": two.whole})
-    assert evaluated(replaced, at) == one.value({**at, "a": two.value(at)})
+    replaced = first.whole.substitute({"a": second.whole})
+    assert evaluated(replaced, point) == first.value({**point, "a": second.value(point)})
 
 
 @given(expressions, st.sampled_from(("a", "b", "n")), st.integers(1, 3), values)
-def test_division_with_rest(one: Expression, name: str, scale: int, at: Values) -> None:
+def test_division_with_rest(expression: Expression, name: str, scale: int, point: Values) -> None:
     by = scale * variable(name)
-    whole, rest = one.whole.divided(by)
-    assert evaluated(whole * by + rest, at) == one.value(at)
+    whole, rest = expression.whole.divided(by)
+    assert evaluated(whole * by + rest, point) == expression.value(point)
 
 
 @given(expressions, values)
-def test_what_a_linear_polynomial_says_of_a_variable(one: Expression, at: Values) -> None:
-    value = one.whole.linear("a")
+def test_what_a_linear_polynomial_says_of_a_variable(expression: Expression, point: Values) -> None:
+    value = expression.whole.linear("a")
     if value is not None:
-        assert (one.value(at) == 0) == (at["a"] == evaluated(value, at))
+        assert (expression.value(point) == 0) == (point["a"] == evaluated(value, point))
 
 
 # ---- constraints
@@ -193,40 +199,44 @@ RELATIONS: dict[str, tuple[Callable[..., Constraint], Callable[[int, int], bool]
 
 @given(st.sampled_from(sorted(RELATIONS)), expressions, expressions, values)
 def test_a_constraint_holds_where_its_relation_does(
-    relation: str, one: Expression, two: Expression, at: Values
+    relation: str, first: Expression, second: Expression, point: Values
 ) -> None:
     build, compare = RELATIONS[relation]
-    condition = build(one.whole, two.whole)
-    expected = compare(one.value(at), two.value(at))
-    assert holds(condition, at) == expected
-    assert holds(condition.negation, at) != expected
+    condition = build(first.whole, second.whole)
+    expected = compare(first.value(point), second.value(point))
+    assert holds(condition, point) == expected
+    assert holds(condition.negation, point) != expected
     assert condition.negation.negation == condition
     if condition.known is not None:
         assert condition.known == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(RELATIONS)), expressions), max_size=4), values)
-def test_joined_constraints(parts: list[tuple[str, Expression]], at: Values) -> None:
-    conditions = [RELATIONS[relation][0](one.whole, 0) for relation, one in parts]
-    truths = [holds(condition, at) for condition in conditions]
+def test_joined_constraints(parts: list[tuple[str, Expression]], point: Values) -> None:
+    conditions = [RELATIONS[relation][0](expression.whole, 0) for relation, expression in parts]
+    truths = [holds(condition, point) for condition in conditions]
     for kind, expected in (("and", all(truths)), ("or", any(truths))):
         whole = joined(kind, conditions)
-        assert holds(whole, at) == expected
-        assert holds(whole.negation, at) != expected
+        assert holds(whole, point) == expected
+        assert holds(whole.negation, point) != expected
         assert joined(kind, [whole, *conditions]) == whole
         assert joined(kind, conditions[::-1]) == whole
 
 
 @given(st.integers(1, 4), expressions, expressions)
-def test_a_multiple_says_the_same(scale: int, one: Expression, two: Expression) -> None:
+def test_a_multiple_says_the_same(scale: int, first: Expression, second: Expression) -> None:
     def same(this: Constraint, that: Constraint) -> bool:
         return this == that or (this.known is not None and this.known == that.known)
 
     for relation in ("=", "!="):
         build, _ = RELATIONS[relation]
-        assert same(build(scale * one.whole, scale * two.whole), build(one.whole, two.whole))
-        assert same(build(two.whole, one.whole), build(one.whole, two.whole))
-    assert same(at_least(scale * one.whole, scale * two.whole), at_least(one.whole, two.whole))
+        assert same(
+            build(scale * first.whole, scale * second.whole), build(first.whole, second.whole)
+        )
+        assert same(build(second.whole, first.whole), build(first.whole, second.whole))
+    assert same(
+        at_least(scale * first.whole, scale * second.whole), at_least(first.whole, second.whole)
+    )
 
 
 # ---- what a context knows of quotients
@@ -242,12 +252,14 @@ class Sizes:
     e: int
     g: int
     q: int
-    at: tuple[float, float, float]
+    positions: tuple[float, float, float]
 
     @property
     def values(self) -> dict[str, int]:
         d = self.g * self.q
-        i, j, k = (int(part * size) for part, size in zip(self.at, (d, self.e, 2 * d), strict=True))
+        i, j, k = (
+            int(part * size) for part, size in zip(self.positions, (d, self.e, 2 * d), strict=True)
+        )
         return {"d": d, "e": self.e, "g": self.g, "q": self.q, "i": i, "j": j, "k": k}
 
 
@@ -282,21 +294,26 @@ DIVISORS = (E, D, group, 2 * G, E * G, 2 * D, E * group, constant(3))
 
 @settings(max_examples=examples(200), deadline=None)
 @given(sums, st.sampled_from(DIVISORS), sizes)
-def test_a_folded_quotient_has_its_value(whole: Polynomial, by: Polynomial, at: Sizes) -> None:
-    one = quotient(whole, by) + remainder(whole, by)
-    folded = digits().fold(one)
-    assert evaluated(folded, at.values) == evaluated(one, at.values)
+def test_a_folded_quotient_has_its_value(
+    whole: Polynomial, by: Polynomial, drawn_sizes: Sizes
+) -> None:
+    rebuilt = quotient(whole, by) + remainder(whole, by)
+    folded = digits().fold(rebuilt)
+    assert evaluated(folded, drawn_sizes.values) == evaluated(rebuilt, drawn_sizes.values)
     assert digits().fold(folded) == folded
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(sums, sums, st.sampled_from(DIVISORS), sizes)
 def test_a_folded_constraint_says_the_same(
-    whole: Polynomial, limit: Polynomial, by: Polynomial, at: Sizes
+    whole: Polynomial, limit: Polynomial, by: Polynomial, drawn_sizes: Sizes
 ) -> None:
     for condition in (at_least(quotient(whole, by), limit), below(quotient(whole, by), limit)):
         folded = digits().fold_constraint(condition)
-        assert holds(folded, at.values) == holds(condition, at.values), (condition, folded)
+        assert holds(folded, drawn_sizes.values) == holds(condition, drawn_sizes.values), (
+            condition,
+            folded,
+        )
 
 
 @pytest.mark.parametrize(
@@ -313,5 +330,5 @@ def test_a_folded_constraint_says_the_same(
     ],
 )
 def test_quotients_that_fold(whole: Polynomial, by: Polynomial, expected: object) -> None:
-    one = quotient(whole, by)
-    assert digits().fold(one) == (one if expected is None else expected)
+    quotient_ = quotient(whole, by)
+    assert digits().fold(quotient_) == (quotient_ if expected is None else expected)

@@ -20,9 +20,9 @@ def products(draw):
     return whole
 
 
-def value(whole: Polynomial, at: dict[str, int]) -> int:
-    known = {name: constant(number) for name, number in at.items()}
-    number = whole.substitute(known).number
+def value(whole: Polynomial, point: dict[str, int]) -> int:
+    polynomials = {name: constant(number) for name, number in point.items()}
+    number = whole.substitute(polynomials).number
     assert number is not None
     return number
 
@@ -33,14 +33,18 @@ def value(whole: Polynomial, at: dict[str, int]) -> int:
     st.fixed_dictionaries({name: st.sampled_from([0, 1]) for name in NAMES}),
 )
 def test_what_equations_give_holds_wherever_they_do(pairs, minimum):
-    found = sizes_as_products([equals(one, two) for one, two in pairs], minimum, NAMES)
+    size_products = sizes_as_products(
+        [equals(first, second) for first, second in pairs], minimum, NAMES
+    )
     for numbers in every(range(4), repeat=len(NAMES)):
-        at = dict(zip(NAMES, numbers, strict=True))
-        if any(at[name] < least for name, least in minimum.items()):
+        point = dict(zip(NAMES, numbers, strict=True))
+        if any(point[name] < least for name, least in minimum.items()):
             continue
-        if all(value(one, at) == value(two, at) for one, two in pairs):
-            assert all(at[name] == value(whole, at) for name, whole in found.items())
-    assert not {name for whole in found.values() for name in whole.variables} & set(found)
+        if all(value(first, point) == value(second, point) for first, second in pairs):
+            assert all(point[name] == value(whole, point) for name, whole in size_products.items())
+    assert not {name for whole in size_products.values() for name in whole.variables} & set(
+        size_products
+    )
 
 
 def test_a_factor_is_taken_off_only_where_it_is_above_0():

@@ -22,8 +22,8 @@ def asked(condition, *assumptions):
 
 
 def test_equal_products_are_seen_without_computing_them():
-    known = equals(A * B * C, A * D), equals(quotient(A * D, B) * B, A * D)
-    assert asked(equals(quotient(A * B * C, B) * B, A * B * C), *known) == ("unsat", [True])
+    equations = equals(A * B * C, A * D), equals(quotient(A * D, B) * B, A * D)
+    assert asked(equals(quotient(A * B * C, B) * B, A * B * C), *equations) == ("unsat", [True])
 
 
 def test_what_needs_the_values_of_products_is_computed():

@@ -35,31 +35,38 @@ def all_statements(monkeypatch):
 
 
 def test_a_word_for_pads_is_what_pads_say(monkeypatch):
-    found = all_statements(monkeypatch)
-    general = {name: s for name, s in found.items() if "NOTSET" in name}
-    assert general and len(found) > len(general)
+    statements_by_name = all_statements(monkeypatch)
+    general = {name: s for name, s in statements_by_name.items() if "NOTSET" in name}
+    assert general and len(statements_by_name) > len(general)
     for word in ("SAME_UPPER", "SAME_LOWER", "VALID"):
-        for name, one in general.items():
-            special = found.get(name.replace("NOTSET", word))
+        for name, statement in general.items():
+            special = statements_by_name.get(name.replace("NOTSET", word))
             if special is None:
                 continue  # without pads, whether they count says nothing: it was there before
-            assert is_instance(special, one)
-            assert not is_instance(one, special)
-            assert {prove(special).status, prove(one).status} == {"proved"}
+            assert is_instance(special, statement)
+            assert not is_instance(statement, special)
+            assert {prove(special).status, prove(statement).status} == {"proved"}
 
 
 def test_flags_are_no_particular_cases_of_each_other(monkeypatch):
-    found = all_statements(monkeypatch)
-    for name, one in found.items():
-        other = found.get(name.replace("count_include_pad 1", "count_include_pad 0"), one)
-        assert one is other or not (is_instance(one, other) or is_instance(other, one))
+    statements_by_name = all_statements(monkeypatch)
+    for name, statement in statements_by_name.items():
+        other = statements_by_name.get(
+            name.replace("count_include_pad 1", "count_include_pad 0"), statement
+        )
+        assert statement is other or not (
+            is_instance(statement, other) or is_instance(other, statement)
+        )
 
 
 @pytest.mark.parametrize("left_out", ["assumptions", "obligations"])
 def test_what_is_assumed_and_owed_counts(monkeypatch, left_out):
-    found = all_statements(monkeypatch)
-    name = next(one for one in found if "NOTSET" in one)
-    general, special = found[name], found[name.replace("NOTSET", "SAME_UPPER")]
+    statements_by_name = all_statements(monkeypatch)
+    name = next(title for title in statements_by_name if "NOTSET" in title)
+    general, special = (
+        statements_by_name[name],
+        statements_by_name[name.replace("NOTSET", "SAME_UPPER")],
+    )
     if left_out == "assumptions":  # less is known than the other statement asks for
         assert not is_instance(replace(special, assumptions=()), general)
     else:

@@ -42,9 +42,9 @@ EXTENTS = {"k": M, "l": N, "h": M * N}
 
 def context() -> Context:
     minimum = dict.fromkeys(("m", "n", "i", "j"), 0)
-    found = Context(Solver((), minimum), frozenset(("m", "n")))
-    found.extents.update(EXTENTS)
-    return found
+    context_ = Context(Solver((), minimum), frozenset(("m", "n")))
+    context_.extents.update(EXTENTS)
+    return context_
 
 
 indices = st.sampled_from((ROW, J, K, L, ROW + J, K + ROW, K - L, K + L, constant(1), M, N - 1 - K))
@@ -66,29 +66,29 @@ def products(draw: st.DrawFn) -> Product:
     factors: dict[Place, Fraction] = {}
     for place in draw(st.lists(places, max_size=3)):
         factors[place] = Fraction(draw(st.integers(1, 2)))
-    own = draw(st.sampled_from(((), ("k",), ("l",), ("k", "l"))))
+    bound_names = draw(st.sampled_from(((), ("k",), ("l",), ("k", "l"))))
     bare = Product(draw(st.integers(-3, 3)), (), draw(st.lists(guards, max_size=2)), factors)
-    if not {"k", "l"} & bare.variables <= set(own):
-        own = ("k", "l")
-    ranges = [part for name in own for part in within(variable(name), EXTENTS[name])]
-    return Product(bare.coefficient, own, [*bare.guards, *ranges], bare.factors)
+    if not {"k", "l"} & bare.variables <= set(bound_names):
+        bound_names = ("k", "l")
+    ranges = [part for name in bound_names for part in within(variable(name), EXTENTS[name])]
+    return Product(bare.coefficient, bound_names, [*bare.guards, *ranges], bare.factors)
 
 
-def element(seed: int, place: Place, at: Mapping[str, int]) -> Fraction:
+def element(seed: int, place: Place, point: Mapping[str, int]) -> Fraction:
     """Return a number for an element: the same for equal indices, any of a few."""
-    numbers = [evaluated(index, at) for index in place.indices]
+    numbers = [evaluated(index, point) for index in place.indices]
     if place.head == "#INT":
         return Fraction(numbers[0])
     return Fraction(random.Random(f"{seed} {place.head} {numbers}").randint(-3, 3))
 
 
-def value(whole: Sequence[Product], at: Mapping[str, int], seed: int) -> Fraction:
+def value(whole: Sequence[Product], point: Mapping[str, int], seed: int) -> Fraction:
     """Return the sum's value, by trying every number of which a bound index is capable."""
     total = Fraction(0)
     for product in whole:
         # the sizes above are at most 3, so that no index is beyond 9
         for numbers in itertools.product(range(-2, 11), repeat=len(product.bound)):
-            here = {**at, **dict(zip(product.bound, numbers, strict=True))}
+            here = {**point, **dict(zip(product.bound, numbers, strict=True))}
             if all(holds(guard, here) for guard in product.guards):
                 term = product.coefficient
                 for place, exponent in product.factors.items():
@@ -106,9 +106,9 @@ def text(whole: Sequence[Product]) -> list[str]:
 def test_a_simplified_product_has_its_value(
     product: Product, sizes: dict[str, int], outer: dict[str, int], seed: int
 ) -> None:
-    at, here = {**sizes, **outer}, context()
+    point, here = {**sizes, **outer}, context()
     once = simplified(product, here)
-    assert value([product], at, seed) == value([] if once is None else [once], at, seed)
+    assert value([product], point, seed) == value([] if once is None else [once], point, seed)
     if once is not None:
         twice = simplified(once, here)
         assert twice is not None
@@ -118,17 +118,17 @@ def test_a_simplified_product_has_its_value(
 @settings(max_examples=examples(40), deadline=None)
 @given(products(), products(), SIZES, OUTER, st.integers(0, 99))
 def test_sums_and_products_have_their_values(
-    one: Product, two: Product, sizes: dict[str, int], outer: dict[str, int], seed: int
+    first: Product, second: Product, sizes: dict[str, int], outer: dict[str, int], seed: int
 ) -> None:
-    at, here = {**sizes, **outer}, context()
-    a, b = value([one], at, seed), value([two], at, seed)
-    assert value(plus([one], [two]), at, seed) == a + b
-    assert value(scaled([one], -2), at, seed) == -2 * a
+    point, here = {**sizes, **outer}, context()
+    a, b = value([first], point, seed), value([second], point, seed)
+    assert value(plus([first], [second]), point, seed) == a + b
+    assert value(scaled([first], -2), point, seed) == -2 * a
     condition = at_least(ROW, J)
-    kept = guarded([one], [condition], here)
-    assert value(kept, at, seed) == (a if holds(condition, at) else 0)
-    if len(one.bound) + len(two.bound) < 3:
-        assert value(times([one], [two], here), at, seed) == a * b
+    kept = guarded([first], [condition], here)
+    assert value(kept, point, seed) == (a if holds(condition, point) else 0)
+    if len(first.bound) + len(second.bound) < 3:
+        assert value(times([first], [second], here), point, seed) == a * b
 
 
 @settings(max_examples=examples(60), deadline=None)

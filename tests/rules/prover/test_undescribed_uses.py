@@ -57,9 +57,9 @@ def test_a_rule_for_what_is_not_described_is_no_statement(text):
     ],
 )
 def test_a_rule_for_what_is_described_is_proved(text):
-    found = [prove(statement).status for statement in statements(rule_of(text))]
-    assert found
-    assert set(found) == {"proved"}
+    outcomes = [prove(statement).status for statement in statements(rule_of(text))]
+    assert outcomes
+    assert set(outcomes) == {"proved"}
 
 
 def test_the_rest_of_the_attributes_has_what_is_described():

@@ -66,8 +66,8 @@ def test_solvers_stop_after_a_number_of_steps(ask):
 
 def test_rechecking_ends_when_its_work_is_done():
     scripts = [HARD.replace("x 2", f"x {least}") for least in range(3, 30)]
-    found = recheck_all(scripts, 0.2, budget=0.5)
-    reasons = [one.reason for one in found.values()]
+    rechecks = recheck_all(scripts, 0.2, budget=0.5)
+    reasons = [answer.reason for answer in rechecks.values()]
     asked = [reason for reason in reasons if "no time left" not in reason]
     assert 1 < len(asked) < 8
 
