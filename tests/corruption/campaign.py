@@ -47,7 +47,7 @@ class Finding:
     """What a command must not do, and for which case."""
 
     case: Case
-    what: str
+    problem: str
 
 
 class Worker:
@@ -136,7 +136,7 @@ def run_case(worker: Worker, folder: Path, number: int, seed: int) -> tuple[Case
         [*optimize, "--budget", str(BUDGET_S), "--json"],
     ):
         answer = worker.run(command)
-        problems += [f"{command[0]}: {what}" for what in judge(answer, folder, before)]
+        problems += [f"{command[0]}: {problem}" for problem in judge(answer, folder, before)]
         for entry in worker.temporary.iterdir():
             if entry.name != _OF_THE_RUNTIME:
                 problems.append(f"{command[0]}: {entry.name} stayed among temporary files")

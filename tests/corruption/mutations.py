@@ -30,8 +30,8 @@ def mutate(data: bytes, draw: random.Random) -> tuple[bytes, str]:
     done = []
     for _ in range(draw.choice((1, 1, 2, 3))):
         way = draw.choice((*_BYTES, *_FIELDS) if _has_nodes(data) else _BYTES)
-        data, what = way(data or b"\0", draw)
-        done.append(what)
+        data, damage = way(data or b"\0", draw)
+        done.append(damage)
     return data, "; ".join(done)
 
 

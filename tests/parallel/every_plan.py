@@ -113,8 +113,8 @@ class _Tree:
     def _makers(self, number: int) -> list[int]:
         operator = self.operators[number]
         values = (*operator.inputs, *operator.captures)
-        made = {self.problem.producer[v][0] for v in values if v in self.problem.producer}
-        return sorted(made)
+        makers = {self.problem.producer[v][0] for v in values if v in self.problem.producer}
+        return sorted(makers)
 
     def tasks(self, number: int, chosen: Sequence[Config | None]) -> list[Task]:
         """Return what has to be done for an operator, transfers first; some may be done already.
@@ -294,9 +294,9 @@ def compare(seed: int, operators: int, devices: int, goal: Goal, steps: int):
     every = drawn_problem(seed, operators, devices)
     problem = every.problem
     configs = [every.all_configs(number) for number in range(operators)]
-    found = plan(problem.workload, problem.cluster, goal=goal, prove=False)
-    best = best_of_every_plan(problem, configs, goal, steps, found.score.goal)
-    return found, configs, best
+    chosen_plan = plan(problem.workload, problem.cluster, goal=goal, prove=False)
+    best = best_of_every_plan(problem, configs, goal, steps, chosen_plan.score.goal)
+    return chosen_plan, configs, best
 
 
 def main() -> None:
@@ -315,17 +315,17 @@ def main() -> None:
     known = equal = 0
     for seed in range(options.seed, options.seed + options.graphs):
         begin = time.monotonic()
-        found, configs, best = compare(
+        chosen_plan, configs, best = compare(
             seed, options.operators, options.devices, options.goal, options.steps
         )
         plans = math.prod(map(len, configs))
-        ratio = found.score.goal / best.seconds
+        ratio = chosen_plan.score.goal / best.seconds
         known += best.is_known
         equal += best.is_known and ratio <= 1 + _EQUAL
         print(
             f"graph {seed}: {plans:.1e} plans, found / best {ratio:.4f}"
             f"{'' if best.is_known else ', not known to be the best'}"
-            f"{', searched exactly' if found.exact else ''}"
+            f"{', searched exactly' if chosen_plan.exact else ''}"
             f" ({best.steps} steps, {time.monotonic() - begin:.1f} s)",
             flush=True,
         )

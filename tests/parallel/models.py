@@ -129,14 +129,14 @@ def transformer(layers=1, batch=1, tokens=8, width=64, heads=4, inner=128, data=
 
 def problem(model, devices, **times):
     """A model on a cluster of devices that are alike, or on one that is given."""
-    own = cluster(devices) if isinstance(devices, int) else devices
-    return Problem(read_workload(model), own, Times(own), **times)
+    cluster_ = cluster(devices) if isinstance(devices, int) else devices
+    return Problem(read_workload(model), cluster_, Times(cluster_), **times)
 
 
 def space(model, devices, **times):
     """All divisions that the specifications suggest, proved or not."""
-    own = problem(model, devices, **times)
-    return Space(own, [cuts_of(operator.kernel) for operator in own.workload.operators])
+    problem_ = problem(model, devices, **times)
+    return Space(problem_, [cuts_of(operator.kernel) for operator in problem_.workload.operators])
 
 
 def random_graph(draw, nodes=6):
@@ -176,7 +176,7 @@ def random_node(build, draw, x):
         return build.node("Transpose", x, shape=[shape[axis] for axis in perm], perm=perm)
     if kind in ("ReduceSum", "ReduceMax"):
         axis = draw(rank)
-        new = [1 if at == axis else size for at, size in enumerate(shape)]
+        new = [1 if i == axis else size for i, size in enumerate(shape)]
         if kind == "ReduceSum":
             return build.node(kind, x, build.ints(axis), shape=new)
         return build.node(kind, x, shape=new, axes=[axis])
@@ -192,7 +192,7 @@ def random_node(build, draw, x):
         return build.node("Gemm", x, w, *bias, shape=(shape[0], columns), transB=turned)
     if kind == "Concat":
         axis = draw(rank)
-        new = [2 * size if at == axis else size for at, size in enumerate(shape)]
+        new = [2 * size if i == axis else size for i, size in enumerate(shape)]
         return build.node("Concat", x, x, shape=new, axis=axis)
     if kind == "Reshape":
         return reshape(build, draw, x)
@@ -235,16 +235,16 @@ def convolution(build, draw, x, *, depthwise):
     )  # fmt: skip
 
 
-def random_plan(draw, own):
+def random_plan(draw, space_):
     """A division of each operator, drawn from all of them."""
-    found = []
-    for number in range(len(own.cuts)):
-        configs = own.all_configs(number)
+    divisions = []
+    for number in range(len(space_.cuts)):
+        configs = space_.all_configs(number)
         # Most are divided: one operator in one piece has few of many.
         divided = [config for config in configs if config.cuts]
         pool = divided if divided and draw(8) else configs
-        found.append(pool[draw(len(pool))])
-    return tuple(found)
+        divisions.append(pool[draw(len(pool))])
+    return tuple(divisions)
 
 
 def check_model(model):

@@ -30,21 +30,21 @@ def test_a_model_and_its_pieces_are_timed(tmp_path, monkeypatch):
     device = Device("d", memory_bytes=1 << 30, flops_per_s=1e10, memory_bytes_per_s=1e10)
     cluster = Cluster("one", (device,))
     problem = Problem(read_workload(model), cluster, Times(cluster))
-    found = calibrate(problem, tmp_path / "model.onnx", inputs_of(model), tmp_path)
+    calibration = calibrate(problem, tmp_path / "model.onnx", inputs_of(model), tmp_path)
     kernels_s = [
         problem.times.operator(operator.kernel, 0) for operator in problem.workload.operators
     ]
-    assert found.factor > 0 and found.contention_s_per_byte >= 0
-    assert len(found.of_average) == len(kernels_s)
+    assert calibration.factor > 0 and calibration.contention_s_per_byte >= 0
+    assert len(calibration.of_average) == len(kernels_s)
     # Pieces are neighbours, and their factors leave the sum as it is.
-    changes = sum(a != b for a, b in pairwise(found.of_average))
+    changes = sum(a != b for a, b in pairwise(calibration.of_average))
     assert changes < 8
-    assert np.dot(found.of_average, kernels_s) == pytest.approx(sum(kernels_s))
-    calibrated = Times(cluster, None, found)
+    assert np.dot(calibration.of_average, kernels_s) == pytest.approx(sum(kernels_s))
+    calibrated = Times(cluster, None, calibration)
     total_s = sum(
         calibrated.operator(operator.kernel, 0) for operator in problem.workload.operators
     )
-    assert total_s == pytest.approx(found.factor * sum(kernels_s))
+    assert total_s == pytest.approx(calibration.factor * sum(kernels_s))
 
 
 def test_what_a_byte_of_weights_takes_among_more_of_them(monkeypatch):
@@ -77,9 +77,9 @@ def test_pieces_are_timed_with_weights_that_are_drawn(tmp_path, monkeypatch):
     assert sum(map(len, models)) < 0.05 * weights
     seconds = piece_times._times(models, pieces.given, 1)
     assert len(seconds) == len(pieces.parted.partition.stages) and min(seconds) > 0
-    found = calibrate_each(pieces, [seconds, [2 * each for each in seconds]])
-    assert len(found.of_average) == len(problem.workload.operators)
-    times = Times(cluster, None, found)
+    calibration = calibrate_each(pieces, [seconds, [2 * value for value in seconds]])
+    assert len(calibration.of_average) == len(problem.workload.operators)
+    times = Times(cluster, None, calibration)
     for device, measured_s in enumerate((sum(seconds), 2 * sum(seconds))):
         kernels_s = [times.operator(o.kernel, device) for o in problem.workload.operators]
         assert sum(kernels_s) == pytest.approx(measured_s)

@@ -1,7 +1,7 @@
 """Plans over workers of a cluster: what runs, what is done where a worker is lost, what is refused.
 
-Two worker processes of this machine stand for machines; `apart` has them take each other for such,
-so that tensors go through sockets instead of memory that they share.
+Two worker processes of this machine stand for machines; `separate_machines` has them take each
+other for such, so that tensors go through sockets instead of memory that they share.
 """
 
 import asyncio
@@ -70,18 +70,18 @@ APART = "import tensolog.parallel.cluster.connections as c; c.machine_key = lamb
 def cluster():
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as found:
-        yield found
+    ) as cluster_:
+        yield cluster_
 
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with Engine(cluster.scheduler_address) as found:
-        yield found
+    with Engine(cluster.scheduler_address) as engine_:
+        yield engine_
 
 
 @contextmanager
-def told(cluster, code, undo, workers=None):
+def patched_workers(cluster, code, undo, workers=None):
     """Have workers run Python code, and some other afterwards."""
     with distributed.Client(cluster, set_as_default=False) as client:
         client.run(exec, code, workers=workers)
@@ -92,20 +92,20 @@ def told(cluster, code, undo, workers=None):
 
 
 @contextmanager
-def apart(cluster):
+def separate_machines(cluster):
     key = "import tensolog.parallel.cluster.connections as c; c.machine_key = c.kept_key"
     keep = "import tensolog.parallel.cluster.connections as c; c.kept_key = c.machine_key; "
-    with told(cluster, keep + APART, key):
+    with patched_workers(cluster, keep + APART, key):
         yield
 
 
 def plan_of(engine, folder, model=MODEL, needed=(1 << 20, 1 << 20)):
     """A deployment of a model whose operators are on the one and the other worker in turns."""
-    own = problem(model, 2)
-    devices = tuple(whole_on(n % 2) for n in range(len(own.workload.operators)))
-    parted = part(own, devices, "zigzag")
+    problem_ = problem(model, 2)
+    devices = tuple(whole_on(n % 2) for n in range(len(problem_.workload.operators)))
+    parted = part(problem_, devices, "zigzag")
     parted = replace(parted, partition=replace(parted.partition, memory_bytes=(0, 0)))
-    workers = sorted(engine.workers(), key=lambda one: one.name)
+    workers = sorted(engine.workers(), key=lambda worker: worker.name)
     planned = tuple(PlannedWorker(worker.name, worker.address) for worker in workers)
     remote = RemoteWorkers(engine.address, (planned,), needed)
     return deployed(model, folder, Setting(1, 1, 4, "zigzag"), parted=parted, remote=remote)
@@ -156,7 +156,7 @@ def test_whatever_happens_to_workers_each_request_is_answered(cluster, engine, t
 
 
 def test_tensors_go_through_sockets_between_machines(cluster, engine, tmp_path):
-    with apart(cluster), open_parallel(plan_of(engine, tmp_path)) as session:
+    with separate_machines(cluster), open_parallel(plan_of(engine, tmp_path)) as session:
         answered(session)
         answered(session, lambda: os.kill(session.pids[1], signal.SIGKILL))
         assert session.restarts == 1
@@ -186,18 +186,19 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
     rows = ["--catalog", str(tmp_path / "c.duckdb")]
     asked = ["devices", "measure", "--cluster", address, "-o", str(described), *rows]
     assert run(asked) == 0
-    found = read_cluster(described)
-    assert found.scheduler == address and len(found.devices) == 2 and len(found.links) == 2
-    for device in found.devices:
+    read_back = read_cluster(described)
+    assert read_back.scheduler == address
+    assert len(read_back.devices) == len(read_back.links) == 2
+    for device in read_back.devices:
         assert device.address.startswith("tcp://") and device.cores == 1
         assert min(device.flops_per_s, device.memory_bytes_per_s, device.memory_bytes) > 1e6
     with Catalog(rows[1]) as catalog:
-        assert load_cluster(catalog, found.name) == found
+        assert load_cluster(catalog, read_back.name) == read_back
     # Of so little memory that the model is divided.
     model, file, plan = perceptron(4, 1024, 8), tmp_path / "model.onnx", tmp_path / "plan"
     onnx.save(model, file)
-    small = tuple(replace(d, memory_bytes=runtime_bytes() + (26 << 20)) for d in found.devices)
-    described.write_text(to_toml(replace(found, devices=small)))
+    small = tuple(replace(d, memory_bytes=runtime_bytes() + (26 << 20)) for d in read_back.devices)
+    described.write_text(to_toml(replace(read_back, devices=small)))
     asked = ["deploy", str(file), "--devices", str(described), "--budget", "0", *rows]
     assert run([*asked, "-o", str(plan)]) == 0
     text = capsys.readouterr().out
@@ -210,7 +211,7 @@ def test_a_cluster_is_measured_and_deployed_on(cluster, tmp_path, capsys, monkey
             session.run(feeds)[0], run_whole(model, feeds)[0], rtol=2e-4, atol=2e-5
         )
     other = tuple(replace(d, name=f"{d.name}x", address="tcp://127.0.0.1:1") for d in small)
-    described.write_text(to_toml(replace(found, devices=other, links=())))
+    described.write_text(to_toml(replace(read_back, devices=other, links=())))
     assert run([*asked, "-o", str(tmp_path / "other")]) == 2
     assert "is not there: start it again" in capsys.readouterr().err
 
@@ -261,9 +262,9 @@ def test_a_model_larger_than_a_worker_runs_over_several_one_of_which_is_lost(cou
         answers = [run_whole(model, feeds)[0] for feeds in requests]
         with open_parallel(plan) as session:
             assert len(session.pids) == count
-            one = pids()[-1]
+            pid = pids()[-1]
             futures = [session.submit(requests[n % 3]) for n in range(60)]
-            os.kill(one, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             for number, future in enumerate(futures):
                 (output,) = future.result(120).values()
                 np.testing.assert_allclose(output, answers[number % 3], rtol=2e-4, atol=2e-5)
@@ -273,7 +274,7 @@ def test_a_model_larger_than_a_worker_runs_over_several_one_of_which_is_lost(cou
 def test_two_groups_of_one_worker_may_receive_the_same_model_at_once(tmp_path):
     partition = part(problem(perceptron(4, 16, 1), 2), (whole_on(0), whole_on(1))).partition
     content, token = os.urandom(1 << 12), new_token()
-    told = {
+    description = {
         "site": 0,
         "token": token,
         "partition": json.loads(json.dumps(partition.to_json())),
@@ -283,7 +284,7 @@ def test_two_groups_of_one_worker_may_receive_the_same_model_at_once(tmp_path):
         "memory_limit_bytes": [0, 0],
         "files": {"model.onnx": hashlib.sha256(content).hexdigest()},
     }
-    sites = [WorkerSite({**told, "group": group}, "127.0.0.1", tmp_path) for group in "ab"]
+    sites = [WorkerSite({**description, "group": group}, "127.0.0.1", tmp_path) for group in "ab"]
     for site in sites:
         site.thread.start()
     callers = [connect(site.address, token, CALLER) for site in sites]
@@ -356,11 +357,14 @@ UNDO = "import importlib, importlib.metadata as m; importlib.reload(m)"
 )
 def test_a_worker_that_can_t_run_models_is_named(cluster, code, why):
     undo = f"{UNDO}; import sys; sys.modules.pop('onnxruntime', None)"
-    one = next(iter(cluster.workers.values())).worker_address
-    with told(cluster, code, undo, [one]), Engine(cluster.scheduler_address) as engine:
+    address_ = next(iter(cluster.workers.values())).worker_address
+    with (
+        patched_workers(cluster, code, undo, [address_]),
+        Engine(cluster.scheduler_address) as engine,
+    ):
         with pytest.raises(EngineError, match=why) as raised:
             engine.workers()
-        assert one in str(raised.value)
+        assert address_ in str(raised.value)
 
 
 def test_a_worker_that_does_not_answer_is_left_out(cluster, engine, tmp_path, monkeypatch):
@@ -431,30 +435,30 @@ def workers(**memory):
 
 
 def places(planned, needed):
-    own = problem(perceptron(4, 16, 1), 2)
-    partition = part(own, (whole_on(0), whole_on(1))).partition
+    problem_ = problem(perceptron(4, 16, 1), 2)
+    partition = part(problem_, (whole_on(0), whole_on(1))).partition
     limits = replace(partition, memory_bytes=(100, 100))
     return Places(limits, [[PlannedWorker(w.name, w.address) for w in planned]], needed)
 
 
 def test_a_lost_worker_s_part_goes_to_who_has_memory_and_is_near():
     a1, b1, b2, c1 = workers(a1=100, b1=100, b2=50, c1=90)
-    own = places([a1, b1], [40, 45])
-    taken = [place.worker for place in own.assign(0, [a1, b1, b2, c1])]
+    group_places = places([a1, b1], [40, 45])
+    taken = [place.worker for place in group_places.assign(0, [a1, b1, b2, c1])]
     assert taken == [a1, b1]
     # The same machine before a larger one, and its memory is the limit.
-    second = own.assign(0, [a1, b2, c1])
+    second = group_places.assign(0, [a1, b2, c1])
     assert [place.worker for place in second] == [a1, b2]
     assert [place.memory_limit_bytes for place in second] == [100, 50]
-    assert [place.worker for place in own.assign(0, [a1, c1])] == [a1, c1]
+    assert [place.worker for place in group_places.assign(0, [a1, c1])] == [a1, c1]
     # What stands for itself takes its memory first: 100 - 40 are left there.
-    assert [place.worker for place in own.assign(0, [a1])] == [a1, a1]
+    assert [place.worker for place in group_places.assign(0, [a1])] == [a1, a1]
     back = replace(b1, address="tcp://b:99")
-    assert own.assign(0, [a1, back, b2, c1])[1].worker == back
+    assert group_places.assign(0, [a1, back, b2, c1])[1].worker == back
     with pytest.raises(EngineError, match=r"no other has the 0 MB .*free: a1 0 MB"):
         places([a1, b1], [60, 45]).assign(0, [a1])
     with pytest.raises(EngineError, match="no worker at all"):
-        own.assign(0, [])
+        group_places.assign(0, [])
 
 
 @pytest.mark.parametrize("count", range(2, 12))

@@ -27,7 +27,7 @@ def kernel(op_type, *inputs, outputs=1, **attributes):
     return Kernel("", op_type, 17, tuple(attributes.items()), inputs, outputs)
 
 
-def told(kernel):
+def suggested_cuts(kernel):
     return [(cut.kind, cut.combine, cut.axes) for cut in cuts_of(kernel)]
 
 
@@ -36,7 +36,7 @@ CONV = kernel("Conv", f32(2, 8, 16, 16), weight(12, 8, 3, 3), weight(12), pads=(
 
 
 @pytest.mark.parametrize(
-    ("one", "cuts"),
+    ("kernel_", "cuts"),
     [
         (
             kernel("MatMul", f32(2, 8, 16), weight(16, 32)),
@@ -72,10 +72,10 @@ CONV = kernel("Conv", f32(2, 8, 16, 16), weight(12, 8, 3, 3), weight(12), pads=(
         # Nothing is said of it.
         (kernel("NonZero", f32(2, 8)), []),
     ],
-    ids=lambda one: one.op_type if isinstance(one, Kernel) else "",
+    ids=lambda value: value.op_type if isinstance(value, Kernel) else "",
 )
-def test_cuts_that_follow_from_specifications(one, cuts):
-    assert told(one) == cuts
+def test_cuts_that_follow_from_specifications(kernel_, cuts):
+    assert suggested_cuts(kernel_) == cuts
 
 
 def test_halves_of_merged_axes_begin_where_the_inner_one_does():
@@ -90,7 +90,7 @@ def test_halves_of_merged_axes_begin_where_the_inner_one_does():
 
 def test_parts_of_what_is_expanded_have_shapes_of_their_own():
     expand = kernel("Expand", f32(4, 1, 6), ints(4, 3, 6))
-    assert told(expand) == [SAMPLE, ("attribute", "concat", (2,))]
+    assert suggested_cuts(expand) == [SAMPLE, ("attribute", "concat", (2,))]
     part = part_of(expand, cuts_of(expand)[1], 2, 6)
     assert (part.inputs[0].shape, part.inputs[1].value) == ((4, 1, 4), (4, 3, 4))
 
@@ -124,9 +124,9 @@ def test_duckdb_derives_the_same_cuts():
     types = {"number": pa.int64(), "symbol": pa.string()}
     for name, rows in facts.items():
         kinds = [types[kind] for kind in program.kinds[name]]
-        columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+        columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
         connection.register(
-            f"given_{name}", pa.table(columns, names=[f"c{at}" for at in range(len(kinds))])
+            f"given_{name}", pa.table(columns, names=[f"c{i}" for i in range(len(kinds))])
         )
         connection.execute(f"CREATE TABLE {name} AS FROM given_{name}")
     by_sql = evaluate(program, connection)
@@ -137,8 +137,8 @@ def test_duckdb_derives_the_same_cuts():
 
 @pytest.fixture(scope="module")
 def catalog():
-    with Catalog(":memory:") as own:
-        yield own
+    with Catalog(":memory:") as in_memory:
+        yield in_memory
 
 
 PROVED = [
@@ -149,9 +149,9 @@ PROVED = [
 ]
 
 
-@pytest.mark.parametrize("one", PROVED, ids=lambda one: one.op_type)
-def test_cuts_are_proved_for_all_sizes(one, catalog):
-    pairs = [(one, cut) for cut in cuts_of(one)]
+@pytest.mark.parametrize("kernel_", PROVED, ids=lambda kernel_: kernel_.op_type)
+def test_cuts_are_proved_for_all_sizes(kernel_, catalog):
+    pairs = [(kernel_, cut) for cut in cuts_of(kernel_)]
     assert pairs
     admitted = admit(pairs, catalog)
     assert all(admitted.holds(*pair) for pair in pairs)

@@ -151,14 +151,14 @@ def test_the_catalog_says_why_this_setting(plan, catalog):
         " FROM deployment JOIN deployment_setting USING (deployment_hash)"
         " WHERE goal = 'throughput' AND batch_is_free AND placement_hash IS NULL"
     ).fetchall()
-    told = {Setting(*row[:3]): row[3:] for row in rows}
-    assert told.keys() == {entry.setting for entry in plan.measured}
+    rows_by_setting = {Setting(*row[:3]): row[3:] for row in rows}
+    assert rows_by_setting.keys() == {entry.setting for entry in plan.measured}
     for entry in plan.measured:
-        role, rate, p99_ms, why = told[entry.setting]
+        role, rate, p99_ms, why = rows_by_setting[entry.setting]
         assert (rate, p99_ms) == (entry.rows_per_s, entry.p99_ms)
         assert (role == "chosen") == (entry.setting == plan.setting) == (why == "")
     if plan.setting != plan.baseline.setting:
-        assert told[plan.baseline.setting][0] == "baseline"
+        assert rows_by_setting[plan.baseline.setting][0] == "baseline"
     reasons = catalog.sql("SELECT reason FROM deployment_reason ORDER BY position").fetchall()
     assert tuple(reason for (reason,) in reasons) == plan.reasons
     assert store_deployment(catalog, plan, plan.folder.with_name("model.onnx"))
@@ -180,9 +180,9 @@ def rival(rows_per_s, p50_ms):
     ],
 )
 def test_each_setting_that_was_not_chosen_has_a_reason(tmp_path, entry, goal, limits, why):
-    made = deployed(layer(), tmp_path, goal=goal, limits=limits)
-    assert why_not(made, entry).startswith(why)
-    assert why_not(made, made.chosen) == ""
+    deployment = deployed(layer(), tmp_path, goal=goal, limits=limits)
+    assert why_not(deployment, entry).startswith(why)
+    assert why_not(deployment, deployment.chosen) == ""
 
 
 def test_a_deployment_can_be_moved(plan, tmp_path):
@@ -205,19 +205,19 @@ def test_an_older_deployment_is_replaced_and_nothing_else(plan, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "held"),
+    ("name", "text", "file_pattern"),
     [
         ("plan.json", '{"format": "of another program"}', r"plan\.json"),
         ("model/mine.onnx", "", r"model/mine\.onnx"),
         ("model/deeper/notes.txt", "", r"model/deeper/notes\.txt"),
     ],
 )
-def test_what_deploy_did_not_write_is_never_replaced(plan, tmp_path, name, text, held):
+def test_what_deploy_did_not_write_is_never_replaced(plan, tmp_path, name, text, file_pattern):
     older = tmp_path / "plan"
     shutil.copytree(plan.folder, older)
     (older / name).parent.mkdir(exist_ok=True)
     (older / name).write_text(text)
-    with pytest.raises(DeploymentError, match=rf"no deployment \({held}\)"):
+    with pytest.raises(DeploymentError, match=rf"no deployment \({file_pattern}\)"):
         plan.write(plan.model_path, older)
     assert (older / name).read_text() == text
 
@@ -335,12 +335,12 @@ def test_a_deployment_is_no_model(plan):
 
 
 def test_a_model_whose_outputs_are_no_tensors_is_not_deployed(tmp_path):
-    made = helper.make_tensor_sequence_value_info("y", FLOAT, None)
+    sequence = helper.make_tensor_sequence_value_info("y", FLOAT, None)
     graph = helper.make_graph(
         [node("SequenceConstruct", "x")],
         "small",
         [helper.make_tensor_value_info("x", FLOAT, FREE)],
-        [made],
+        [sequence],
     )
     proto = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
     onnx.save(proto, tmp_path / "model.onnx")

@@ -88,5 +88,5 @@ def test_plans_on_flexflows_machine_are_no_worse_than_the_usual_ones():
     devices = read_flexflow(CLUSTER / "flexflow_machine_config.txt", GPU)
     model = transformer(1, tokens=512, width=1024, heads=16, inner=4096, data=False)
     for goal in ("latency", "throughput"):
-        found = plan(model, devices, goal=goal, prove=False)
-        assert found.score.goal <= min(found.compared.values())
+        chosen_plan = plan(model, devices, goal=goal, prove=False)
+        assert chosen_plan.score.goal <= min(chosen_plan.compared.values())

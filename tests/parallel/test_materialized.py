@@ -30,13 +30,13 @@ def inputs_of(model, seed=0):
 
 
 def agree(model, devices, draw, plans=1):
-    own = space(model, devices)
+    space_ = space(model, devices)
     feeds = inputs_of(model)
     expected = run(model, feeds)
     for _ in range(plans):
-        plan = random_plan(draw, own)
-        made = materialize(own.problem, plan)
-        for left, right in zip(expected, run(made.model, feeds), strict=True):
+        plan = random_plan(draw, space_)
+        materialized = materialize(space_.problem, plan)
+        for left, right in zip(expected, run(materialized.model, feeds), strict=True):
             np.testing.assert_allclose(right, left, rtol=2e-4, atol=2e-5)
 
 
@@ -57,6 +57,6 @@ def test_what_the_package_gives_are_functions():
 def test_older_operator_sets_are_refused():
     model = random_graph(random.Random(0).randrange, 2)
     model.opset_import[0].version = 11
-    own = space(model, 2)
+    space_ = space(model, 2)
     with pytest.raises(PlanError, match="operator set 11 can't be divided: convert it to 13"):
-        materialize(own.problem, random_plan(random.Random(1).randrange, own))
+        materialize(space_.problem, random_plan(random.Random(1).randrange, space_))

@@ -20,9 +20,9 @@ def test_this_machine_becomes_rows_and_a_file(tmp_path, capsys, monkeypatch):
     path, file = tmp_path / "c.duckdb", tmp_path / "here.toml"
     arguments = ["devices", "measure", "-q", "--json", "--catalog", str(path), "-o", str(file)]
     assert run(arguments) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     cluster = read_cluster(file)
-    assert cluster.hash == told["cluster_hash"]
+    assert cluster.hash == printed["cluster_hash"]
     for device in cluster.devices:
         assert device.cores == 1 and device.memory_bytes > 0
         assert device.flops_per_s > 1e8 and device.memory_bytes_per_s > 1e7

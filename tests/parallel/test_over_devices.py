@@ -61,10 +61,10 @@ def test_a_model_larger_than_a_worker_s_memory_runs_over_two(tmp_path, capsys):
     devices.write_text(description(runtime_bytes() + (26 << 20)))
     arguments = ["deploy", str(file), "--devices", str(devices), "--budget", "0", "-o", str(plan)]
     assert run([*arguments, "--catalog", str(tmp_path / "c.duckdb")]) == 0
-    told = capsys.readouterr().out
-    assert "1 instance x 2 threads x batch of 4 can't be served: ONNX Runtime can't open" in told
-    assert "no process has the memory for the whole model" in told
-    assert "worker1  stage 1: " in told and "KiB from worker0" in told
+    printed = capsys.readouterr().out
+    assert "1 instance x 2 threads x batch of 4 can't be served: ONNX Runtime can't open" in printed
+    assert "no process has the memory for the whole model" in printed
+    assert "worker1  stage 1: " in printed and "KiB from worker0" in printed
     assert run(["explain", str(plan), "--timeline", str(tmp_path / "plan.svg")]) == 0
     assert ">from worker0</text>" in (tmp_path / "plan.svg").read_text()
     with open_parallel(plan) as session:
@@ -110,11 +110,11 @@ def test_a_model_that_fits_only_as_rules_rewrite_it(tmp_path, capsys, monkeypatc
     devices.write_text(description(runtime_bytes() + (12 << 20)))
     arguments = ["deploy", str(file), "--devices", str(devices), "--budget", "0"]
     assert run([*arguments, "-o", str(target), "--catalog", str(tmp_path / "c.duckdb")]) == 0
-    told = capsys.readouterr().out
-    assert "of the rewritten model" in told
+    printed = capsys.readouterr().out
+    assert "of the rewritten model" in printed
     # Two rules lead there: the product of the table, or of its rows, is multiplied beforehand.
     rules = ("FoldMatMulIntoGather", "PushMatMulThroughGather")
-    assert any(f"{rule} rewrote n0, n1\n" in told for rule in rules)
+    assert any(f"{rule} rewrote n0, n1\n" in printed for rule in rules)
     with open_parallel(target) as session:
         feeds = {"ids": np.array([3, 1, 4, 511])}
         (expected,) = run_whole(model, feeds)
@@ -143,11 +143,11 @@ def test_a_program_that_computes_something_else_is_not_served(tmp_path, rules):
     model = build.model(build.node("Relu", x, shape=(4, 8)))
     onnx.save(model, file)
     workload = read_workload(model)
-    found = plan(workload, cluster(2), rewrite=parse_rules(rules, "wrong.rules"), prove=False)
-    assert found.rewriting.steps
+    chosen_plan = plan(workload, cluster(2), rewrite=parse_rules(rules, "wrong.rules"), prove=False)
+    assert chosen_plan.rewriting.steps
     inputs, _ = slots_of(workload)
-    told = difference(file, found, inputs, tmp_path, limit_s=60.0)
-    assert ("is off by" in told) == (rules is WRONG)
+    refusal = difference(file, chosen_plan, inputs, tmp_path, limit_s=60.0)
+    assert ("is off by" in refusal) == (rules is WRONG)
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
@@ -180,20 +180,20 @@ def test_processes_of_this_machine_are_weighed_against_instances(tmp_path):
         if cores() == 2:
             plan = deploy(file, tmp_path / "plan", devices="auto", budget=1, catalog=catalog)
             assert catalog.sql("SELECT count(*) FROM cluster").fetchall() == [(1,)]
-            told = [reason for reason in plan.reasons if "over 2 processes" in reason]
-            assert told or plan.partition is not None
+            reasons = [reason for reason in plan.reasons if "over 2 processes" in reason]
+            assert reasons or plan.partition is not None
             assert catalog.sql("SELECT count(*) FROM deployment").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "message"),
     [
         (description(1 << 30, count=400), "400 cores in all, and this process may use"),
         (description(1 << 30, kind="gpu"), "worker0 is no processor of this machine"),
     ],
 )
-def test_devices_that_are_not_here_are_refused(text, what):
-    with pytest.raises(ClusterError, match=what):
+def test_devices_that_are_not_here_are_refused(text, message):
+    with pytest.raises(ClusterError, match=message):
         check_devices(parse_cluster(text))
 
 
@@ -210,18 +210,18 @@ def test_devices_too_small_for_the_runtime_are_refused(tmp_path):
 
 def contender(plan, values):
     """A way to serve that gave these milliseconds, round by round."""
-    found = Contender(Setting(1, 1, 1, plan), lambda seconds, least_runs: [])
-    found.rounds = [[[value * 1e6] * 3] for value in values]
-    return found
+    contender_ = Contender(Setting(1, 1, 1, plan), lambda seconds, least_runs: [])
+    contender_.rounds = [[[value * 1e6] * 3] for value in values]
+    return contender_
 
 
 def test_a_lead_is_sure_where_rounds_agree():
     slow, fast = contender("", [10.0, 11.0, 10.5, 10.0]), contender("p", [9.0, 9.8, 9.6, 9.1])
-    found = lead(fast, slow, "latency")
-    assert found.is_above_one and found.low < found.value < found.high
-    assert found.value == pytest.approx(1.107, rel=0.01)
+    lead_ = lead(fast, slow, "latency")
+    assert lead_.is_above_one and lead_.low < lead_.value < lead_.high
+    assert lead_.value == pytest.approx(1.107, rel=0.01)
     assert not lead(slow, fast, "latency").is_above_one
-    assert lead(slow, fast, "throughput").value == pytest.approx(1 / found.value)
+    assert lead(slow, fast, "throughput").value == pytest.approx(1 / lead_.value)
 
 
 def test_a_lead_is_not_sure_where_rounds_differ():
@@ -244,12 +244,12 @@ def test_a_round_that_something_else_disturbed_counts_for_little():
 
 def test_a_race_ends_once_nobody_is_better_by_more_than_is_asked():
     """Three alike and one that is not: it drops out, and the others need no more rounds."""
-    one, other, third, slow = (contender(name, ()) for name in ("", "p", "q", "slow"))
-    for each, ms in ((one, 10.0), (other, 10.1), (third, 10.2), (slow, 15.0)):
-        each.time = lambda seconds, least_runs, ms=ms: [[ms * 1e6] * least_runs]
+    first, other, third, slow = (contender(name, ()) for name in ("", "p", "q", "slow"))
+    for racer, ms in ((first, 10.0), (other, 10.1), (third, 10.2), (slow, 15.0)):
+        racer.time = lambda seconds, least_runs, ms=ms: [[ms * 1e6] * least_runs]
     terms = Terms(good_enough=0.03)
-    racing, complete = race((slow, other, third, one), "latency", budget_s=60, terms=terms)
-    assert racing[0] is one and slow not in racing and complete
-    assert len(one.rounds) == 3
+    racing, complete = race((slow, other, third, first), "latency", budget_s=60, terms=terms)
+    assert racing[0] is first and slow not in racing and complete
+    assert len(first.rounds) == 3
     limits = [read_limit("throughput > 80 /s")]  # one run in 10 ms, or in 15
-    assert race((slow, one), "throughput", limits, budget_s=60, terms=terms).racing == [one]
+    assert race((slow, first), "throughput", limits, budget_s=60, terms=terms).racing == [first]

@@ -35,22 +35,22 @@ posix = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX syste
 
 def run_stages(parted, feeds):
     """Run the models of stages one after the other, in their order; outputs put together."""
-    own, models = parted.partition, parted.models
-    known = {number: feeds[own.tensors[number].name] for number in own.inputs}
+    partition_, models = parted.partition, parted.models
+    known = {number: feeds[partition_.tensors[number].name] for number in partition_.inputs}
     done = {CALLER}
-    for number, stage in enumerate(own.stages):
+    for number, stage in enumerate(partition_.stages):
         assert set(stage.after) <= done
-        given = {own.tensors[n].name: known[n] for n in stage.reads}
-        names = [own.tensors[n].name for n in stage.gives]
+        given = {partition_.tensors[n].name: known[n] for n in stage.reads}
+        names = [partition_.tensors[n].name for n in stage.gives]
         results = dict(zip(names, run(models[stage.model], given), strict=True))
         for n in stage.gives:
-            tensor = own.tensors[n]
+            tensor = partition_.tensors[n]
             assert tensor.owner == stage.device
             assert results[tensor.name].shape == tensor.shape
             known[n] = results[tensor.name]
         done.add(number)
     outputs = {}
-    for output in own.outputs:
+    for output in partition_.outputs:
         whole = np.zeros(output.shape, output.dtype)
         covered = np.zeros(output.shape, int)
         for piece in output.pieces:
@@ -63,27 +63,27 @@ def run_stages(parted, feeds):
     return outputs
 
 
-def agree(model, found):
+def agree(model, outputs):
     for info, expected in zip(model.graph.output, run(model, inputs_of(model)), strict=True):
-        np.testing.assert_allclose(found[info.name], expected, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(outputs[info.name], expected, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("seed", range(500))
 def test_stages_of_random_plans_of_random_graphs(seed):
     source = random.Random(seed)
     model = random_graph(source.randrange, 6)
-    own = space(model, 1 + source.randrange(4))
-    parted = part(own.problem, random_plan(source.randrange, own))
+    space_ = space(model, 1 + source.randrange(4))
+    parted = part(space_.problem, random_plan(source.randrange, space_))
     agree(model, run_stages(parted, inputs_of(model)))
     again = read_as(Partition, json.loads(json.dumps(parted.partition.to_json())))
     assert again == parted.partition
 
 
 def pipeline(model, devices):
-    own = problem(model, devices)
-    plan = [whole_on(0)] * len(own.workload.operators)
+    problem_ = problem(model, devices)
+    plan = [whole_on(0)] * len(problem_.workload.operators)
     blocks = [(device,) for device in range(devices)]
-    return part(own, staged(plan, [1.0] * len(plan), blocks), f"pipeline of {devices}")
+    return part(problem_, staged(plan, [1.0] * len(plan), blocks), f"pipeline of {devices}")
 
 
 def test_a_pipeline_has_a_stage_for_each_device():
@@ -110,10 +110,10 @@ def test_what_another_device_waits_for_is_not_kept_back():
 
 
 def test_slices_of_weights_alone_are_in_a_part():
-    own = space(perceptron(8, 64, 1), 2)
-    cut = next(cut for cut in own.cuts[0] if cut.kind == "parameter")
-    config = next(c for c in own.divisions(0, (0, 1)) if c.cuts == ((cut, 2),))
-    parted = part(own.problem, (config, whole_on(0)))
+    space_ = space(perceptron(8, 64, 1), 2)
+    cut = next(cut for cut in space_.cuts[0] if cut.kind == "parameter")
+    config = next(c for c in space_.divisions(0, (0, 1)) if c.cuts == ((cut, 2),))
+    parted = part(space_.problem, (config, whole_on(0)))
     sizes = [
         [
             numpy_helper.to_array(entry).size
@@ -134,9 +134,9 @@ def test_outputs_that_no_operator_gives():
         model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 3)))
     parted = part(problem(model, 1), (whole_on(0),))
     feeds = inputs_of(model)
-    found = run_stages(parted, feeds)
-    np.testing.assert_array_equal(found[x], feeds[x])
-    np.testing.assert_array_equal(found[w], numpy_helper.to_array(model.graph.initializer[0]))
+    outputs = run_stages(parted, feeds)
+    np.testing.assert_array_equal(outputs[x], feeds[x])
+    np.testing.assert_array_equal(outputs[w], numpy_helper.to_array(model.graph.initializer[0]))
 
 
 def test_strings_are_refused():
@@ -164,17 +164,17 @@ def group_of(parted, folder, slots=2, **limits):
 def test_processes_compute_what_the_whole_model_does(tmp_path, seed):
     source = random.Random(seed)
     model = random_graph(source.randrange, 8)
-    own = space(model, 2 + seed % 2)
-    group = group_of(part(own.problem, random_plan(source.randrange, own)), tmp_path)
+    space_ = space(model, 2 + seed % 2)
+    group = group_of(part(space_.problem, random_plan(source.randrange, space_)), tmp_path)
     try:
         group.ready()
         lanes = group.lanes()
         for number in range(4):
             feeds = inputs_of(model, number)
-            found = lanes[number % 2].run({k: [v] for k, v in feeds.items()}, 20)
+            outputs = lanes[number % 2].run({k: [v] for k, v in feeds.items()}, 20)
             expected = run(model, feeds)
             for info, array in zip(model.graph.output, expected, strict=True):
-                np.testing.assert_allclose(found[info.name], array, rtol=2e-4, atol=2e-5)
+                np.testing.assert_allclose(outputs[info.name], array, rtol=2e-4, atol=2e-5)
     finally:
         group.close()
 
@@ -190,8 +190,10 @@ def test_a_partition_larger_than_the_arguments_of_a_command(tmp_path):
     try:
         group.ready()
         feeds = inputs_of(perceptron(4, 16, 1))
-        (found,) = group.lane(0).run({k: [v] for k, v in feeds.items()}, 20).values()
-        np.testing.assert_allclose(found, run(perceptron(4, 16, 1), feeds)[0], rtol=2e-4, atol=2e-5)
+        (output,) = group.lane(0).run({k: [v] for k, v in feeds.items()}, 20).values()
+        np.testing.assert_allclose(
+            output, run(perceptron(4, 16, 1), feeds)[0], rtol=2e-4, atol=2e-5
+        )
     finally:
         group.close()
 
@@ -311,17 +313,20 @@ def test_stages_that_are_missing_are_told(plan, tmp_path):
 
 @posix
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "message"),
     [
-        (lambda own: own["stages"][0].update(device=7), "names a device that there is not: 7"),
-        (lambda own: own["stages"][1].update(reads=[99]), "names a tensor that there is not: 99"),
-        (lambda own: own["stages"][1].update(after=[5]), "names a stage that there is not: 5"),
-        (lambda own: own.update(threads=[1]), "differ in number"),
-        (lambda own: own["outputs"][0].update(name="q"), "its partition is of another model"),
-        (lambda own: own.pop("tensors"), "partition.tensors is missing"),
+        (lambda saved: saved["stages"][0].update(device=7), "names a device that there is not: 7"),
+        (
+            lambda saved: saved["stages"][1].update(reads=[99]),
+            "names a tensor that there is not: 99",
+        ),
+        (lambda saved: saved["stages"][1].update(after=[5]), "names a stage that there is not: 5"),
+        (lambda saved: saved.update(threads=[1]), "differ in number"),
+        (lambda saved: saved["outputs"][0].update(name="q"), "its partition is of another model"),
+        (lambda saved: saved.pop("tensors"), "partition.tensors is missing"),
     ],
 )
-def test_damaged_partitions_are_refused(plan, tmp_path, change, what):
+def test_damaged_partitions_are_refused(plan, tmp_path, change, message):
     broken = tmp_path / "broken"
     shutil.copytree(plan.folder, broken)
     values = json.loads((broken / "plan.json").read_text())
@@ -329,4 +334,4 @@ def test_damaged_partitions_are_refused(plan, tmp_path, change, what):
     (broken / "plan.json").write_text(json.dumps(values))
     with pytest.raises(DeploymentError, match="is damaged") as error:
         read_deployment(broken)
-    assert what in str(error.value)
+    assert message in str(error.value)

@@ -32,8 +32,10 @@ def test_the_catalog_keeps_a_plan():
         ).fetchall()
         assert len(proofs) == sum(len(step.cuts) for step in plan.instances[0].plan)
         assert {status for _, _, status in proofs} == {"proved"}
-        held = dict(catalog.sql("SELECT device, memory_bytes FROM placement_device").fetchall())
-        assert held == {f"d{n}": size for n, size in plan.memory_bytes.items()}
+        memory_bytes = dict(
+            catalog.sql("SELECT device, memory_bytes FROM placement_device").fetchall()
+        )
+        assert memory_bytes == {f"d{n}": size for n, size in plan.memory_bytes.items()}
 
 
 def test_a_plan_is_said_in_words():

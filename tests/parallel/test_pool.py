@@ -118,7 +118,7 @@ def test_asyncio(pool):
 
 
 @pytest.mark.parametrize(
-    ("feeds", "names", "what"),
+    ("feeds", "names", "message"),
     [
         ({}, None, "no data for the input 'x'"),
         ({"x": rows(1), "z": rows(1)}, None, "no input 'z'"),
@@ -128,10 +128,10 @@ def test_asyncio(pool):
         ({"x": rows(1)}, ["z"], "no output 'z'"),
     ],
 )
-def test_what_does_not_fit_is_refused(pool, feeds, names, what):
+def test_what_does_not_fit_is_refused(pool, feeds, names, message):
     with pytest.raises(FeedError) as error:
         pool.run(feeds, names)
-    assert what in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_worker_killed_during_a_thousand_requests(plan):
@@ -177,9 +177,9 @@ def test_workers_that_hang_are_ended_and_replaced(plan):
 
 def test_a_request_that_ends_its_process_fails_alone(tmp_path):
     with open_parallel(deployed(division(), tmp_path, TWO, delay_ms=20.0)) as opened:
-        one = np.array([1])
-        fatal = opened.submit({"a": one * np.iinfo(np.int64).min, "b": -one})
-        others = [opened.submit({"a": one * number, "b": one}) for number in range(12)]
+        ones = np.array([1])
+        fatal = opened.submit({"a": ones * np.iinfo(np.int64).min, "b": -ones})
+        others = [opened.submit({"a": ones * number, "b": ones}) for number in range(12)]
         assert [int(future.result(60)["y"][0]) for future in others] == list(range(12))
         with pytest.raises(InstanceError, match="the process of an instance ended by signal 8"):
             fatal.result(60)
@@ -304,10 +304,10 @@ def test_a_plan_for_more_cores_than_there_are_is_shrunk(plan, monkeypatch):
 
 
 def test_a_model_that_the_plan_was_not_made_for_is_refused(tmp_path):
-    made = deployed(layer(), tmp_path, Setting(1, 1, 4))
-    onnx.save(division(), made.model_path)
+    deployment = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    onnx.save(division(), deployment.model_path)
     with pytest.raises(DeploymentError, match="gives a, b, and the plan says x: deploy it again"):
-        open_parallel(made)
+        open_parallel(deployment)
 
 
 def test_an_interrupt_while_a_worker_starts_is_not_its_own(plan, capfd):
@@ -319,13 +319,13 @@ def test_an_interrupt_while_a_worker_starts_is_not_its_own(plan, capfd):
 
 
 def test_a_model_that_cannot_be_opened_leaves_no_process(tmp_path):
-    made = deployed(layer(), tmp_path, TWO)
-    made.model_path.write_bytes(b"\x08\x08")
+    deployment = deployed(layer(), tmp_path, TWO)
+    deployment.model_path.write_bytes(b"\x08\x08")
     with pytest.raises(ModelError):
-        open_parallel(made)
-    made.model_path.unlink()
+        open_parallel(deployment)
+    deployment.model_path.unlink()
     with pytest.raises(DeploymentError, match=r"model\.onnx', which is missing"):
-        open_parallel(made.folder)
+        open_parallel(deployment.folder)
 
 
 def test_who_waited_for_a_group_that_can_t_be_started_does_not_try_again():
@@ -349,20 +349,20 @@ def test_who_waited_for_a_group_that_can_t_be_started_does_not_try_again():
         tries.append(all_wait.wait(60))
         raise ModelError("the worker is not there")
 
-    source, told = GroupSource(fail), []
+    source, reported = GroupSource(fail), []
     source._lock = Counted()
 
     def drive(number):
         with pytest.raises(ModelError, match="not there"):
             source.open(number)
-        told.append(number)
+        reported.append(number)
 
     drivers = [threading.Thread(target=drive, args=(number,)) for number in range(count)]
     for driver in drivers:
         driver.start()
     for driver in drivers:
         driver.join()
-    assert sorted(told) == list(range(count)) and tries == [True]
+    assert sorted(reported) == list(range(count)) and tries == [True]
     # Whoever asks later finds out anew.
     drive(count)
     assert len(tries) == 2

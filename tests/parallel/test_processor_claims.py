@@ -72,8 +72,8 @@ def test_where_all_have_a_pool_those_of_the_fewest_are_shared(machine):
     assert {*both.places} == {(0, 1, 4, 5), (2, 3, 6, 7)}
     last = claim_processors([8])
     assert last.places == (tuple(range(8)),) and last.others == "some"
-    for one in (*claims, both, last):
-        one.release()
+    for processor_claim in (*claims, both, last):
+        processor_claim.release()
 
 
 def test_pools_of_other_programs_are_seen_until_they_end(machine):
@@ -113,8 +113,8 @@ def test_pools_that_are_opened_at_once_are_not_given_the_same(machine):
     for thread in threads:
         thread.join()
     assert sorted(claim.places for claim in claims) == [((number,),) for number in range(8)]
-    for one in claims:
-        one.release()
+    for processor_claim in claims:
+        processor_claim.release()
 
 
 def test_a_container_with_a_quota_claims_nothing(machine, monkeypatch):

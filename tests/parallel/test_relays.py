@@ -44,7 +44,7 @@ class Site:
         self.relay = Relay(layout, 1, 0, near, self.memories, deliver, self.lost.append)
         self.relay.start()
 
-    def told(self):
+    def reported_state(self):
         """Return the state and reason of what the relay says to the other site."""
         head = self.far.recv(DONE_BYTES, socket.MSG_WAITALL)
         _, _, state, length, _ = unpack_done(head)
@@ -60,9 +60,9 @@ class Site:
 
 @pytest.fixture
 def site():
-    own = Site()
-    yield own
-    own.close()
+    site_ = Site()
+    yield site_
+    site_.close()
 
 
 def of_stage_0():
@@ -94,7 +94,7 @@ def test_what_a_stage_gave_is_delivered(site):
 )
 def test_what_is_no_message_ends_the_relay_on_both_sides(site, message):
     site.far.sendall(message)
-    state, reason = site.told()
+    state, reason = site.reported_state()
     site.relay._threads[1].join(10)
     assert state == LOST and "is none that this group has" in reason
     (error,) = site.lost
@@ -104,14 +104,14 @@ def test_what_is_no_message_ends_the_relay_on_both_sides(site, message):
 @given(st.binary(min_size=1, max_size=200))
 @settings(max_examples=40, deadline=None)
 def test_no_bytes_end_a_relay_in_silence(noise):
-    own = Site()
+    site_ = Site()
     try:
-        own.far.sendall(noise)
-        own.far.shutdown(socket.SHUT_WR)
-        own.relay._threads[1].join(10)
-        assert len(own.lost) == 1 and isinstance(own.lost[0], ConnectionLostError)
+        site_.far.sendall(noise)
+        site_.far.shutdown(socket.SHUT_WR)
+        site_.relay._threads[1].join(10)
+        assert len(site_.lost) == 1 and isinstance(site_.lost[0], ConnectionLostError)
     finally:
-        own.close()
+        site_.close()
 
 
 def test_an_error_of_who_is_told_ends_the_relay(site):
@@ -128,19 +128,19 @@ def test_more_descriptors_than_a_message_has_room_for():
     """The kernel passes 253 at once: a group of many devices has more inboxes and memories."""
     here, there = socket.socketpair()
     read, write = os.pipe()
-    found = {}
+    results = {}
     other = threading.Thread(
-        target=lambda: found.update(there=exchange_descriptors(there, [write] * 3, 600))
+        target=lambda: results.update(there=exchange_descriptors(there, [write] * 3, 600))
     )
     other.start()
     received = exchange_descriptors(here, [read] * 600, 3)
     other.join(10)
     try:
-        assert len(received) == 3 and len(found["there"]) == 600
+        assert len(received) == 3 and len(results["there"]) == 600
         os.write(received[2], b"x")
-        assert os.read(found["there"][599], 1) == b"x"
+        assert os.read(results["there"][599], 1) == b"x"
     finally:
-        for descriptor in (read, write, *received, *found["there"]):
+        for descriptor in (read, write, *received, *results["there"]):
             os.close(descriptor)
         here.close()
         there.close()

@@ -52,30 +52,30 @@ def test_a_rewrite_that_pays_only_where_it_is_cut():
     Cut as they are, half of what the first one gives has to be sent before the second begins.
     """
     model, devices = narrow_product(1000), cluster(2, latency_us=10, gb_per_s=5)
-    found = plan(model, devices, rewrite=True, prove=False)
-    assert found.exact
-    (step,) = found.rewriting.because_of_cut
-    assert found.rewriting.steps == (step,) and step.rule == REORDER
+    chosen_plan = plan(model, devices, rewrite=True, prove=False)
+    assert chosen_plan.exact
+    (step,) = chosen_plan.rewriting.because_of_cut
+    assert chosen_plan.rewriting.steps == (step,) and step.rule == REORDER
     # Rewritten first: on one device the model is best as it is. Then cut:
     alone = plan(model, cluster(1), rewrite=True, prove=False)
     assert alone.exact and not alone.rewriting.steps
     cut = plan(model, devices, prove=False)
-    assert cut.exact and found.latency_s < 0.85 * cut.latency_s
-    assert found.rewriting.compared[AS_IT_IS] == cut.latency_s
+    assert cut.exact and chosen_plan.latency_s < 0.85 * cut.latency_s
+    assert chosen_plan.rewriting.compared[AS_IT_IS] == cut.latency_s
     # Cut first, then rewritten: no rule makes what a device computes any faster.
     for stage in part(cut.problem, cut.instances[0].plan).models.values():
         assert not plan(stage, cluster(1), rewrite=True, prove=False).rewriting.steps
-    told = found.text()
-    assert f"{REORDER} rewrote n0, n1, because of the cut" in told
-    assert "on one device what is divided takes 1.0" in told
+    text = chosen_plan.text()
+    assert f"{REORDER} rewrote n0, n1, because of the cut" in text
+    assert "on one device what is divided takes 1.0" in text
 
 
 def test_a_rewrite_that_pays_anyway_is_not_said_to_be_of_the_cut():
     model, devices = narrow_product(1500), cluster(2, latency_us=50, gb_per_s=5)
-    found = plan(model, devices, rewrite=True, prove=False)
-    assert [step.rule for step in found.rewriting.steps] == [REORDER]
-    assert not found.rewriting.because_of_cut
-    assert "because" not in found.text()
+    chosen_plan = plan(model, devices, rewrite=True, prove=False)
+    assert [step.rule for step in chosen_plan.rewriting.steps] == [REORDER]
+    assert not chosen_plan.rewriting.because_of_cut
+    assert "because" not in chosen_plan.text()
 
 
 def test_a_rewrite_does_not_pay_where_its_cut_is_not_proved(monkeypatch):
@@ -89,9 +89,9 @@ def test_a_rewrite_does_not_pay_where_its_cut_is_not_proved(monkeypatch):
         return Admitted({})
 
     monkeypatch.setattr(planning, "admit", admit)
-    found = plan(narrow_product(900), cluster(2, latency_us=50, gb_per_s=5), rewrite=True)
-    assert asked and not found.rewriting.steps
-    assert not any(config.cuts for config in found.instances[0].plan)
+    chosen_plan = plan(narrow_product(900), cluster(2, latency_us=50, gb_per_s=5), rewrite=True)
+    assert asked and not chosen_plan.rewriting.steps
+    assert not any(config.cuts for config in chosen_plan.instances[0].plan)
 
 
 # ---- brute force
@@ -102,14 +102,14 @@ def programs_by_hand(model, most=40):
     graph = load_graph(model)
     graph.types = infer_types(graph)
     matcher = Matcher(shipped())
-    found, queue = {}, [graph]
-    while queue and len(found) < most:
+    programs, queue = {}, [graph]
+    while queue and len(programs) < most:
         here = queue.pop(0)
         written = to_model(here)
         key = _form(written)
-        if key in found:
+        if key in programs:
             continue
-        found[key] = written
+        programs[key] = written
         for match in matcher.find(here):
             other = here.copy()
             try:
@@ -117,7 +117,7 @@ def programs_by_hand(model, most=40):
             except RewriteError:
                 continue
             queue.append(other)
-    return list(found.values())
+    return list(programs.values())
 
 
 def _form(model):
@@ -141,21 +141,21 @@ def test_the_best_of_all_plans_of_all_programs(goal, seed):
     draw = random.Random(seed).randrange
     devices = cluster(2, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
     model = random_graph(draw, 3)
-    found = plan(model, devices, goal=goal, rewrite=shipped(), prove=False)
+    chosen_plan = plan(model, devices, goal=goal, rewrite=shipped(), prove=False)
     # Of several instances none is searched through.
-    assert found.exact or goal == "throughput"
+    assert chosen_plan.exact or goal == "throughput"
     programs = programs_by_hand(model)
     assert len(programs) > 1
     least = float("inf")
     for program in programs:
-        own = space(program, devices)
-        configs = [own.all_configs(number) for number in range(len(own.cuts))]
+        space_ = space(program, devices)
+        configs = [space_.all_configs(number) for number in range(len(space_.cuts))]
         for combination in itertools.product(*configs):
-            least = min(least, score(Simulation(own.problem, combination), goal).goal)
-    assert found.score.goal <= least * (1 + 1e-9)
+            least = min(least, score(Simulation(space_.problem, combination), goal).goal)
+    assert chosen_plan.score.goal <= least * (1 + 1e-9)
     feeds = inputs_of(model)
-    made = materialize(found.problem, found.instances[0].plan)
-    for left, right in zip(run(model, feeds), run(made.model, feeds), strict=True):
+    materialized = materialize(chosen_plan.problem, chosen_plan.instances[0].plan)
+    for left, right in zip(run(model, feeds), run(materialized.model, feeds), strict=True):
         np.testing.assert_allclose(right, left, rtol=2e-4, atol=2e-5)
 
 
@@ -198,25 +198,25 @@ def test_the_least_sum_over_programs_and_divisions(seed):
     programs = programs_of(read_workload(model), shipped())
     assert programs.has_all
     problem = Problem(programs.workload, devices, Times(devices))
-    own = Space(problem, [cuts_of(operator.kernel) for operator in programs.workload.operators])
-    configs, costs = own.block_configs((0, 1)), AdditiveCosts(problem)
-    found = best_program(programs, configs, costs)
-    assert found.cost == pytest.approx(min(sums(programs, configs, costs)))
-    assert found.bound == pytest.approx(found.cost) and found.gap == pytest.approx(0)
+    space_ = Space(problem, [cuts_of(operator.kernel) for operator in programs.workload.operators])
+    configs, costs = space_.block_configs((0, 1)), AdditiveCosts(problem)
+    selection = best_program(programs, configs, costs)
+    assert selection.cost == pytest.approx(min(sums(programs, configs, costs)))
+    assert selection.bound == pytest.approx(selection.cost) and selection.gap == pytest.approx(0)
 
 
 def test_products_are_merged_where_operators_take_long_to_start():
     model = products(3)
-    found = plan(model, cluster(1, launch_us=50), rewrite=shipped())
-    assert any(step.rule == "MergeMatMulsSharingLeft" for step in found.rewriting.steps)
-    assert [operator.kernel.op_type for operator in found.problem.workload.operators] == [
+    chosen_plan = plan(model, cluster(1, launch_us=50), rewrite=shipped())
+    assert any(step.rule == "MergeMatMulsSharingLeft" for step in chosen_plan.rewriting.steps)
+    assert [operator.kernel.op_type for operator in chosen_plan.problem.workload.operators] == [
         "MatMul",
         "Split",
     ]
-    assert not found.exact  # pairs of pairs are not tried for ever
+    assert not chosen_plan.exact  # pairs of pairs are not tried for ever
     feeds = inputs_of(model)
-    made = materialize(found.problem, found.instances[0].plan)
-    for left, right in zip(run(model, feeds), run(made.model, feeds), strict=True):
+    materialized = materialize(chosen_plan.problem, chosen_plan.instances[0].plan)
+    for left, right in zip(run(model, feeds), run(materialized.model, feeds), strict=True):
         np.testing.assert_allclose(right, left, rtol=2e-4, atol=2e-5)
 
 
@@ -235,10 +235,10 @@ def test_a_program_that_fits_where_the_model_does_not():
     model, small = wide_product(), cluster(2, gib=3 / 1024)
     with pytest.raises(PlanError, match="; 6 devices like d0 would do"):
         plan(model, small, prove=False)
-    found = plan(model, small, rewrite=True, prove=False)
-    assert [step.rule for step in found.rewriting.steps] == [REORDER]
-    assert max(found.memory_bytes.values()) <= 3 << 20
-    assert AS_IT_IS not in found.rewriting.compared
+    chosen_plan = plan(model, small, rewrite=True, prove=False)
+    assert [step.rule for step in chosen_plan.rewriting.steps] == [REORDER]
+    assert max(chosen_plan.memory_bytes.values()) <= 3 << 20
+    assert AS_IT_IS not in chosen_plan.rewriting.compared
 
 
 def test_the_smallest_number_of_devices_counts_what_rules_lead_to():

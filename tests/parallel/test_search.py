@@ -21,8 +21,8 @@ from ..campaigns import examples
 from .models import Builder, cluster, perceptron, random_graph, space, transformer
 
 
-def all_plans(own):
-    return itertools.product(*(own.all_configs(number) for number in range(len(own.cuts))))
+def all_plans(space_):
+    return itertools.product(*(space_.all_configs(number) for number in range(len(space_.cuts))))
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput", "memory"])
@@ -32,12 +32,12 @@ def test_the_best_of_all_plans_of_small_graphs(goal, nodes, count, seed):
     draw = random.Random(seed).randrange
     devices = cluster(count, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
     model = random_graph(draw, nodes)
-    own = space(model, devices)
-    best = min(score(Simulation(own.problem, plan), goal) for plan in all_plans(own))
-    found = plan(model, devices, goal=goal, prove=False)
-    assert found.score.goal <= best.goal * (1 + 1e-9)
-    if len(found.instances) == 1:
-        assert found.score.goal == pytest.approx(best.goal)
+    space_ = space(model, devices)
+    best = min(score(Simulation(space_.problem, plan), goal) for plan in all_plans(space_))
+    chosen_plan = plan(model, devices, goal=goal, prove=False)
+    assert chosen_plan.score.goal <= best.goal * (1 + 1e-9)
+    if len(chosen_plan.instances) == 1:
+        assert chosen_plan.score.goal == pytest.approx(best.goal)
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput"])
@@ -46,37 +46,37 @@ def test_eight_operators_on_four_devices_with_some_divisions_of_each(goal, seed)
     """All divisions of all are 10^13 plans: those of three drawn for each are looked through."""
     source = random.Random(seed)
     devices = cluster(4, gb_per_s=[0.5, 5, 50][seed % 3], latency_us=seed % 4, launch_us=seed % 2)
-    own = space(random_graph(source.randrange, 8), devices)
-    every = [own.all_configs(number) for number in range(len(own.cuts))]
+    space_ = space(random_graph(source.randrange, 8), devices)
+    every = [space_.all_configs(number) for number in range(len(space_.cuts))]
     drawn = [source.sample(configs, min(3, len(configs))) for configs in every]
-    start = Simulation(own.problem, tuple(drawn_configs[0] for drawn_configs in drawn))
+    start = Simulation(space_.problem, tuple(drawn_configs[0] for drawn_configs in drawn))
     best, run = math.inf, start
     for combination in itertools.product(*drawn):
         run = run.changed(combination)
         best = min(best, score(run, goal).goal)
-    found = best_of_all(own.problem, drawn, goal, start, steps=10**6)
-    assert found.exact and found.score.goal == pytest.approx(best)
+    chosen_plan = best_of_all(space_.problem, drawn, goal, start, steps=10**6)
+    assert chosen_plan.exact and chosen_plan.score.goal == pytest.approx(best)
 
 
 @given(st.integers(0, 10**9))
 @settings(max_examples=examples(60), deadline=None)
 def test_the_least_sum_by_elimination(seed):
     draw = random.Random(seed).randrange
-    own = space(random_graph(draw, 3), 2)
-    costs = AdditiveCosts(own.problem)
-    configs = [own.all_configs(number)[: 2 + draw(4)] for number in range(len(own.cuts))]
+    space_ = space(random_graph(draw, 3), 2)
+    costs = AdditiveCosts(space_.problem)
+    configs = [space_.all_configs(number)[: 2 + draw(4)] for number in range(len(space_.cuts))]
 
     def total(chosen):
         whole = sum(costs.operator(n, config) for n, config in enumerate(chosen))
-        for value in own.problem.moving:
-            if value in own.problem.producer:
-                source = own.problem.producer[value]
-                for target in own.problem.consumers.get(value, ()):
+        for value in space_.problem.moving:
+            if value in space_.problem.producer:
+                source = space_.problem.producer[value]
+                for target in space_.problem.consumers.get(value, ()):
                     whole += costs.edge(value, source, chosen[source[0]], target, chosen[target[0]])
         return whole
 
     least = min(map(total, itertools.product(*configs)))
-    assert total(best_plan(own.problem, configs, costs)) == pytest.approx(least)
+    assert total(best_plan(space_.problem, configs, costs)) == pytest.approx(least)
 
 
 @given(st.integers(0, 10**9), st.sampled_from([1, 30, 10**6]))
@@ -98,10 +98,10 @@ def test_sums_by_narrow_tables(seed, most_entries):
 
     every = itertools.product(*(range(size) for size in sizes.values()))
     least = min(cost(dict(zip(sizes, values, strict=True))) for values in every)
-    found = eliminate(factors, sizes, most_entries)
-    assert found.bound <= least <= found.cost == cost(found.values)
+    solution = eliminate(factors, sizes, most_entries)
+    assert solution.bound <= least <= solution.cost == cost(solution.values)
     if most_entries > 1000:
-        assert found.bound == found.cost
+        assert solution.bound == solution.cost
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=9), st.integers(1, 4))
@@ -120,12 +120,12 @@ def test_stages_are_as_even_as_can_be(weights, parts):
     assert max(sums) == pytest.approx(min(worst(ends) for ends in ways))
 
 
-def kinds(found, *names):
+def kinds(chosen_plan, *names):
     """The kinds of cuts of the operators of these types, in order."""
-    operators = found.problem.workload.operators
+    operators = chosen_plan.problem.workload.operators
     return [
         [cut.kind for cut, _ in config.cuts]
-        for operator, config in zip(operators, found.instances[0].plan, strict=True)
+        for operator, config in zip(operators, chosen_plan.instances[0].plan, strict=True)
         if operator.kernel.op_type in names and operator.kernel.constant_bytes
     ]
 
@@ -133,8 +133,8 @@ def kinds(found, *names):
 def test_megatrons_cut_of_a_transformer_block():
     """Large weights for few tokens, and slow links: columns, then rows, and one sum behind."""
     model = transformer(1, tokens=16, width=256, heads=16, inner=8192, data=False)
-    found = plan(model, cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1), prove=False)
-    *attention, first, second = kinds(found, "MatMul")
+    chosen_plan = plan(model, cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1), prove=False)
+    *attention, first, second = kinds(chosen_plan, "MatMul")
     assert [first, second] == [["parameter"], ["reduction"]]
     assert attention[:3] == [["parameter"]] * 3
 
@@ -157,9 +157,9 @@ def alexnet():
 
 
 def test_one_weird_trick_for_alexnet():
-    found = plan(alexnet(), cluster(4, latency_us=1, gb_per_s=60), prove=False)
-    assert kinds(found, "Conv") == [["sample"], ["sample"]]
-    assert all(kind[0] in ("parameter", "reduction") for kind in kinds(found, "Gemm"))
+    chosen_plan = plan(alexnet(), cluster(4, latency_us=1, gb_per_s=60), prove=False)
+    assert kinds(chosen_plan, "Conv") == [["sample"], ["sample"]]
+    assert all(kind[0] in ("parameter", "reduction") for kind in kinds(chosen_plan, "Gemm"))
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput"])
@@ -167,12 +167,12 @@ def test_one_weird_trick_for_alexnet():
 def test_no_plan_is_worse_than_the_usual_ones(goal, seed):
     draw = random.Random(seed).randrange
     devices = cluster(1 + draw(6), gb_per_s=[0.1, 1, 10, 100][draw(4)], launch_us=draw(5))
-    own = space(random_graph(draw, 6), devices)
-    found = plan(own.problem.workload, devices, goal=goal, prove=False)
+    space_ = space(random_graph(draw, 6), devices)
+    chosen_plan = plan(space_.problem.workload, devices, goal=goal, prove=False)
     everything = tuple(range(len(devices.devices)))
     for usual in (everything, (0,)):
-        other = score(Simulation(own.problem, own.data_parallel(usual)), goal)
-        assert found.score.goal <= other.goal * (1 + 1e-9)
+        other = score(Simulation(space_.problem, space_.data_parallel(usual)), goal)
+        assert chosen_plan.score.goal <= other.goal * (1 + 1e-9)
 
 
 def test_equal_inputs_give_equal_plans():
@@ -193,9 +193,9 @@ def test_what_does_not_fit_names_the_number_of_devices_that_would_do():
 def test_devices_that_are_not_linked_are_told_so():
     """As many as there are would do."""
     model = perceptron(rows=1, width=1024, layers=6, data=False)
-    apart = replace(cluster(3, gib=9 / 1024), links=())
+    unlinked = replace(cluster(3, gib=9 / 1024), links=())
     with pytest.raises(PlanError, match=r"3 devices like d0 .* no link leads from d0 to d1"):
-        plan(model, apart, prove=False)
+        plan(model, unlinked, prove=False)
 
 
 def test_an_operator_larger_than_any_device():
@@ -206,8 +206,8 @@ def test_an_operator_larger_than_any_device():
 
 def test_memory_is_the_goal():
     model = perceptron(rows=1, width=1024, layers=4, data=False)
-    found = plan(model, cluster(4), goal="memory", prove=False)
-    assert max(found.memory_bytes.values()) < 5 << 20
+    chosen_plan = plan(model, cluster(4), goal="memory", prove=False)
+    assert max(chosen_plan.memory_bytes.values()) < 5 << 20
 
 
 def test_unknown_goals_are_told():
@@ -230,15 +230,15 @@ def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
     model = transformer(1, tokens=16, width=256, heads=16, inner=8192, data=False)
     devices = cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1)
     best = plan(model, devices, prove=False)
-    found = plan(model, devices)
+    chosen_plan = plan(model, devices)
     assert any("reduction" in kind for kind in kinds(best, "MatMul"))
-    assert not any("reduction" in kind for kind in kinds(found, "MatMul"))
+    assert not any("reduction" in kind for kind in kinds(chosen_plan, "MatMul"))
     assert (
         best.score.goal
-        < found.score.goal
+        < chosen_plan.score.goal
         <= min(
             score
-            for name, score in found.compared.items()
+            for name, score in chosen_plan.compared.items()
             if "data" in name or name == "one device"
         )
     )
@@ -248,9 +248,9 @@ def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
 def test_devices_without_links_have_instances_of_their_own(entry):
     from tensolog.parallel.devices import Cluster
 
-    apart = Cluster("apart", cluster(2).devices)
-    found = plan(perceptron(), apart, goal="throughput", entry=entry, prove=False)
-    assert [instance.plan[0].devices for instance in found.instances] == (
+    unlinked = Cluster("apart", cluster(2).devices)
+    chosen_plan = plan(perceptron(), unlinked, goal="throughput", entry=entry, prove=False)
+    assert [instance.plan[0].devices for instance in chosen_plan.instances] == (
         [(0,), (1,)] if not entry else [(1,)]
     )
-    assert len(plan(perceptron(), apart, entry=entry, prove=False).instances) == 1
+    assert len(plan(perceptron(), unlinked, entry=entry, prove=False).instances) == 1

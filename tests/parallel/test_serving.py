@@ -76,10 +76,10 @@ def test_health_and_metadata(client):
     assert client.get("/v2/health/ready").json() == {"ready": True}
     assert client.get("/v2/models/small/ready").json() == {"name": "small", "ready": True}
     assert "binary_tensor_data" in client.get("/v2").json()["extensions"]
-    told = client.get("/v2/models/small/versions/1").json()
-    assert told == client.get("/v2/models/small").json()
-    assert told["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, FEATURES]}]
-    assert [entry["name"] for entry in told["outputs"]] == ["y"]
+    reply = client.get("/v2/models/small/versions/1").json()
+    assert reply == client.get("/v2/models/small").json()
+    assert reply["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, FEATURES]}]
+    assert [entry["name"] for entry in reply["outputs"]] == ["y"]
 
 
 @pytest.mark.parametrize("flat", [True, False])
@@ -88,12 +88,12 @@ def test_tensors_as_json(client, flat):
     data = x.ravel().tolist() if flat else x.tolist()
     answer = client.post(URL, json={**asked(x, data=data), "id": "7"})
     assert answer.status_code == 200
-    told = answer.json()
-    assert (told["id"], told["model_name"], told["model_version"]) == ("7", "small", "1")
-    (y,) = told["outputs"]
+    reply = answer.json()
+    assert (reply["id"], reply["model_name"], reply["model_version"]) == ("7", "small", "1")
+    (y,) = reply["outputs"]
     assert (y["name"], y["datatype"], y["shape"]) == ("y", "FP32", [3, FEATURES])
-    found = np.array(y["data"], np.float32).reshape(y["shape"])
-    np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-6)
+    array = np.array(y["data"], np.float32).reshape(y["shape"])
+    np.testing.assert_allclose(array, expected(x), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_strings_come_back_as_they_went(tmp_path):
         client = testclient.TestClient(application(opened))
         entry = {"name": "x", "shape": [3], "datatype": "BYTES"}
         url = "/v2/models/plan/infer"
-        told = client.post(url, json={"inputs": [{**entry, "data": words}]}).json()
-        assert told["outputs"][0]["data"] == words
+        reply = client.post(url, json={"inputs": [{**entry, "data": words}]}).json()
+        assert reply["outputs"][0]["data"] == words
         size = {"parameters": {"binary_data_size": len(packed)}}
         options = {"parameters": {"binary_data_output": True}}
         head = json.dumps({"inputs": [{**entry, **size}], **options}).encode()
@@ -350,7 +350,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
                 assert json.load(answer)["name"] == "plan"
         finally:
             server.send_signal(signal.SIGINT)
-        _, told = server.communicate(timeout=60)
+        _, printed = server.communicate(timeout=60)
     assert server.returncode == 130
-    assert told.splitlines()[-1] == "interrupted; the server has stopped"
-    assert "note: the plan was made for 1 instance x 10000 threads" in told
+    assert printed.splitlines()[-1] == "interrupted; the server has stopped"
+    assert "note: the plan was made for 1 instance x 10000 threads" in printed

@@ -101,7 +101,7 @@ def test_batches():
 def test_rounds_are_summed_up():
     """Two instances of 2 and 4 ms a batch of 3; a round that was disturbed counts for little."""
     rounds = [[[2e6, 2e6], [4e6]], [[2e6], [4e6]], [[9e6], [9e6]]]
-    found = summarize(Setting(2, 1, 3), rounds, 7)
-    assert found.rows_per_s == pytest.approx(3 * (500 + 250))
-    assert found.p50_ms == 4 and found.runs == 7 and found.p99_ms <= 9
-    assert measured_from_json(found.to_json()) == found
+    summary = summarize(Setting(2, 1, 3), rounds, 7)
+    assert summary.rows_per_s == pytest.approx(3 * (500 + 250))
+    assert summary.p50_ms == 4 and summary.runs == 7 and summary.p99_ms <= 9
+    assert measured_from_json(summary.to_json()) == summary

@@ -35,15 +35,15 @@ def drawn_space(draw, devices, **times):
 @settings(max_examples=examples(120), deadline=None)
 def test_a_change_is_simulated_as_from_scratch(seed, devices):
     draw = random.Random(seed).randrange
-    own = drawn_space(draw, devices, entry=draw(devices) if draw(2) else None)
-    here = Simulation(own.problem, random_plan(draw, own))
+    space_ = drawn_space(draw, devices, entry=draw(devices) if draw(2) else None)
+    here = Simulation(space_.problem, random_plan(draw, space_))
     for _ in range(4):
-        number = draw(len(own.cuts))
-        configs = own.all_configs(number)
+        number = draw(len(space_.cuts))
+        configs = space_.all_configs(number)
         plan = list(here.plan)
         plan[number] = configs[draw(len(configs))]
         here = here.changed(tuple(plan))
-        full = Simulation(own.problem, tuple(plan))
+        full = Simulation(space_.problem, tuple(plan))
         assert here.schedule.tasks == full.schedule.tasks
         assert here.schedule.order == full.schedule.order
         assert here.schedule.end == full.schedule.end
@@ -56,8 +56,8 @@ def test_a_change_is_simulated_as_from_scratch(seed, devices):
 @settings(max_examples=examples(60), deadline=None)
 def test_a_schedule_is_possible(seed, devices):
     draw = random.Random(seed).randrange
-    own = drawn_space(draw, devices)
-    here = Simulation(own.problem, random_plan(draw, own))
+    space_ = drawn_space(draw, devices)
+    here = Simulation(space_.problem, random_plan(draw, space_))
     times = here.schedule
     assert set(times.end) == set(times.tasks)
     by_resource = {}
@@ -89,16 +89,16 @@ def test_first_in_first_out():
 
 def test_times_of_two_devices_by_hand():
     """One product on the first device, its result sent, and a second on the other."""
-    own = problem(perceptron(rows=64, width=512, layers=2), cluster(2))
+    problem_ = problem(perceptron(rows=64, width=512, layers=2), cluster(2))
     plan = (whole_on(0), whole_on(0), whole_on(1), whole_on(1))
     flops, bytes_ = 2 * 64 * 512 * 512, 4 * (2 * 64 * 512 + 512 * 512)
     product = max(flops / 1e13, bytes_ / 2e11) + 1e-6
     relu = 4 * 2 * 64 * 512 / 2e11 + 1e-6
     moved = 5e-6 + 4 * 64 * 512 / 1e11
-    here = Simulation(own, plan)
+    here = Simulation(problem_, plan)
     assert here.latency_s == pytest.approx(2 * product + 2 * relu + moved)
     assert here.bottleneck_s == pytest.approx(product + relu)
-    assert weight_bytes(own, plan) == {0: 4 * 512 * 512, 1: 4 * 512 * 512}
+    assert weight_bytes(problem_, plan) == {0: 4 * 512 * 512, 1: 4 * 512 * 512}
     # Product, activation and what is sent are there at once; then the first is done with.
     activation = 4 * 64 * 512
     assert here.memory_bytes() == {
@@ -121,25 +121,25 @@ def test_latencies_overlap_and_bytes_do_not():
 
 
 def test_a_sum_is_divided_among_those_that_computed_it():
-    own = space(perceptron(rows=64, width=512, layers=1), 2)
-    (cut,) = (cut for cut in own.cuts[0] if cut.combine == "sum")
+    space_ = space(perceptron(rows=64, width=512, layers=1), 2)
+    (cut,) = (cut for cut in space_.cuts[0] if cut.combine == "sum")
     plan = (Config(((cut, 2),), (0, 1)), Config((), (0, 1)))
-    kinds = [key[1] for key in plan_tasks(own.problem, plan)]
+    kinds = [key[1] for key in plan_tasks(space_.problem, plan)]
     # Two parts; half of each is sent to the other, and added there; then both want all of it.
     assert [kinds.count(kind) for kind in range(4)] == [2 + 2, 2, 2, 2]
 
 
 def test_pieces_are_joined_by_a_copy():
     """Halves of rows that two devices computed: who reads all of them joins them first."""
-    own = space(perceptron(rows=64, width=64, layers=1), 2)
-    rows = own.data_parallel((0, 1))
-    here = Simulation(own.problem, (rows[0], whole_on(0)))
+    space_ = space(perceptron(rows=64, width=64, layers=1), 2)
+    rows = space_.data_parallel((0, 1))
+    here = Simulation(space_.problem, (rows[0], whole_on(0)))
     (join,) = (task for key, task in here.schedule.tasks.items() if key[1] == JOIN)
     assert join.resource == 0
     assert join.seconds == pytest.approx(2 * 4 * 64 * 64 / 2e11 + 1e-6)
     (relu,) = (task for key, task in here.schedule.tasks.items() if key[:2] == (1, COMPUTE))
     assert here.schedule.begin[relu.key] == here.schedule.end[join.key]
-    assert not any(key[1] == JOIN for key in Simulation(own.problem, rows).schedule.tasks)
+    assert not any(key[1] == JOIN for key in Simulation(space_.problem, rows).schedule.tasks)
 
 
 def test_entry_brings_inputs_and_takes_outputs():
@@ -151,10 +151,10 @@ def test_entry_brings_inputs_and_takes_outputs():
 
 
 def test_a_pipeline_takes_as_many_requests_as_its_slowest_stage():
-    own = problem(transformer(2), cluster(2, launch_us=50.0))
-    count = len(own.workload.operators)
+    problem_ = problem(transformer(2), cluster(2, launch_us=50.0))
+    count = len(problem_.workload.operators)
     halves = tuple(whole_on(n * 2 // count) for n in range(count))
-    here = Simulation(own, halves)
+    here = Simulation(problem_, halves)
     assert here.requests_per_s(16) == pytest.approx(1 / here.bottleneck_s, rel=0.02)
     assert here.requests_per_s(16) > 1.8 / here.latency_s
 
@@ -177,8 +177,8 @@ def test_an_operator_of_a_stage_keeps_others_waiting():
     a = build.node("Relu", x, shape=(64, 64))
     b = build.node("Abs", a, shape=(64, 64))
     c = build.node("Add", a, b, shape=(64, 64))
-    own = problem(build.model(c), cluster(2, stage_us=10.0))
-    here = Simulation(own, tuple(map(whole_on, (0, 0, 1)))).schedule
+    problem_ = problem(build.model(c), cluster(2, stage_us=10.0))
+    here = Simulation(problem_, tuple(map(whole_on, (0, 0, 1)))).schedule
     moves = [key for key in here.tasks if key[1] == MOVE]
     assert len(moves) == 2
     end = max(here.end[key] for key in here.tasks if key[1] == COMPUTE and key[0] < 2)
@@ -189,31 +189,31 @@ def test_an_operator_of_a_stage_keeps_others_waiting():
 def test_stages_are_those_that_run(seed):
     """Of plans without cuts the partitioner writes as many models as stages are simulated."""
     draw = random.Random(seed).randrange
-    own = problem(random_graph(draw, 6), cluster(3, stage_us=10.0))
-    plan = tuple(whole_on(draw(3)) for _ in own.workload.operators)
-    stages = stages_of(own, plan_tasks(own, plan))
-    assert len(stages.members) == len(part(own, plan).partition.stages)
+    problem_ = problem(random_graph(draw, 6), cluster(3, stage_us=10.0))
+    plan = tuple(whole_on(draw(3)) for _ in problem_.workload.operators)
+    stages = stages_of(problem_, plan_tasks(problem_, plan))
+    assert len(stages.members) == len(part(problem_, plan).partition.stages)
 
 
 def test_devices_of_a_node_slow_each_other_down_while_both_compute():
     model = perceptron(rows=64, width=512, layers=2)
-    own = space(model, cluster(2, stage_us=1.0))
+    space_ = space(model, cluster(2, stage_us=1.0))
     calibration = Calibration(2.0, (), 1e-10)
-    times = Times(own.problem.cluster, None, calibration)
-    calibrated = Problem(own.problem.workload, own.problem.cluster, times)
+    times = Times(space_.problem.cluster, None, calibration)
+    calibrated = Problem(space_.problem.workload, space_.problem.cluster, times)
     weights = 2 * 4 * 512 * 512
     pipeline = tuple(map(whole_on, (0, 0, 1, 1)))
     moved = 5e-6 + 4 * 64 * 512 / 1e11
     assert Simulation(calibrated, pipeline).latency_s == pytest.approx(
-        2 * Simulation(own.problem, pipeline).latency_s - moved - 2e-6
+        2 * Simulation(space_.problem, pipeline).latency_s - moved - 2e-6
     )
     assert Simulation(calibrated, pipeline).bottleneck_s == pytest.approx(
-        2 * Simulation(own.problem, pipeline).bottleneck_s - 1e-6 + weights / 2 * 1e-10
+        2 * Simulation(space_.problem, pipeline).bottleneck_s - 1e-6 + weights / 2 * 1e-10
     )
     # Both halves of the rows read all weights, at the same time.
-    rows = own.data_parallel((0, 1))
+    rows = space_.data_parallel((0, 1))
     assert Simulation(calibrated, rows).latency_s == pytest.approx(
-        2 * Simulation(own.problem, rows).latency_s - 1e-6 + weights * 1e-10
+        2 * Simulation(space_.problem, rows).latency_s - 1e-6 + weights * 1e-10
     )
 
 

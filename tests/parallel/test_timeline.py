@@ -19,30 +19,30 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def simulated(seed, devices):
     draw = random.Random(seed).randrange
-    own = space(random_graph(draw, 6), devices)
-    return Simulation(own.problem, random_plan(draw, own))
+    space_ = space(random_graph(draw, 6), devices)
+    return Simulation(space_.problem, random_plan(draw, space_))
 
 
 @given(st.integers(0, 10**9), st.integers(1, 4))
 @settings(max_examples=examples(60), deadline=None)
 def test_a_timeline_is_its_schedule(seed, devices):
     simulation = simulated(seed, devices)
-    found = timeline_of(simulation)
-    assert found.seconds == pytest.approx(simulation.latency_s)
+    timeline = timeline_of(simulation)
+    assert timeline.seconds == pytest.approx(simulation.latency_s)
     busy = {}
     for task in simulation.schedule.tasks.values():
         if task.seconds or task.delay:
             busy[task.resource] = busy.get(task.resource, 0.0) + task.seconds
-    told = dict.fromkeys(range(len(found.lanes)), 0.0)
-    for span in found.spans:
-        told[span.lane] += span.free_s - span.begin_s
+    shown_s = dict.fromkeys(range(len(timeline.lanes)), 0.0)
+    for span in timeline.spans:
+        shown_s[span.lane] += span.free_s - span.begin_s
     # Joined neighbours count what is between them, at most a 500th of the whole each time.
-    slack = found.seconds * len(simulation.schedule.tasks) / 500
+    slack = timeline.seconds * len(simulation.schedule.tasks) / 500
     for number, resource in enumerate(sorted(busy)):
-        assert busy[resource] - 1e-12 <= told[number] <= busy[resource] + slack
+        assert busy[resource] - 1e-12 <= shown_s[number] <= busy[resource] + slack
     sent = sum(bool(task.size_bytes) for task in simulation.schedule.tasks.values())
-    assert sum(span.target >= 0 for span in found.spans) == sent
-    assert read_as(Timeline, plain(found.to_json())) == found
+    assert sum(span.target >= 0 for span in timeline.spans) == sent
+    assert read_as(Timeline, plain(timeline.to_json())) == timeline
 
 
 def plain(values):
@@ -53,14 +53,14 @@ def plain(values):
 
 
 def test_the_picture_has_a_bar_for_each_span_and_nothing_outside():
-    found = timeline_of(simulated(5, 3))
-    assert any(span.target >= 0 for span in found.spans)
-    picture = ElementTree.fromstring(timeline_svg(found, "a <plan> & its name"))
+    timeline = timeline_of(simulated(5, 3))
+    assert any(span.target >= 0 for span in timeline.spans)
+    picture = ElementTree.fromstring(timeline_svg(timeline, "a <plan> & its name"))
     assert picture.find(f"{SVG}title").text == "a <plan> & its name"
     groups = picture.findall(f"{SVG}g")
-    assert len(groups) == len(found.spans)
+    assert len(groups) == len(timeline.spans)
     texts = {text.text for text in picture.iter(f"{SVG}text")}
-    assert set(found.lanes) <= texts
+    assert set(timeline.lanes) <= texts
     width, height = float(picture.get("width")), float(picture.get("height"))
     for bar in picture.iter(f"{SVG}rect"):
         assert 0 <= float(bar.get("x")) <= float(bar.get("x")) + float(bar.get("width")) <= width

@@ -66,8 +66,8 @@ def machines(processors, nodes=1, memory=80.0, near=46.0, far=10.0):
 
 def uniform(data, count, tensor, samples, layers=10, batch=128):
     """Megatron's pipeline: stages of about equal length, first and last ones by a layer longer."""
-    each, more = divmod(layers - 2, count)
-    lengths = [each + (0 < n <= more) + (n == 0) + (n == count - 1) for n in range(count)]
+    share, more = divmod(layers - 2, count)
+    lengths = [share + (0 < n <= more) + (n == 0) + (n == count - 1) for n in range(count)]
     ends = list(itertools.accumulate(lengths))
     width = data * tensor
     stages = [
@@ -88,9 +88,9 @@ def test_published_costs_come_out(plan):
 @needs_profiles
 def test_a_pipeline_takes_at_most_what_the_best_published_one_does():
     cluster = machines(["A100"] * 8, nodes=2)
-    found = best_pipeline(read_metis(CLUSTER), cluster, 128)
-    assert found.exact
-    assert found.time.seconds * 1e3 <= min(PUBLISHED.values()) * (1 + 1e-9)
+    pipeline_ = best_pipeline(read_metis(CLUSTER), cluster, 128)
+    assert pipeline_.exact
+    assert pipeline_.time.seconds * 1e3 <= min(PUBLISHED.values()) * (1 + 1e-9)
 
 
 def stack(layer_times, processors=("new", "old"), most=2, memory=1.0, activation=0.0):
@@ -155,9 +155,9 @@ def test_no_pipeline_takes_less_than_the_one_found(times, processors, batch, mem
         with pytest.raises(PlanError, match="no pipeline of the layers fits"):
             best_pipeline(profile, cluster, batch)
         return
-    found = best_pipeline(profile, cluster, batch)
-    assert found.exact
-    assert found.time.seconds == pytest.approx(min(known), rel=1e-12)
+    pipeline_ = best_pipeline(profile, cluster, batch)
+    assert pipeline_.exact
+    assert pipeline_.time.seconds == pytest.approx(min(known), rel=1e-12)
 
 
 def test_samples_are_divided_so_that_an_older_device_gets_fewer():
