@@ -69,36 +69,36 @@ def test_every_import_is_found(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("".join(f"{block}\n  from .a import b\n" for block in blocks))
     assert len(imports(path)) == len(blocks)
-    assert [found.within_function for found in imports(path)] == [False] * 12 + [True] * 3
+    assert [import_.within_function for import_ in imports(path)] == [False] * 12 + [True] * 3
     for path in sources()[::20]:
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         lines = sorted(n.lineno for n in nodes if isinstance(n, ast.Import | ast.ImportFrom))
-        assert sorted(found.line for found in imports(path)) == lines
+        assert sorted(import_.line for import_ in imports(path)) == lines
 
 
-def folder_imported(path: Path, found: Import) -> list[str]:
+def folder_imported(path: Path, import_: Import) -> list[str]:
     """Name the top folders that a relative import reaches from `path`."""
     package = list(path.relative_to(ROOT).parent.parts)
     if package[0] == "tensolog":
         package = package[1:]
-    base = package[: len(package) - (found.level - 1)] if found.level > 1 else package
-    module = base + found.module.split(".") if found.module else base
+    base = package[: len(package) - (import_.level - 1)] if import_.level > 1 else package
+    module = base + import_.module.split(".") if import_.module else base
     if module:
         return [module[0]]
-    return list(found.names)
+    return list(import_.names)
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_run_one_way(path):
-    own = ORDER.index(path.relative_to(ROOT).parts[0])
-    for found in imports(path):
-        if found.level:
-            for folder in folder_imported(path, found):
+    rank = ORDER.index(path.relative_to(ROOT).parts[0])
+    for import_ in imports(path):
+        if import_.level:
+            for folder in folder_imported(path, import_):
                 if folder in ORDER:
-                    assert ORDER.index(folder) <= own, f"{path}:{found.line} imports {folder}"
+                    assert ORDER.index(folder) <= rank, f"{path}:{import_.line} imports {folder}"
         else:
-            for name in found.names if found.is_plain else [found.module]:
-                assert name.split(".")[0] not in ORDER, f"{path}:{found.line}"
+            for name in import_.names if import_.is_plain else [import_.module]:
+                assert name.split(".")[0] not in ORDER, f"{path}:{import_.line}"
 
 
 def modules_imported(path: Path, modules: set[str]) -> set[str]:
@@ -113,12 +113,12 @@ def modules_imported(path: Path, modules: set[str]) -> set[str]:
     if relative.parts[0] == "tensolog":
         packages.append(relative.parent.parts[1:])
     reached = set()
-    for found in imports(path):
-        if found.level and (path.name == "__init__.py" or not found.for_types):
+    for import_ in imports(path):
+        if import_.level and (path.name == "__init__.py" or not import_.for_types):
             for package in packages:
-                base = [*package[: len(package) - found.level + 1], *found.module.split(".")]
+                base = [*package[: len(package) - import_.level + 1], *import_.module.split(".")]
                 target = ".".join(part for part in base if part)
-                reached |= {f"{target}.{name}" for name in found.names} & modules or {target}
+                reached |= {f"{target}.{name}" for name in import_.names} & modules or {target}
     return reached & modules
 
 
@@ -156,7 +156,7 @@ def unexplained_imports(path: Path) -> list[int]:
     if re.search(r"^# .*is imported within functions|^# Imported within functions: ", text, re.M):
         return []
     unexplained: list[int] = []
-    for first in (found.line for found in imports(path) if found.within_function):
+    for first in (import_.line for import_ in imports(path) if import_.within_function):
         while "import " in lines[first - 1] and "#" not in lines[first]:
             first -= 1
         if "#" not in lines[first] and not lines[first - 1].strip().startswith("#"):

@@ -79,6 +79,6 @@ def test_every_test_reaches_an_assertion():
 
 def test_a_test_that_asserts_nothing_is_found(tmp_path):
     file = tmp_path / "test_nothing.py"
-    for body, found in (("return x", True), ("assert x", False)):
+    for body, is_silent in (("return x", True), ("assert x", False)):
         file.write_text(f"def helper(x):\n    {body}\n\n\ndef test_it():\n    helper(1)\n")
-        assert bool(silent([Module(file)])) is found
+        assert bool(silent([Module(file)])) is is_silent

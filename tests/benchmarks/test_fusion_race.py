@@ -30,13 +30,13 @@ def test_counts_neither_threads_of_others_nor_waking_ones_own() -> None:
         "woken": lambda: machine.contender("woken", 0.002, 0.0, 0.001),
         "slow": lambda: machine.contender("slow", 0.5, 0.0, 0.0),
     }
-    found = race(contenders, 7, lambda: machine.now, machine.rest)
-    assert {name: round(seconds.min(), 9) for name, seconds in found.items()} == {
+    times_s = race(contenders, 7, lambda: machine.now, machine.rest)
+    assert {name: round(seconds.min(), 9) for name, seconds in times_s.items()} == {
         "kept awake": 0.004,
         "woken": 0.002,
         "slow": 0.5,
     }
-    assert {len(seconds) for seconds in found.values()} == {7}
+    assert {len(seconds) for seconds in times_s.values()} == {7}
 
 
 def test_each_takes_a_turn_in_each_round_once_untimed_and_slow_ones_once_timed() -> None:

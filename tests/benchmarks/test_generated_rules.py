@@ -46,15 +46,15 @@ def generated():
 )
 def test_generated_rules_derive_true_laws_alone(generated, given, left, right, status):
     (law,) = parse_rules(LAW.format(given=given, left=left, right=right), "by_hand.rules")
-    found = redundancy(law, generated, draws=1)
-    assert found.status == status
-    assert bool(found.derived_by) == (status == "derived")
+    verdict = redundancy(law, generated, draws=1)
+    assert verdict.status == status
+    assert bool(verdict.derived_by) == (status == "derived")
 
 
 def test_each_family_has_its_file_whose_head_is_the_command():
-    files = [file_of(FOLDER, at) for at in range(len(FAMILIES))]
+    files = [file_of(FOLDER, number) for number in range(len(FAMILIES))]
     assert sorted(FOLDER.glob("*.rules")) == files
-    for at, (family, file) in enumerate(zip(FAMILIES, files, strict=True)):
+    for number, (family, file) in enumerate(zip(FAMILIES, files, strict=True)):
         words = file.read_text(encoding="utf-8").splitlines()[1].strip("# ").split()
         assert words[:3] == ["tensolog", "rules", "generate"]
         options = list(pairwise(words[3:]))
@@ -62,7 +62,7 @@ def test_each_family_has_its_file_whose_head_is_the_command():
             assert option in options
         assert ("--constants" in words) == family.constants
         known = [value for option, value in options if option == "--known"]
-        assert known == [earlier.name for earlier in files[:at]]
+        assert known == [earlier.name for earlier in files[:number]]
 
 
 ONE_KERNEL = "X [n, 4, h, w] float, Y [n, 4, h, w] float, W [6, 2, 3, 3] float"

@@ -65,20 +65,20 @@ def test_a_dotted_name_leads_nowhere_else():
 
 
 def makes(value: str):
-    made = []
+    calls = []
 
     def make():
-        made.append(value)
+        calls.append(value)
         return value
 
-    return make, made
+    return make, calls
 
 
 def test_made_once(tmp_path):
-    make, made = makes("value")
+    make, calls = makes("value")
     entry = tmp_path / "folder" / "entry.pickle"
     assert [cached_on_disk(entry, make), cached_on_disk(entry, make)] == ["value", "value"]
-    assert len(made) == 1
+    assert len(calls) == 1
     assert list(entry.parent.iterdir()) == [entry]
 
 
@@ -99,12 +99,12 @@ def test_entries_are_the_users_alone_whatever_the_mask(tmp_path):
 @pytest.mark.parametrize("mode", [0o020, 0o002])
 def test_what_others_may_write_is_made_anew(shared, mode, tmp_path):
     entry = tmp_path / "folder" / "entry.pickle"
-    make, made = makes("value")
+    make, calls = makes("value")
     cached_on_disk(entry, make)
     path = {"folder": entry.parent, "entry": entry}[shared]
     path.chmod(path.stat().st_mode | mode)
     assert cached_on_disk(entry, make) == "value"
-    assert len(made) == 2
+    assert len(calls) == 2
 
 
 @posix
@@ -112,8 +112,8 @@ def test_what_others_may_write_is_made_anew(shared, mode, tmp_path):
 @pytest.mark.parametrize("given_away", ["folder", "entry"])
 def test_what_belongs_to_others_is_made_anew(given_away, tmp_path):
     entry = tmp_path / "folder" / "entry.pickle"
-    make, made = makes("value")
+    make, calls = makes("value")
     cached_on_disk(entry, make)
     os.chown({"folder": entry.parent, "entry": entry}[given_away], 4321, -1)
     assert cached_on_disk(entry, make) == "value"
-    assert len(made) == 2
+    assert len(calls) == 2

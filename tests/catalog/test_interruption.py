@@ -132,12 +132,12 @@ class TestWatch:
 
     def test_what_is_gone_is_not_told(self):
         running = Running(1)
-        told = running.ended
+        ended = running.ended
         endable(running, Running.end)
         del running
         other = endable(Running(1), Running.end)
         never_reached(Watch, lambda: other.ended.wait(HANG_S))
-        assert not told.is_set()
+        assert not ended.is_set()
 
     def test_where_the_handler_is_not_reached_in_time_force_is_used(self):
         forced = threading.Event()

@@ -9,7 +9,7 @@ import pytest
 def test_names_are_shown_and_load(name):
     package = import_module(f"tensolog.{name}")
     assert {*package.__all__, "__path__"} <= {*dir(package)}
-    for one in package.__all__:
-        assert getattr(package, one) is not None
+    for exported in package.__all__:
+        assert getattr(package, exported) is not None
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         package.nothing  # noqa: B018

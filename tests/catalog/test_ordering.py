@@ -9,13 +9,13 @@ edges = st.dictionaries(st.integers(0, 7), st.lists(st.integers(0, 7), max_size=
 
 
 def reachable(starts, needs):
-    found, stack = set(), list(starts)
+    reached, stack = set(), list(starts)
     while stack:
         item = stack.pop()
-        if item not in found:
-            found.add(item)
+        if item not in reached:
+            reached.add(item)
             stack += needs.get(item, ())
-    return found
+    return reached
 
 
 def has_cycle(items, needs):

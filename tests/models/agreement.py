@@ -88,8 +88,8 @@ def tolerance(expected, exact, *, factor=8.0, floor_ulps=64.0):
     differently, and on a lucky input the original may not round at all.
     """
     scale = float(np.max(np.abs(exact), initial=0.0))
-    own = float(np.max(np.abs(expected - exact), initial=0.0))
-    return factor * own + floor_ulps * FLOAT32_EPSILON * scale + 1e-30
+    original_error = float(np.max(np.abs(expected - exact), initial=0.0))
+    return factor * original_error + floor_ulps * FLOAT32_EPSILON * scale + 1e-30
 
 
 def disagreement(original, optimized, feeds, *, level="disabled", exact=None):

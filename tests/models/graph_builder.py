@@ -96,9 +96,9 @@ class GraphBuilder:
     def model(self):
         """Finish: every value that nothing reads, and now and then another, is an output."""
         read = {name for node in self.nodes for name in node.input}
-        made = [name for node in self.nodes for name in node.output]
-        outputs = [name for name in made if name not in read]
-        outputs += [name for name in made if name in read and self.draw(st.integers(0, 9)) == 0]
+        computed = [name for node in self.nodes for name in node.output]
+        outputs = [name for name in computed if name not in read]
+        outputs += [name for name in computed if name in read and self.draw(st.integers(0, 9)) == 0]
         infos = [
             helper.make_tensor_value_info(
                 name,

@@ -122,11 +122,11 @@ def test_one_kernel_is_left(name):
     model, wanted = SPELLINGS[name]
     onnx.checker.check_model(model, full_check=True)
     # Nobody asks what rules cost here: one that only leads to the runtime's own fusion is left out.
-    own = {"contributed", "activation"}
+    families = {"contributed", "activation"}
     rules = [
         rule
         for rule in shipped_rules()
-        if (rule.family in own and rule.name != "ConvertGeluToHalvedLast")
+        if (rule.family in families and rule.name != "ConvertGeluToHalvedLast")
         or rule.name in ("ConvertReciprocalToDiv", "ConvertDivToMul")
     ]
     result, _ = rewritten(model, rules)

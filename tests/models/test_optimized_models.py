@@ -33,8 +33,8 @@ def test_a_result_is_opened_where_it_was_made(tmp_path, monkeypatch):
     before = set(tmp_path.iterdir())
     session = result.session()
     assert set(tmp_path.iterdir()) > before
-    found = session.run(None, feeds)
-    for first, other in zip(found, run(model, feeds), strict=True):
+    results = session.run(None, feeds)
+    for first, other in zip(results, run(model, feeds), strict=True):
         np.testing.assert_allclose(first, other, rtol=1e-3, atol=1e-4)
     del session
     gc.collect()

@@ -33,8 +33,8 @@ def test_a_module_computes_what_its_model_does(name, batch):
     model = build(name, tiny=True, **{"batch": batch, **SIZES.get(name, {})})
     feeds, given = inputs(model)
     with torch.inference_mode():
-        found = counterpart(name, model, tiny=True)(*given).numpy()
-    np.testing.assert_allclose(found, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
+        result = counterpart(name, model, tiny=True)(*given).numpy()
+    np.testing.assert_allclose(result, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", COUNTERPARTS)
@@ -43,8 +43,8 @@ def test_torch_compile_takes_a_module_whole(name):
     feeds, given = inputs(model)
     whole = torch.compile(counterpart(name, model, tiny=True), fullgraph=True, backend="eager")
     with torch.inference_mode():
-        found = whole(*given).numpy()
-    np.testing.assert_allclose(found, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
+        result = whole(*given).numpy()
+    np.testing.assert_allclose(result, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("count", [1, 2])

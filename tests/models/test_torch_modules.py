@@ -38,9 +38,9 @@ def test_example_inputs_are_for_modules():
 )
 def test_models_of_other_frameworks_are_told_the_way(home, advice):
     base = type("Base", (), {"__module__": home})
-    own = type("Own", (base,), {"__module__": "their.code"})
+    model_class = type("Own", (base,), {"__module__": "their.code"})
     with pytest.raises(OptionError, match=f"Own is no ONNX model yet: .*{advice}"):
-        tensolog.optimize(own(), catalog=":memory:")
+        tensolog.optimize(model_class(), catalog=":memory:")
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def block(torch, nn):
             return (y if mask is None else y * mask) * scale, y.sum()
 
     torch.manual_seed(0)
-    found = Block()
-    found.norm.running_mean.normal_()
-    found.norm.eval()  # frozen, while the rest is trained
-    return found
+    block_ = Block()
+    block_.norm.running_mean.normal_()
+    block_.norm.eval()  # frozen, while the rest is trained
+    return block_
 
 
 FORMS = {
@@ -96,10 +96,10 @@ def test_the_result_computes_what_the_module_does(form, torch, block):
     tensors = [*positional, *(part for part in named.values() if part is not True)]
     arrays = [part.numpy() for part in tensors if isinstance(part, torch.Tensor)]
     names = [entry.name for entry in session.get_inputs()]
-    found = session.run(None, dict(zip(names, arrays, strict=True)))
+    results = session.run(None, dict(zip(names, arrays, strict=True)))
     with torch.inference_mode():
         expected = block.eval()(*positional, **named)
-    for first, other in zip(found, expected, strict=True):
+    for first, other in zip(results, expected, strict=True):
         np.testing.assert_allclose(first, other.numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -126,10 +126,10 @@ def test_what_the_newer_exporter_refuses_goes_to_the_older_one(torch, block, mon
     model = torch_modules.export_module(block, (x, {"mask": mask, "scale": 3.0}))
     assert asked == [True, False]
     assert [block.training, block.norm.training] == [True, False]
-    found = run(model, {"x": x.numpy(), "mask": mask.numpy()})
+    results = run(model, {"x": x.numpy(), "mask": mask.numpy()})
     with torch.inference_mode():
         expected = block.eval()(x, mask=mask, scale=3.0)
-    np.testing.assert_allclose(found[0], expected[0].numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(results[0], expected[0].numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_trace_that_depends_on_values_is_refused(torch, nn):

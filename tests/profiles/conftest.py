@@ -28,6 +28,6 @@ def add_device(catalog):
 
 @pytest.fixture
 def catalog():
-    with Catalog(":memory:") as made:
-        add_device(made)
-        yield made
+    with Catalog(":memory:") as in_memory:
+        add_device(in_memory)
+        yield in_memory

@@ -68,8 +68,8 @@ class _Builder:
             self.weights,
         )
         opsets = [helper.make_opsetid("", 17)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        inferred = onnx.shape_inference.infer_shapes(made, strict_mode=True, data_prop=True)
+        proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
         return inferred
 
 

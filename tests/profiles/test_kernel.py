@@ -96,12 +96,12 @@ attributes = st.dictionaries(
 
 
 @given(attributes, st.lists(st.none() | specs, max_size=3), st.randoms())
-def test_the_hash_ignores_the_order_of_attributes_only(held, inputs, random):
-    kernel = Kernel("my", "Op", 1, held, tuple(inputs))
-    pairs = list(held.items())
+def test_the_hash_ignores_the_order_of_attributes_only(attributes_, inputs, random):
+    kernel = Kernel("my", "Op", 1, attributes_, tuple(inputs))
+    pairs = list(attributes_.items())
     random.shuffle(pairs)
     assert Kernel("my", "Op", 1, tuple(pairs), tuple(inputs)).hash == kernel.hash
-    assert Kernel("my", "Op", 1, {**held, "z": 0}, tuple(inputs)).hash != kernel.hash
+    assert Kernel("my", "Op", 1, {**attributes_, "z": 0}, tuple(inputs)).hash != kernel.hash
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_every_dtype_has_a_name_and_comes_back():
 
 def test_attributes_of_every_type():
     tensor = onnx.numpy_helper.from_array(np.arange(3, dtype=np.int64))
-    held = attribute_value(helper.make_attribute("value", tensor))
-    assert held == TensorValue("int64", (3,), np.arange(3, dtype="<i8").tobytes())
+    tensor_value = attribute_value(helper.make_attribute("value", tensor))
+    assert tensor_value == TensorValue("int64", (3,), np.arange(3, dtype="<i8").tobytes())
     assert attribute_value(helper.make_attribute("mode", "linear")) == "linear"
     assert attribute_value(helper.make_attribute("axes", [1, 2])) == (1, 2)
     graph = helper.make_graph([], "body", [], [])

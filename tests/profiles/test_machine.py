@@ -101,8 +101,10 @@ def test_matrix_products_are_counted():
 def test_the_runtimes_own_operators_do_at_least_what_the_standard_ones_do():
     for domain, name in (("com.microsoft", "FusedConv"), ("com.microsoft.nchwc", "Conv")):
         plain = conv()
-        own = Kernel(domain, name, 1, (*plain.attributes, ("activation", "Relu")), plain.inputs)
-        assert work(own) == work(plain)
+        runtime_kernel = Kernel(
+            domain, name, 1, (*plain.attributes, ("activation", "Relu")), plain.inputs
+        )
+        assert work(runtime_kernel) == work(plain)
     left, right = TensorSpec("float32", (5, 8, 7)), TensorSpec("float32", (5, 3, 8))
     fused = Kernel("com.microsoft", "FusedMatMul", 1, {"transA": 1, "transB": 1}, (left, right))
     assert work(fused).flops == 2 * 5 * 7 * 8 * 3

@@ -62,8 +62,8 @@ def test_layouts_of_a_model_are_collected_as_a_graph(cli, tmp_path):
         "SELECT path, count(*) AS n FROM cost_graph JOIN cost_graph_configuration "
         "USING (graph_hash) WHERE collection = 'layout' GROUP BY ALL"
     )
-    (told,) = json.loads(cli("sql", query, "--format", "json").out)
-    assert told == {"path": "layout/onnxruntime/drawn.npz", "n": row["layouts"]}
+    (stored,) = json.loads(cli("sql", query, "--format", "json").out)
+    assert stored == {"path": "layout/onnxruntime/drawn.npz", "n": row["layouts"]}
     assert row["layouts"] > 1
 
 
@@ -115,9 +115,9 @@ def test_what_is_predicted_is_told_beside_what_was_measured(cli, tmp_path, costs
     assert "no kernel of these models was measured" in cli(*shown).refused()
     assert not plot.exists()
     cli("costs", "collect", model, "--threads", 1, "--budget", 20)
-    told = json.loads(cli("explain", model, "--costs", costs, "--json").out)
-    assert len(told["kernels"]) == 4
-    for row in told["kernels"]:
+    explanation = json.loads(cli("explain", model, "--costs", costs, "--json").out)
+    assert len(explanation["kernels"]) == 4
+    for row in explanation["kernels"]:
         assert row["least_ns"] * 1.5 == pytest.approx(row["predicted_ns"])
         assert row["most_ns"] == pytest.approx(1.5 * row["predicted_ns"])
         assert row["measured_ns"] > 0 and row["nearest"] == []

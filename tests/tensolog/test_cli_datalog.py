@@ -201,11 +201,11 @@ def test_a_model_is_exported_with_the_programs_that_are_asked_of_it(cli, model, 
     outcome = cli("datalog", "run", folder / "regions.dl", "-F", folder, "-D", derived)
     assert outcome.code == 0, outcome.err
     names = dict(line.split("\t") for line in (folder / "node_name.facts").read_text().splitlines())
-    found = {}
+    nodes_by_sink = {}
     for line in (derived / "region.csv").read_text(encoding="utf-8").splitlines():
         sink, frame, number = line.split("\t")
-        found.setdefault((names[sink], frame), set()).add(names[number])
-    assert found == {
+        nodes_by_sink.setdefault((names[sink], frame), set()).add(names[number])
+    assert nodes_by_sink == {
         ("tanh", "n,4"): {"tanh"},
         ("softmax", "n,4 over 4 at 1"): {"tanh", "softmax"},
     }
@@ -237,8 +237,8 @@ def test_layouts_of_an_exported_model_are_asked_for_and_explained(cli, tmp_path)
     ]
     assert names[number] == "floor" and why == "nothing is known of the operator in blocks"
     row = f"in_blocks({rows[0][0]})"
-    told = cli("datalog", "why", folder / "layouts.dl", row, "-F", folder).out
-    assert "holds: in_blocks(c) :- enters(c)" in told and "channels % 4" in told
+    explanation = cli("datalog", "why", folder / "layouts.dl", row, "-F", folder).out
+    assert "holds: in_blocks(c) :- enters(c)" in explanation and "channels % 4" in explanation
 
 
 def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path):
@@ -254,9 +254,9 @@ def test_matches_of_an_exported_model_are_those_of_the_optimizer(model, tmp_path
 
 
 def test_explain_says_what_keeps_two_nodes_out_of_one_region(cli, model):
-    apart = cli("explain", model, "--node", "product", "--with", "tanh").out
-    assert "product and tanh can't be in one region of a product" in apart
-    assert "fills(w, 0) fails at depth >= 16" in apart
+    explanation = cli("explain", model, "--node", "product", "--with", "tanh").out
+    assert "product and tanh can't be in one region of a product" in explanation
+    assert "fills(w, 0) fails at depth >= 16" in explanation
     together = json.loads(cli("explain", model, "--node", "tanh", "--with", "y", "--json").out)
     assert together["is_possible"] and together["nodes"] == ["tanh", "softmax"]
 

@@ -24,11 +24,11 @@ def test_a_model_is_deployed_and_explained(cli, model, tmp_path):
     plan = tmp_path / "plan"
     outcome = cli("deploy", model, "-o", plan, "--budget", 1, "--max-batch", 2, "--json", "-q")
     assert outcome.code == 0, outcome.err
-    told = json.loads(outcome.out)
-    assert told == {**json.loads((plan / "plan.json").read_text()), "output": str(plan)}
+    deployment = json.loads(outcome.out)
+    assert deployment == {**json.loads((plan / "plan.json").read_text()), "output": str(plan)}
     text = cli("explain", plan).out
     assert "one instance" in text and "Why" in text
-    assert json.loads(cli("explain", plan, "--json").out)["setting"] == told["setting"]
+    assert json.loads(cli("explain", plan, "--json").out)["setting"] == deployment["setting"]
     assert leftovers(tmp_path, "model.onnx", "plan", "catalog.duckdb") == []
 
 
@@ -41,7 +41,7 @@ def test_limits_that_nothing_keeps_are_refused(cli, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "what"),
+    ("arguments", "message"),
     [
         (["--limit", "p99 < 50"], "can't be read: write 'p99 < 50 ms'"),
         (["--goal", "speed"], "'speed' is not one of 'throughput', 'latency'"),
@@ -53,9 +53,9 @@ def test_limits_that_nothing_keeps_are_refused(cli, model, tmp_path):
         (["--budget", "nan"], "nan is no number of seconds"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(cli, model, tmp_path, arguments, what):
+def test_what_cannot_be_done_is_said_in_a_line(cli, model, tmp_path, arguments, message):
     outcome = cli("deploy", model, "-o", tmp_path / "plan", *arguments)
-    assert what in outcome.refused()
+    assert message in outcome.refused()
     assert leftovers(tmp_path, "model.onnx", "catalog.duckdb") == []
 
 
@@ -71,9 +71,9 @@ def test_what_is_no_model_or_no_place_is_refused(cli, model, tmp_path):
 
 
 def test_a_folder_of_a_deployment_is_explained_without_measuring(cli, tmp_path):
-    made = deployed(layer(), tmp_path)
-    assert "one instance was not beaten" in cli("explain", made.folder).out
-    assert "is a folder" in cli("explain", made.folder, "--node", "product").refused()
+    deployment = deployed(layer(), tmp_path)
+    assert "one instance was not beaten" in cli("explain", deployment.folder).out
+    assert "is a folder" in cli("explain", deployment.folder, "--node", "product").refused()
 
 
 def test_the_timeline_of_a_divided_deployment_is_drawn(cli, model, tmp_path):

@@ -84,11 +84,12 @@ def test_a_folder_of_somebody_is_refused_before_any_work(name, cli, small_model,
 def test_what_auto_stands_for_and_what_it_loses(cli, small_model, tmp_path):
     out = tmp_path / "fast.onnx"
     asked = ("optimize", small_model, "-o", out, "--budget", "0")
-    told = cli(*asked)  # there is no compiler: see tests/conftest.py
-    assert "auto" in told.out and "no C compiler" in told.out
-    assert "0.79" in told.out
+    outcome = cli(*asked)  # there is no compiler: see tests/conftest.py
+    assert "auto" in outcome.out and "no C compiler" in outcome.out
+    assert "0.79" in outcome.out
     assert (
-        f"pip install 'tensolog[kernels]' && tensolog optimize {small_model} -o {out}" in told.out
+        f"pip install 'tensolog[kernels]' && tensolog optimize {small_model} -o {out}"
+        in outcome.out
     )
     target = json.loads(cli(*asked, "--json").out)["target"]
     assert (target["asked"], target["chosen"]) == ("auto", "onnxruntime-cpu")
@@ -103,9 +104,9 @@ def test_what_auto_stands_for_and_what_it_loses(cli, small_model, tmp_path):
 def test_a_compiler_that_compiles_nothing_is_told(cli, small_model, tmp_path, monkeypatch):
     monkeypatch.setenv("TENSOLOG_CC", f"{sys.executable} -c pass")
     asked = ("optimize", small_model, "-o", tmp_path / "fast.onnx", "--budget", "0")
-    told = cli(*asked)
-    assert told.code == 0, told.err
-    assert "said nothing" in told.out and "TENSOLOG_CC" in told.out
+    outcome = cli(*asked)
+    assert outcome.code == 0, outcome.err
+    assert "said nothing" in outcome.out and "TENSOLOG_CC" in outcome.out
     assert "said nothing" in cli(*asked, *KERNELS).refused()
 
 
@@ -188,9 +189,9 @@ def test_what_the_runtime_can_not_run_is_refused_in_a_line_and_nothing_is_writte
     model.opset_import.append(helper.make_opsetid("example.com", 1))
     path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
     path.write_bytes(model.SerializeToString())
-    told = cli("optimize", path, "-o", out, "--budget", "0").refused()
-    assert "can't run the model here" in told and "nothing is written" in told
-    assert "example.com" in told and "[ONNXRuntimeError]" not in told
+    refusal = cli("optimize", path, "-o", out, "--budget", "0").refused()
+    assert "can't run the model here" in refusal and "nothing is written" in refusal
+    assert "example.com" in refusal and "[ONNXRuntimeError]" not in refusal
     assert leftovers(tmp_path, "custom.onnx") == []
 
 
@@ -206,8 +207,8 @@ def test_a_value_larger_than_the_memory_is_not_computed(cli, tmp_path):
     model.graph.initializer[0].CopyFrom(sizes)
     path = tmp_path / "vast.onnx"
     path.write_bytes(model.SerializeToString())
-    told = cli("optimize", path, "-o", tmp_path / "out.onnx", "--budget", "0").refused()
-    assert "'zeros' of 4194304 x 1048576 (float32) is larger than the memory" in told
+    refusal = cli("optimize", path, "-o", tmp_path / "out.onnx", "--budget", "0").refused()
+    assert "'zeros' of 4194304 x 1048576 (float32) is larger than the memory" in refusal
     assert leftovers(tmp_path, "vast.onnx") == []
 
 
@@ -228,9 +229,9 @@ def test_an_operator_that_the_runtime_lacks_is_not_a_matter_of_sizes(cli, tmp_pa
     model = model_proto(nodes, inputs=[("x", ("batch", 8))], outputs=[("y", ("batch", 8))])
     path, out = tmp_path / "converted.onnx", tmp_path / "out.onnx"
     path.write_bytes(model.SerializeToString())
-    told = cli("optimize", path, "-o", out, "--budget", "0").refused()
-    assert "Erfc" in told and "--input-shape" not in told
-    assert "export it again" in told
+    refusal = cli("optimize", path, "-o", out, "--budget", "0").refused()
+    assert "Erfc" in refusal and "--input-shape" not in refusal
+    assert "export it again" in refusal
     assert leftovers(tmp_path, "converted.onnx") == []
 
 
@@ -255,9 +256,9 @@ def test_explain_names_rules_and_refuses_unknown_ones(cli, small_model, tmp_path
 
 def test_explain_tells_the_story_of_a_node(cli, small_model, tmp_path):
     name = onnx.load(small_model).graph.node[0].output[0]
-    told = cli("explain", small_model, "--node", name)
-    assert told.code == 0, told.err
-    assert "the model" in told.out or "since" in told.out
+    outcome = cli("explain", small_model, "--node", name)
+    assert outcome.code == 0, outcome.err
+    assert "the model" in outcome.out or "since" in outcome.out
     empty = cli("explain", small_model, "--node", name, "--catalog", ":memory:")
     assert empty.code == 0, empty.err
     values = json.loads(cli("explain", small_model, "--node", name, "--json").out)

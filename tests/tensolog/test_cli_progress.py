@@ -109,8 +109,8 @@ def test_a_terminal_shows_one_display_that_stays_where_it_is():
         progress("reading", 0, 0, "model.onnx")
         progress(FORETOLD, 0, 0, "1.40x, plan 'simplified'")
         progress._live.refresh()
-        told = screen(stream.getvalue())[3].strip()
-        assert told == "best so far: the original; predicted 1.40x, plan 'simplified'"
+        line = screen(stream.getvalue())[3].strip()
+        assert line == "best so far: the original; predicted 1.40x, plan 'simplified'"
         for turn in range(5):
             for phase in ("searching", "screening", "verifying", "measuring"):
                 progress(phase, turn, 5, "Conv [3x3] " + "x" * 500)

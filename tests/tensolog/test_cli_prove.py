@@ -78,17 +78,17 @@ def test_each_verdict_is_printed_as_it_falls(cli, tmp_path, monkeypatch):
 
 
 def test_prove_gives_json(cli, false_file):
-    (found,) = json.loads(at_one(cli("rules", "prove", false_file, "--jobs", "1", "--json")))
-    assert found["rule"] == "FoldDivision"
-    assert found["status"] == "refuted"
-    assert found["counterexample"]["kind"] == "defined"
+    (verdict,) = json.loads(at_one(cli("rules", "prove", false_file, "--jobs", "1", "--json")))
+    assert verdict["rule"] == "FoldDivision"
+    assert verdict["status"] == "refuted"
+    assert verdict["counterexample"]["kind"] == "defined"
 
 
 def test_locked_proves_nothing_and_names_what_has_no_entry(cli, no_entries):
     said = at_one(cli("rules", "prove", "EliminateIdentity", "--locked"))
     assert "EliminateIdentity: the rule has not been put through the gate" in said
-    found = json.loads(at_one(cli("rules", "prove", "EliminateIdentity", "--locked", "--json")))
-    assert found["problems"][0]["kind"] == "missing"
+    report = json.loads(at_one(cli("rules", "prove", "EliminateIdentity", "--locked", "--json")))
+    assert report["problems"][0]["kind"] == "missing"
 
 
 def test_locked_names_entries_of_rules_that_are_gone(cli, monkeypatch):
@@ -97,8 +97,8 @@ def test_locked_names_entries_of_rules_that_are_gone(cli, monkeypatch):
     said = at_one(cli("rules", "prove", "--all", "--locked"))
     assert "EliminateNothing: the ledger speaks of it, and there is no such rule" in said
     assert "1 entry of no rule in the ledger: run tensolog rules prove --all --stale" in said
-    found = json.loads(at_one(cli("rules", "prove", "--all", "--locked", "--json")))
-    assert found["problems"][-1]["kind"] == "orphan"
+    report = json.loads(at_one(cli("rules", "prove", "--all", "--locked", "--json")))
+    assert report["problems"][-1]["kind"] == "orphan"
     assert "EliminateNothing" not in at_one(cli("rules", "prove", "EliminateIdentity", "--locked"))
 
 
@@ -156,9 +156,9 @@ def test_impact_gives_json_for_each_model(cli, small_model, false_file):
     outcome = cli(
         "rules", "impact", false_file, small_model, small_model, "--budget", "0", "--json"
     )
-    found = json.loads(outcome.out)
-    assert found["rule"] == "FoldDivision"
-    assert [model["places"] for model in found["models"]] == [[], []]
+    impact = json.loads(outcome.out)
+    assert impact["rule"] == "FoldDivision"
+    assert [model["places"] for model in impact["models"]] == [[], []]
 
 
 def test_impact_of_a_file_that_is_no_model_is_an_error(cli, true_file):
@@ -182,8 +182,8 @@ def test_value_says_where_rules_match_and_what_the_winner_gains(cli, small_model
 
 def test_value_gives_json_for_each_model_and_leaves_out_what_does_not_match(cli, small_model):
     given = ("--models", small_model, "--budget", "0", "--json")
-    (found,) = json.loads(cli("rules", "value", "JoinTiles", *given).out)["models"]
-    assert (found["rules"], found["chosen"]) == ([], "original")
+    (value,) = json.loads(cli("rules", "value", "JoinTiles", *given).out)["models"]
+    assert (value["rules"], value["chosen"]) == ([], "original")
 
 
 def test_value_refuses_a_rule_that_is_not_proved(cli, small_model, true_file):
@@ -205,12 +205,12 @@ def test_value_without_a_rule_is_that_of_a_plan_that_does_without_it(monkeypatch
     monkeypatch.setattr(value_module, "optimize", optimized)
     asked = [rule for rule in load_rules() if rule.name in ("EliminateIdentity", "JoinTiles")]
     with Catalog(":memory:") as catalog:
-        found = value_module.value_of(
+        model_value = value_module.value_of(
             asked, (), small_model, name="small", catalog=catalog, leave_one_out=True
         )
-    (value,) = found.rules
+    (value,) = model_value.rules
     assert (value.places, value.applied, value.gain_ns) == (1, 1, None)
-    assert (found.winner.ratio, value.without.ratio) == (0.5, 0.8)
+    assert (model_value.winner.ratio, value.without.ratio) == (0.5, 0.8)
 
 
 # ----------------------------------------------------------------------------------- mutate
@@ -232,9 +232,9 @@ def test_import_reads_equations(cli, tmp_path):
     path.write_text("\n".join(sides))
     outcome = cli("rules", "import", path, "--jobs", "1", "--json")
     assert outcome.code == 1, outcome.err  # one is refuted
-    found = json.loads(outcome.out)
-    assert found["system"] == "tensat"
-    assert (found["totals"]["proved"], found["totals"]["refuted"]) == (1, 1)
+    report = json.loads(outcome.out)
+    assert report["system"] == "tensat"
+    assert (report["totals"]["proved"], report["totals"]["refuted"]) == (1, 1)
 
 
 def test_import_prints_nothing_beside_json(cli, tmp_path):

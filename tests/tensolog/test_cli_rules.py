@@ -179,8 +179,8 @@ def test_all_errors_of_a_file_are_told(cli, tmp_path):
 
 
 def test_check_gives_json(cli, false_file):
-    found = json.loads(at_one(cli("rules", "check", false_file, "--seconds", "2", "--json")))
-    assert {row["rule"]: row["status"] for row in found} == {
+    rows = json.loads(at_one(cli("rules", "check", false_file, "--seconds", "2", "--json")))
+    assert {row["rule"]: row["status"] for row in rows} == {
         "FoldDivision": "refuted",
         "EliminateNegPair2": "sound",
     }
@@ -251,15 +251,15 @@ def test_list_names_every_rule_with_its_status(cli):
     out = cli("rules", "list").out
     for rule in load_rules():
         assert f"  {rule.name}  " in out
-    found = json.loads(cli("rules", "list", "--json").out)
-    assert {row["name"] for row in found} == {rule.name for rule in load_rules()}
-    assert {"status", "ranks", "tag", "equal", "summary"} <= set(found[0])
+    rows = json.loads(cli("rules", "list", "--json").out)
+    assert {row["name"] for row in rows} == {rule.name for rule in load_rules()}
+    assert {"status", "ranks", "tag", "equal", "summary"} <= set(rows[0])
 
 
 def test_list_shows_rejected_rules_apart(cli):
-    found = json.loads(cli("rules", "list", "--rejected", "--json").out)
-    assert [row["name"] for row in found] == sorted(rule.name for rule in load_rejected())
-    assert {row["status"] for row in found} <= {"rejected"}
+    rows = json.loads(cli("rules", "list", "--rejected", "--json").out)
+    assert [row["name"] for row in rows] == sorted(rule.name for rule in load_rejected())
+    assert {row["status"] for row in rows} <= {"rejected"}
 
 
 def test_show_tells_text_conditions_and_proof(cli):
@@ -269,9 +269,9 @@ def test_show_tells_text_conditions_and_proof(cli):
     assert "\nProof\n" in out
     text = cli("rules", "show", "MergeMatMulsSharingLeft", "--text").out
     assert "\nProof\n" not in text and text.startswith("# MergeMatMulsSharingLeft ")
-    found = json.loads(cli("rules", "show", "MergeMatMulsSharingLeft", "--json").out)
-    assert found["name"] == "MergeMatMulsSharingLeft"
-    assert found["text"].strip() == text.strip()
+    rule = json.loads(cli("rules", "show", "MergeMatMulsSharingLeft", "--json").out)
+    assert rule["name"] == "MergeMatMulsSharingLeft"
+    assert rule["text"].strip() == text.strip()
 
 
 def test_show_needs_one_rule(cli, false_file):

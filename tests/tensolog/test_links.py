@@ -32,17 +32,17 @@ def links(text):
 
 def anchors(text):
     """What a link to a heading says behind `#`, as GitHub makes it, and the site too."""
-    found = set()
+    taken = set()
     for block, token in inline(text):
         if block == "heading_open":
             words = "".join(part.content for part in token.children)
             plain = anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
             number = 0
-            while anchor in found:
+            while anchor in taken:
                 number += 1
                 anchor = f"{plain}-{number}"
-            found.add(anchor)
-    return found
+            taken.add(anchor)
+    return taken
 
 
 def broken(page):

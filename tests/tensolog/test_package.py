@@ -71,10 +71,10 @@ def test_its_description_is_the_readme(built):
     unpacked, wheel, _ = built
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        told = email.message_from_bytes(archive.read(name))
-    assert told["Description-Content-Type"] == "text/markdown"
-    assert "aster ONNX models" in told["Summary"]
+        metadata = email.message_from_bytes(archive.read(name))
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert "aster ONNX models" in metadata["Summary"]
     first = (unpacked / "README.md").read_text(encoding="utf-8").split("\n\n")[1]
-    text = told.get_payload(decode=True).decode()
+    text = metadata.get_payload(decode=True).decode()
     assert first in text
     assert "](docs/" not in text

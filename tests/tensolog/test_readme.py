@@ -84,10 +84,12 @@ def test_commands_exist(page):
                 if word.startswith("-") and word != "-":
                     assert word in options, f"{page.name}: {line}"
                 elif isinstance(current, click.Group):
-                    found = current.get_command(None, word)
+                    subcommand = current.get_command(None, word)
                     # `tensolog catalog NAME` shows a table.
-                    assert found is not None or current.name == "catalog", f"{page.name}: {line}"
-                    current = found or current.get_command(None, "table")
+                    assert subcommand is not None or current.name == "catalog", (
+                        f"{page.name}: {line}"
+                    )
+                    current = subcommand or current.get_command(None, "table")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

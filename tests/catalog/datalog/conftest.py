@@ -54,10 +54,10 @@ def sets(text, connection, inputs=None):
             connection.executemany(f"INSERT INTO given{index} VALUES ({marks})", rows)
         sources[name] = f"given{index}"
     relations = evaluate(program, connection, inputs=sources)
-    found = {
+    rows_of = {
         name: {_plain(program, name, row) for row in relations[name].fetchall()}
         for name in relations
     }
     if database_only(program) is None:
-        assert {name: set(rows) for name, rows in derive(program, inputs or {}).items()} == found
-    return found
+        assert {name: set(rows) for name, rows in derive(program, inputs or {}).items()} == rows_of
+    return rows_of

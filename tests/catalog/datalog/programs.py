@@ -99,8 +99,8 @@ def aggregate(draw, bound, relations):
     word = draw(st.sampled_from(["count", "sum", "min", "max"]))
     target = ""
     if word != "count":
-        own = [n for n in inner["n"] if any(f"({n}" in b or f" {n}" in b for b in body)]
-        target = draw(st.sampled_from(own)) if own else "1"
+        numeric = [n for n in inner["n"] if any(f"({n}" in b or f" {n}" in b for b in body)]
+        target = draw(st.sampled_from(numeric)) if numeric else "1"
         if draw(st.integers(0, 3)) == 0:
             target = f"{target} + 1"
     return f"{word} {target} : {{ {', '.join(body)} }}"
@@ -117,8 +117,8 @@ def witness(draw, bound, relations):
         name, kinds = draw(st.sampled_from(relations))
         body.append(draw(atom(name, kinds, inner)).replace(value, "_"))
     inner["n"] = [n for n in inner["n"] if n != value]
-    own = [n for n in inner["n"] if any(re.search(rf"\b{n}\b", b) for b in body)]
-    target = draw(st.sampled_from(own)) if own else "1"
+    numeric = [n for n in inner["n"] if any(re.search(rf"\b{n}\b", b) for b in body)]
+    target = draw(st.sampled_from(numeric)) if numeric else "1"
     if draw(st.booleans()):
         name, kinds = draw(st.sampled_from([r for r in relations if "n" in r[1]]))
         arguments = [draw(st.sampled_from([*inner[k], "_"])) for k in kinds]
@@ -128,7 +128,7 @@ def witness(draw, bound, relations):
         body.append(f"m = {word} u : {{ {name}({', '.join(arguments)}) }}")
         target = "m"
     if draw(st.booleans()):
-        target = f"{target} + {draw(st.sampled_from([*own, '1']))}"
+        target = f"{target} + {draw(st.sampled_from([*numeric, '1']))}"
     for kind, names in inner.items():
         for n in names:
             if n not in before[kind] and any(re.search(rf"\b{n}\b", b) for b in body[:2]):
@@ -255,8 +255,8 @@ def programs(draw, subsumption=True):
             lines.append(f".decl q{group}(x:number, y:number) eqrel")
             lines.append(draw(rule(f"q{group}", "nn", lower, lower, set())))
             if draw(st.booleans()):
-                own = [(f"q{group}", "nn")]
-                lines.append(draw(rule(f"q{group}", "nn", [("e", "nn"), *own], lower, {own[0][0]})))
+                readable = [("e", "nn"), (f"q{group}", "nn")]
+                lines.append(draw(rule(f"q{group}", "nn", readable, lower, {f"q{group}"})))
             lower = [*lower, (f"q{group}", "nn")]
     return "\n".join(lines)
 
@@ -363,9 +363,9 @@ def structured_programs(draw, columns="nsfuPLTF"):
                         pattern(*draw(st.sampled_from(relations)), inner)
                         for _ in range(draw(st.integers(1, 2)))
                     ]
-                    own = sorted(inner.get("n", ()))
-                    word = draw(st.sampled_from(["sum", "max"] if own else ["count"]))
-                    target = draw(st.sampled_from(own)) if own else ""
+                    numeric = sorted(inner.get("n", ()))
+                    word = draw(st.sampled_from(["sum", "max"] if numeric else ["count"]))
+                    target = draw(st.sampled_from(numeric)) if numeric else ""
                     if draw(st.integers(0, 2)) == 0:
                         word, target = "count", ""
                     body.append(f"k = {word} {target} : {{ {', '.join(parts)} }}")

@@ -177,9 +177,9 @@ class Evaluator:
         types = {k: k for k in KINDS}
         for _ in block.types:
             for declared in block.types:
-                found = [types[p] for p in declared.parts if p in types]
-                if found:
-                    types[declared.name] = found[0]
+                part_types = [types[p] for p in declared.parts if p in types]
+                if part_types:
+                    types[declared.name] = part_types[0]
         self.structures = {
             d.name: {b.name: [a.type_name for a in b.attributes] for b in d.branches}
             for d in block.types
@@ -553,7 +553,7 @@ class Evaluator:
         body = node.body
         if node.name == "count" and not by_rows:
             body = tuple(self._named(b, i) for i, b in enumerate(body))
-        found = []
+        solutions = []
         seen = set()
         for solution in self.solve(body, inner):
             for (target,), extended in self.expanded((node.target,), solution):
@@ -561,8 +561,8 @@ class Evaluator:
                 if not by_rows and key in seen:
                     continue
                 seen.add(key)
-                found.append((1 if target is None else self.value(target, extended), extended))
-        values = [value for value, _ in found]
+                solutions.append((1 if target is None else self.value(target, extended), extended))
+        values = [value for value, _ in solutions]
         if node.name == "count":
             yield len(values), env
         elif node.name == "sum":
@@ -576,7 +576,7 @@ class Evaluator:
             extreme = min(values) if node.name == "min" else max(values)
             handed = {
                 tuple(solution[name] for name in sorted(witnesses))
-                for value, solution in found
+                for value, solution in solutions
                 if value == extreme
             }
             for row in handed:

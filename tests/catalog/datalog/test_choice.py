@@ -116,8 +116,8 @@ def test_what_is_read_is_not_chosen_from_but_takes_its_keys(few):
     text = ".decl a(x:number, y:number) choice-domain x .input a\na(1, 9). a(3, 3). a(3, 2).\n"
     text += "a(y, x) :- a(x, y), y > 5."
     with mock.patch.object(derivation, "FEW_ROWS", few):
-        found = derive(parse(text), {"a": [(1, 2), (1, 7), (2, 8)]})["a"]
-        assert set(found) == {(1, 2), (1, 7), (2, 8), (3, 2), (7, 1), (8, 2)}
+        rows = derive(parse(text), {"a": [(1, 2), (1, 7), (2, 8)]})["a"]
+        assert set(rows) == {(1, 2), (1, 7), (2, 8), (3, 2), (7, 1), (8, 2)}
         assert set(derive(parse(text), {})["a"]) == {(1, 9), (3, 2), (9, 1)}
 
 
@@ -130,20 +130,20 @@ def test_what_is_read_is_there_where_nothing_is_derived():
 
 def test_rows_of_records_are_chosen_and_ends_of_chains_matched(run):
     pairs = " ".join(f"e({i}, {i}). e({i}, {i + 1})." for i in range(300))
-    found = run(
+    relations = run(
         f".decl e(x:number, y:number) {pairs}\n"
         ".decl m(x:number, y:number) choice-domain x, y\nm(x, y) :- e(x, y).\n"
         ".type P = [x:number, y:number] .decl r(p:P, n:number) choice-domain n\n"
         "r([x, y], x / 100) :- e(x, y)."
     )
-    assert found["m"] == {(i, i) for i in range(300)}
-    assert sorted(n for _, n in found["r"]) == [0, 1, 2]
+    assert relations["m"] == {(i, i) for i in range(300)}
+    assert sorted(n for _, n in relations["r"]) == [0, 1, 2]
 
 
 def test_a_choice_is_kept_where_a_relation_is_inline_or_part_of_an_instance(run):
-    found = run(
+    relations = run(
         ".comp C { .decl a(x:number, y:number) inline choice-domain x\n"
         "a(x, y) :- x = range(0, 3), y = range(0, 3). }\n.init c = C\n"
         ".decl b(x:number, y:number) b(x, y) :- c.a(x, y)."
     )
-    assert found["b"] == {(0, 0), (1, 0), (2, 0)}
+    assert relations["b"] == {(0, 0), (1, 0), (2, 0)}

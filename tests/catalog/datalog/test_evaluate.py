@@ -17,9 +17,9 @@ def test_inputs_come_by_position_from_tables_and_queries(connection):
         ".decl edge(x:number, y:number) .input edge .decl r(x:number) r(y) :- edge(1, y)."
     )
     assert evaluate(program, connection)["r"].fetchall() == [(2,)]
-    found = evaluate(program, connection, inputs={"edge": "SELECT 1, range FROM range(3)"})
-    assert sorted(found["r"].fetchall()) == [(0,), (1,), (2,)]
-    assert found["edge"].columns == ["x", "y"]
+    relations = evaluate(program, connection, inputs={"edge": "SELECT 1, range FROM range(3)"})
+    assert sorted(relations["r"].fetchall()) == [(0,), (1,), (2,)]
+    assert relations["edge"].columns == ["x", "y"]
     assert connection.execute("SELECT count(*) FROM edge").fetchall() == [(3,)]
 
 
@@ -106,9 +106,9 @@ def test_structures_come_and_go_as_json(connection):
     assert sorted(relations["a"].fetchall()) == [('[1,"0.5"]', '["B"]'), ("null", '["A",null]')]
     assert relations["b"].fetchall() == [(1, 0.5)]
     assert sorted(relations["c"].fetchall()) == [('[1,"0.30000000000000004"]',), ('[2,"-0.5"]',)]
-    found = derive(program, {"a": [((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))]})
-    assert found["b"] == [(3, 0.25)]
-    assert set(found["a"]) == {((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))}
+    rows_of = derive(program, {"a": [((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))]})
+    assert rows_of["b"] == [(3, 0.25)]
+    assert set(rows_of["a"]) == {((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))}
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,11 @@ KNOWN = {
 def test_example_agrees_with_the_naive_evaluator(path):
     text = path.read_text()
     with duckdb.connect(":memory:") as connection:
-        found = sets(text, connection)
+        relations = sets(text, connection)
     for name, rows in KNOWN.get(path.stem, {}).items():
-        assert found[name] == rows
+        assert relations[name] == rows
     if path.stem not in SKIPPED_BY_THE_REFERENCE:
-        assert found == reference(text)
+        assert relations == reference(text)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

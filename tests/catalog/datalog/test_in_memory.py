@@ -31,7 +31,7 @@ GIVEN = st.fixed_dictionaries(
 )
 
 
-def found(program, given):
+def derived_rows(program, given):
     return {name: set(rows) for name, rows in derive(program, given).items()}
 
 
@@ -41,7 +41,7 @@ def test_memory_agrees_with_the_naive_evaluator(text):
     program = checked(text)
     assert database_only(program) is None
     with mock.patch.object(derivation, "_queried", None):
-        assert found(program, {}) == reference(text)
+        assert derived_rows(program, {}) == reference(text)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
@@ -53,16 +53,16 @@ def test_memory_agrees_with_the_naive_evaluator_over_structures(text):
         return
     assert reason is None
     with mock.patch.object(derivation, "_queried", None):
-        assert found(program, {}) == reference(text)
+        assert derived_rows(program, {}) == reference(text)
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(subsumption=False), GIVEN)
 def test_memory_agrees_with_the_database_over_given_rows(text, facts):
     program = checked(text + "\n" + INPUTS)
-    in_memory = found(program, facts)
+    in_memory = derived_rows(program, facts)
     with mock.patch.object(derivation, "FEW_ROWS", 0):
-        assert found(program, facts) == in_memory
+        assert derived_rows(program, facts) == in_memory
 
 
 def test_each_program_is_planned_once():
@@ -124,7 +124,7 @@ def test_what_memory_does_not_do_the_database_does(reason):
     program = parse(text)
     assert database_only(program) == reason
     assert f"derive() of few rows: statements, too: it has {reason}" in explain(program)
-    assert found(program, {}) == reference(text)
+    assert derived_rows(program, {}) == reference(text)
 
 
 def test_clauses_of_any_length_are_evaluated_in_memory():
@@ -164,10 +164,10 @@ def test_no_step_is_given_more_bindings_than_a_batch(monkeypatch):
     monkeypatch.setattr(execution, "_ready", watched)
     monkeypatch.setattr(execution, "_BATCH", 5)
     monkeypatch.setattr(execution, "_MOST_AT_ONCE", 8)
-    found = derive(program, {"n": [(number,) for number in numbers]})
-    assert set(found["r"]) == {(7,), (37,), (67,), (97,), (6**3,)}
+    relations = derive(program, {"n": [(number,) for number in numbers]})
+    assert set(relations["r"]) == {(7,), (37,), (67,), (97,), (6**3,)}
     pairs = {(x, y) for x in numbers for y in numbers if x + y <= 3 and x != y}
-    assert set(found["s"]) == pairs
+    assert set(relations["s"]) == pairs
     assert max(sizes) == 5
 
 
@@ -180,7 +180,7 @@ def test_batches_of_any_size_give_the_same(text):
         mock.patch.object(execution, "_MOST_AT_ONCE", 3),
         mock.patch.object(derivation, "_queried", None),
     ):
-        assert found(program, {}) == reference(text)
+        assert derived_rows(program, {}) == reference(text)
 
 
 def test_floats_are_moved_and_compared_in_memory():
@@ -191,9 +191,9 @@ def test_floats_are_moved_and_compared_in_memory():
     assert database_only(program) is None
     given = {"f": [(0.0, 1.0), (2.0, 2.5), (-0.0, 3.0), (7.0, -math.inf)]}
     expected = {"r": {(0.0,)}, "g": {(0.0,), (0.5,), (3.0,)}}
-    assert found(program, given) == {"f": set(given["f"]), **expected}
+    assert derived_rows(program, given) == {"f": set(given["f"]), **expected}
     with mock.patch.object(derivation, "FEW_ROWS", 0):
-        assert found(program, given) == {"f": set(given["f"]), **expected}
+        assert derived_rows(program, given) == {"f": set(given["f"]), **expected}
 
 
 def test_a_float_that_is_no_number_goes_to_the_database():

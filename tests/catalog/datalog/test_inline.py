@@ -93,8 +93,8 @@ def test_unfolding_gives_what_tables_give(texts):
         return
     expected = reference(tables)
     with duckdb.connect(":memory:") as connection:
-        found = sets(inlined, connection)
-    assert {name: found[name] for name in "rk"} == {name: expected[name] for name in "rk"}
+        relations = sets(inlined, connection)
+    assert {name: relations[name] for name in "rk"} == {name: expected[name] for name in "rk"}
 
 
 L = ".decl less(x:number, y:number) inline\nless(x, y) :- x < y.\n"

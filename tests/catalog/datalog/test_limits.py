@@ -51,8 +51,8 @@ def test_what_makes_values_for_ever_is_ended_and_named(name, limits, reached):
 def test_a_connection_goes_on_after_a_limit(connection):
     with pytest.raises(DatalogError):
         evaluate(parse(COUNTING), connection, limits=Limits(seconds=0.1))
-    found = evaluate(parse(".decl a(x:number) a(1)."), connection, limits=Limits(seconds=100))
-    assert found["a"].fetchall() == [(1,)]
+    relations = evaluate(parse(".decl a(x:number) a(1)."), connection, limits=Limits(seconds=100))
+    assert relations["a"].fetchall() == [(1,)]
 
 
 PRODUCT = ".decl a(x:number, y:number, z:number)\n"

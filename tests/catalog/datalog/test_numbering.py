@@ -63,6 +63,6 @@ def test_symbols_are_numbered_where_much_is_read(connection, more):
     rows = [(f"v{i}", f"v{i - i % 7}") for i in range(engine.MANY_ROWS + more)]
     execute = engine._Run._execute
     with mock.patch.object(engine._Run, "_execute", autospec=True, side_effect=execute) as spy:
-        found = sets(text, connection, {"e": rows})
+        relations = sets(text, connection, {"e": rows})
     assert any(':symbols"' in call.args[1] for call in spy.call_args_list) == (more == 0)
-    assert found["p"] == set(rows)
+    assert relations["p"] == set(rows)

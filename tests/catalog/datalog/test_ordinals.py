@@ -15,14 +15,14 @@ symbols = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=4)
 
 
 def test_symbols_are_numbered_as_they_appear(run):
-    found = run(
+    relations = run(
         '.decl n(x:symbol)\nn("Homer").\nn("Marge").\nn("Bart").\n'
         ".decl o(x:symbol, n:number)\no(x, ord(x)) :- n(x).\n"
         '.decl r(x:number)\nr(1) :- n(x), n(y), ord(x) < ord(y), x = "Homer", y = "Bart".\n'
         'r(2) :- n(x), n(y), ord(x) > ord(y), x = "Marge", y = "Bart".'
     )
-    assert found["o"] == {("Homer", 0), ("Marge", 1), ("Bart", 2)}
-    assert found["r"] == {(1,)}
+    assert relations["o"] == {("Homer", 0), ("Marge", 1), ("Bart", 2)}
+    assert relations["r"] == {(1,)}
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -35,13 +35,13 @@ def test_numbers_tell_symbols_apart_those_that_are_computed_too(pairs):
         ".decl o(x:symbol, n:number) o(x, ord(x)) :- c(x).\n"
         ".decl p(x:symbol, y:symbol) p(x, y) :- c(x), c(y), ord(x) = ord(y), x != y."
     )
-    found = derive(program, {"a": pairs})
-    assert len({n for _, n in found["o"]}) == len(found["o"]) == len(found["c"])
-    assert found["p"] == []
+    relations = derive(program, {"a": pairs})
+    assert len({n for _, n in relations["o"]}) == len(relations["o"]) == len(relations["c"])
+    assert relations["p"] == []
     appearing = dict.fromkeys(symbol for pair in pairs for symbol in pair)
-    numbers = dict(found["o"])
+    numbers = dict(relations["o"])
     assert [numbers[symbol] for symbol in appearing] == list(range(len(appearing)))
-    assert set(derive(program, {"a": pairs})["o"]) == set(found["o"])
+    assert set(derive(program, {"a": pairs})["o"]) == set(relations["o"])
 
 
 def test_two_symbols_of_one_number_are_an_error():
@@ -74,9 +74,9 @@ E_ = ".decl e(x:number, y:number) e(1, 2). e(1, 3). e(2, 3). e(3, 3).\n"
 def test_each_solution_has_a_number_of_its_own(run, rule, values):
     other = ".decl other(n:number, x:number) other($, x) :- e(x, _).\n"
     declared = ".decl r(n:number, x:number) .decl q(n:number)\n"
-    found = run(E_ + declared + other + rule)
-    assert sorted(x for _, x in found["r"]) == sorted(values)
-    numbers = [row[0] for name in ("r", "q", "other") for row in found[name] if "5" not in rule]
+    relations = run(E_ + declared + other + rule)
+    assert sorted(x for _, x in relations["r"]) == sorted(values)
+    numbers = [row[0] for name in ("r", "q", "other") for row in relations[name] if "5" not in rule]
     assert len(numbers) == len(set(numbers)) and all(n >= 0 for n in numbers)
 
 
@@ -88,12 +88,12 @@ def test_one_counter_counts_from_zero_in_the_order_of_the_rows():
 
 
 def test_numbers_go_into_records_and_start_a_recursion(run):
-    found = run(
+    relations = run(
         E_ + ".type P = [n:number, x:number] .decl p(x:P) p([$, x]) :- e(x, _).\n"
         ".decl t(n:number, x:number) t($, x) :- e(x, _). t(n, y) :- t(n, x), e(x, y)."
     )
-    assert len({n for ((n, _),) in found["p"]}) == 4
-    starts = {n: {x for m, x in found["t"] if m == n} for n, _ in found["t"]}
+    assert len({n for ((n, _),) in relations["p"]}) == 4
+    starts = {n: {x for m, x in relations["t"] if m == n} for n, _ in relations["t"]}
     assert sorted(map(sorted, starts.values())) == [[1, 2, 3], [1, 2, 3], [2, 3], [3]]
 
 

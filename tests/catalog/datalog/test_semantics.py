@@ -137,7 +137,7 @@ def test_comparisons_as_constraints(run, constraint, holds):
 
 
 def test_an_extreme_hands_out_what_a_nested_one_reads(run):
-    found = run(
+    relations = run(
         ".decl p(a:number) p(1). p(2). p(3).\n"
         ".decl h(a:number, y:number) h(1, 5). h(1, 2). h(2, 3). h(2, 1). h(3, 3).\n"
         ".decl w(a:number, n:number) w(a, n) :- n = min w : { p(a), w = max y : { h(a, y) } }.\n"
@@ -146,13 +146,13 @@ def test_an_extreme_hands_out_what_a_nested_one_reads(run):
         ".decl t(n:number, m:number) t(n, m) :- n = min a : { h(a, m) }.\n"
         ".decl s(a:number) s(a) :- _n = min y : { h(a, y) }, _m = max y : { h(a, y) }."
     )
-    assert found["w"] == {(2, 3), (3, 3)}
+    assert relations["w"] == {(2, 3), (3, 3)}
     # The greatest of all is 5, of p(_) by itself; only the row of 1 has it.
-    assert found["v"] == {(1, 5)}
-    assert found["u"] == {(1, 2, 3), (2, 1, 3)}
-    assert found["t"] == {(1, 5), (1, 2)}
+    assert relations["v"] == {(1, 5)}
+    assert relations["u"] == {(1, 2, 3), (2, 1, 3)}
+    assert relations["t"] == {(1, 5), (1, 2)}
     # The row of the least has y = 1, that of the greatest y = 5: no a has both.
-    assert found["s"] == set()
+    assert relations["s"] == set()
 
 
 FACTS = """
@@ -259,24 +259,24 @@ def test_a_range_without_end_is_refused(run):
 
 
 def test_several_heads_share_a_body(run):
-    found = run(
+    relations = run(
         ".decl a(x:number) .decl b(x:number) .decl c(x:number) c(3). a(x), b(x + 1) :- c(x)."
     )
-    assert (found["a"], found["b"]) == ({(3,)}, {(4,)})
+    assert (relations["a"], relations["b"]) == ({(3,)}, {(4,)})
 
 
 def test_nullary_relations_hold_or_not(run):
-    found = run(".decl p() .decl q() .decl r() p(). q() :- p(). r() :- !q().")
-    assert (found["p"], found["q"], found["r"]) == ({()}, {()}, set())
+    relations = run(".decl p() .decl q() .decl r() p(). q() :- p(). r() :- !q().")
+    assert (relations["p"], relations["q"], relations["r"]) == ({()}, {()}, set())
 
 
 def test_a_lone_atom_is_a_mere_test(run):
     text = ".decl a(x:number) a(1). a(2). .decl b(x:number, y:number) b(1, 2). b(3, 4)."
-    found = run(
+    relations = run(
         text
         + '.decl r(x:number) r(x) :- a(x), b(_, _). .decl s(x:symbol) s("y") :- b(_, z), b(z, _).'
     )
-    assert (found["r"], found["s"]) == ({(1,), (2,)}, set())
+    assert (relations["r"], relations["s"]) == ({(1,), (2,)}, set())
 
 
 def test_division_by_zero_stops_only_where_a_solution_meets_it(run):
@@ -296,11 +296,11 @@ def test_to_number_without_number_stops(run):
 
 def test_a_computed_pattern_may_be_invalid(run):
     text = '.decl p(s:symbol) p("a.*"). p("b.*["). .decl t(s:symbol) t("ab"). t("b").\n'
-    found = run(
+    relations = run(
         text + ".decl r(p:symbol, t:symbol) .decl n(p:symbol, t:symbol)\n"
         "r(p, t) :- p(p), t(t), match(p, t). n(p, t) :- p(p), t(t), !match(p, t)."
     )
-    assert (found["r"], found["n"]) == ({("a.*", "ab")}, {("a.*", "b")})
+    assert (relations["r"], relations["n"]) == ({("a.*", "ab")}, {("a.*", "b")})
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)x", r"(a)\\1", r"\\cA", "x{1001}"])
@@ -318,23 +318,23 @@ def test_a_limit_ends_the_round_after_the_one_that_reached_it(run):
 
 
 def test_relation_names_differ_by_case(run):
-    found = run(".decl Edge(x:number) .decl edge(x:number) Edge(1). edge(2).")
-    assert (found["Edge"], found["edge"]) == ({(1,)}, {(2,)})
+    relations = run(".decl Edge(x:number) .decl edge(x:number) Edge(1). edge(2).")
+    assert (relations["Edge"], relations["edge"]) == ({(1,)}, {(2,)})
 
 
 def test_type_forms(run):
-    found = run(
+    relations = run(
         ".type A = number .type B <: A .type C = A | B .symbol_type S .number_type N .type T\n"
         '.decl r(a:A, b:B, c:C, s:S, n:N, t:T) brie r(1, 2, 3, "s", 4, "t").\n'
         ".decl f(x:float, u:unsigned) btree f(1, 2)."
     )
-    assert found["r"] == {(1, 2, 3, "s", 4, "t")}
-    assert found["f"] == {(1.0, 2)}
+    assert relations["r"] == {(1, 2, 3, "s", 4, "t")}
+    assert relations["f"] == {(1.0, 2)}
 
 
 def test_several_relations_in_one_declaration(run):
-    found = run(".decl a, b(x:number)\na(1). b(2).")
-    assert (found["a"], found["b"]) == ({(1,)}, {(2,)})
+    relations = run(".decl a, b(x:number)\na(1). b(2).")
+    assert (relations["a"], relations["b"]) == ({(1,)}, {(2,)})
 
 
 def test_subsumption_outside_recursion(run):
@@ -363,7 +363,7 @@ def test_subsumption_inside_recursion(run):
 
 
 def test_subsumption_looks_again_when_what_its_body_reads_has_grown(run):
-    found = run(
+    relations = run(
         ".decl e(x:number, y:number) e(1, 2). e(2, 3).\n"
         ".decl a(x:number, c:number) btree_delete a(1, 5). a(1, 3). a(2, 9). a(2, 1).\n"
         ".decl reached(x:number) reached(x) :- a(x, _).\n"
@@ -371,11 +371,11 @@ def test_subsumption_looks_again_when_what_its_body_reads_has_grown(run):
         "a(y, 7) :- reached(x), e(x, y). a(y, 0) :- reached(x), e(x, y).\n"
         "a(x, c) <= a(x, d) :- d < c, late(x)."
     )
-    assert found["a"] == {(1, 5), (1, 3), (2, 0), (3, 0)}
+    assert relations["a"] == {(1, 5), (1, 3), (2, 0), (3, 0)}
 
 
 def test_nonlinear_and_mutual_recursion(run):
-    found = run(
+    relations = run(
         ".decl e(x:number, y:number) e(1, 2). e(2, 3). e(3, 4). e(4, 1).\n"
         ".decl p(x:number, y:number) p(x, y) :- e(x, y). p(x, z) :- p(x, y), p(y, z).\n"
         '.decl q(x:number, y:number, c:symbol) q(x, y, "c") :- e(x, y).\n'
@@ -383,16 +383,16 @@ def test_nonlinear_and_mutual_recursion(run):
         ".decl even(x:number) .decl odd(x:number)\n"
         "even(0). odd(x + 1) :- even(x), x < 9. even(x + 1) :- odd(x), x < 9."
     )
-    assert found["p"] == {(x, y) for x in range(1, 5) for y in range(1, 5)}
-    assert found["even"] == {(x,) for x in range(0, 10, 2)}
-    assert {x for x, _, _ in found["q"]} == {1, 2, 3, 4}
+    assert relations["p"] == {(x, y) for x in range(1, 5) for y in range(1, 5)}
+    assert relations["even"] == {(x,) for x in range(0, 10, 2)}
+    assert {x for x, _, _ in relations["q"]} == {1, 2, 3, 4}
 
 
 def test_long_clauses_and_expressions(run):
     names = [f"x{i}" for i in range(60)]
     chain = ", ".join(f"{b} = {a} + 1" for a, b in itertools.pairwise(names))
-    found = run(f".decl r(x:number) r({names[-1]}) :- {names[0]} = 0, {chain}.")
-    assert found["r"] == {(59,)}
+    relations = run(f".decl r(x:number) r({names[-1]}) :- {names[0]} = 0, {chain}.")
+    assert relations["r"] == {(59,)}
     many = " + ".join(["1"] * 90)
     assert run(f".decl r(x:number) r({many}).")["r"] == {(90,)}
     rules = "\n".join(f"r({i}) :- r({i - 1})." for i in range(1, 300))
@@ -412,10 +412,10 @@ def test_many_facts_are_loaded_in_bulk(run):
 
 def test_runs_of_facts_belong_where_they_stand(run):
     run_of_facts = "\n".join(f"a({i})." for i in range(100))
-    found = run(
+    relations = run(
         ".comp C {\n.decl a(x:number)\n" + run_of_facts + "\n}\n.init c = C\n"
         ".decl a(x:number) .decl b(x:number)\nb(x) :- a(x),\n" + run_of_facts
     )
-    assert len(found["c.a"]) == 100
-    assert found["a"] == {(i,) for i in range(1, 100)}
-    assert found["b"] == set()
+    assert len(relations["c.a"]) == 100
+    assert relations["a"] == {(i,) for i in range(1, 100)}
+    assert relations["b"] == set()

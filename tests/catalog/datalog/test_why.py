@@ -35,8 +35,8 @@ def last(why):
 
 def reasons(edges, barred=()):
     program = parse(REACH)
-    given_ = {"edge": edges, "barred": [(name,) for name in barred]}
-    return Reasons(program, derive(program, given_))
+    inputs = {"edge": edges, "barred": [(name,) for name in barred]}
+    return Reasons(program, derive(program, inputs))
 
 
 def test_a_row_that_holds_names_the_clause_and_what_it_stands_on():

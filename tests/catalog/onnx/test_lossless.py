@@ -382,7 +382,7 @@ def test_inferred_types_are_stored_and_not_exported(catalog):
         "WHERE model_id = ? GROUP BY ALL",
         [model_id],
     ).fetchall()
-    found = {name: tuple(rest) for name, *rest in rows}
-    assert found["x"] == ("float32", "declared", ["batch", "3"])
-    assert found["h"] == ("float32", "inferred", ["batch", "3"])
-    assert found["y"][1] == "inferred"
+    inferred_types = {name: tuple(rest) for name, *rest in rows}
+    assert inferred_types["x"] == ("float32", "declared", ["batch", "3"])
+    assert inferred_types["h"] == ("float32", "inferred", ["batch", "3"])
+    assert inferred_types["y"][1] == "inferred"

@@ -26,12 +26,12 @@ def tensor(size: int, name: str = "t") -> onnx.TensorProto:
 
 @st.composite
 def tensors(draw):
-    made = tensor(draw(st.integers(0, 60)), draw(st.text(max_size=3)))
+    proto = tensor(draw(st.integers(0, 60)), draw(st.text(max_size=3)))
     if draw(st.booleans()):
-        made.data_location = draw(st.sampled_from([0, 1]))
+        proto.data_location = draw(st.sampled_from([0, 1]))
     if draw(st.booleans()):
-        made.doc_string = "d" * draw(st.integers(0, 40))
-    return made
+        proto.doc_string = "d" * draw(st.integers(0, 40))
+    return proto
 
 
 @st.composite
@@ -113,11 +113,11 @@ def test_cut_models_are_errors_or_shorter_models(model, data):
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_error_or_fields_up_to_their_end(data):
     try:
-        found = list(fields(data, 0, len(data)))
+        all_fields = list(fields(data, 0, len(data)))
     except WireError:
         return
-    assert [item[2] for item in found[1:]] == [item[4] for item in found[:-1]]
-    assert not found or (found[0][2], found[-1][4]) == (0, len(data))
+    assert [item[2] for item in all_fields[1:]] == [item[4] for item in all_fields[:-1]]
+    assert not all_fields or (all_fields[0][2], all_fields[-1][4]) == (0, len(data))
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -54,10 +54,10 @@ def run_graph(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Arra
             kind = np.float32 if isinstance(constant, float | list) else None
             values[node.output[0]] = np.asarray(constant, kind if not _whole(constant) else None)
             continue
-        found = specification(node.domain, node.op_type, opsets.get(node.domain, 1))
-        if found is None or found.opaque is not None:
+        spec = specification(node.domain, node.op_type, opsets.get(node.domain, 1))
+        if spec is None or spec.opaque is not None:
             raise NotCoveredError(node.op_type)
-        outputs = found.evaluate(
+        outputs = spec.evaluate(
             [values[name] for name in node.input], attributes, outputs=len(node.output)
         )
         values.update(zip(node.output, outputs, strict=True))
@@ -91,7 +91,7 @@ def agree(got: Array, wanted: Array, rtol: float, atol: float, *, rounded: bool 
 
 @cache
 def report() -> Report:
-    found = Report()
+    tally = Report()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests
@@ -99,11 +99,11 @@ def report() -> Report:
         for case in load_model_tests(kind="node"):
             if case.model is not None:
                 for inputs, outputs in case.data_sets:
-                    _run(found, case, inputs, outputs)
-    return found
+                    _run(tally, case, inputs, outputs)
+    return tally
 
 
-def _run(found: Report, case: Any, inputs: list[Any], outputs: list[Any]) -> None:
+def _run(tally: Report, case: Any, inputs: list[Any], outputs: list[Any]) -> None:
     graph = case.model.graph
     kind = "single" if len(graph.node) == 1 else "expanded"
     try:
@@ -111,25 +111,25 @@ def _run(found: Report, case: Any, inputs: list[Any], outputs: list[Any]) -> Non
         feeds = dict(zip(names, map(_array, inputs), strict=True))
         wanted = dict(zip([v.name for v in graph.output], map(_array, outputs), strict=True))
     except (TypeError, ValueError):
-        found.counts[f"{kind} not tensors"] += 1
+        tally.counts[f"{kind} not tensors"] += 1
         return
     try:
         got = run_graph(case.model, feeds)
     except NotCoveredError:
-        found.counts[f"{kind} not covered"] += 1
+        tally.counts[f"{kind} not covered"] += 1
         return
     except TensologError as error:
-        found.counts[f"{kind} refused"] += 1
-        found.refused[case.name] = str(error)
+        tally.counts[f"{kind} refused"] += 1
+        tally.refused[case.name] = str(error)
         return
     rounded = any(node.op_type in ROUNDED for node in graph.node)
     right = all(
         agree(got[name], array, max(case.rtol, 1e-4), max(case.atol, 1e-6), rounded=rounded)
         for name, array in wanted.items()
     )
-    found.counts[f"{kind} {'passed' if right else 'wrong'}"] += 1
+    tally.counts[f"{kind} {'passed' if right else 'wrong'}"] += 1
     if not right:
-        found.wrong.append(case.name)
+        tally.wrong.append(case.name)
 
 
 def _array(value: Any) -> Array:

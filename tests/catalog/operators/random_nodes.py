@@ -202,8 +202,8 @@ def conv_transpose(draw: Draw, op: str) -> Node:
     attributes = _window(draw, spatial, True)
     attributes["auto_pad"] = "NOTSET"
     attributes["pads"] = [0] * (2 * spatial)
-    for at, extent in enumerate(attributes["kernel_shape"]):
-        attributes["pads"][at] = draw(st.integers(0, (extent - 1) // 2))
+    for axis, extent in enumerate(attributes["kernel_shape"]):
+        attributes["pads"][axis] = draw(st.integers(0, (extent - 1) // 2))
     attributes["output_padding"] = [
         draw(st.integers(0, stride - 1)) for stride in attributes["strides"]
     ]
@@ -225,12 +225,12 @@ def slices(draw: Draw, op: str) -> Node:
     far = st.integers(-6, 6)
     bounds = [(draw(far), draw(far)) for _ in axes]
     if draw(st.booleans()):  # any two bounds mostly have nothing between them
-        bounds = [_apart(draw, whole[a], step) for a, step in zip(axes, steps, strict=True)]
+        bounds = [_slice_bounds(draw, whole[a], step) for a, step in zip(axes, steps, strict=True)]
     starts, ends = zip(*bounds, strict=True)
     return Node(op, [values(draw, whole), ints(*starts), ints(*ends), ints(*axes), ints(*steps)])
 
 
-def _apart(draw: Draw, extent: int, step: int) -> tuple[int, int]:
+def _slice_bounds(draw: Draw, extent: int, step: int) -> tuple[int, int]:
     """Bounds of a slice that keeps an element, if there is one."""
     first = draw(st.integers(0, max(extent - 1, 0)))
     if step > 0:
@@ -337,10 +337,10 @@ def blocks(draw: Draw, op: str) -> Node:
 
 def axes_of_one(draw: Draw, op: str) -> Node:
     whole = shape(draw, 0, 3)
-    at = draw(st.lists(st.integers(0, len(whole)), unique=True, min_size=1, max_size=1))
+    axes = draw(st.lists(st.integers(0, len(whole)), unique=True, min_size=1, max_size=1))
     if op == "Unsqueeze":
-        return Node(op, [values(draw, whole), ints(*at)])
-    return Node(op, [values(draw, (*whole[: at[0]], 1, *whole[at[0] :])), ints(*at)])
+        return Node(op, [values(draw, whole), ints(*axes)])
+    return Node(op, [values(draw, (*whole[: axes[0]], 1, *whole[axes[0] :])), ints(*axes)])
 
 
 def miscellany(draw: Draw, op: str) -> Node:
@@ -378,9 +378,9 @@ def quantized(draw: Draw, shape: tuple[int, ...], dtype: str) -> Array:
     """Integers over the whole range of a type, both ends among them."""
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    found = rng.integers(limits.min, int(limits.max) + 1, shape)
-    found.reshape(-1)[:2] = [limits.min, limits.max][: found.size]
-    return found.astype(dtype)
+    integers = rng.integers(limits.min, int(limits.max) + 1, shape)
+    integers.reshape(-1)[:2] = [limits.min, limits.max][: integers.size]
+    return integers.astype(dtype)
 
 
 def scale(draw: Draw, shape: tuple[int, ...]) -> Array:
@@ -486,7 +486,7 @@ def scatter(draw: Draw, op: str) -> Node:
     else:
         depth = draw(st.integers(1, len(whole)))
         lead = shape(draw, 0, 2, 1)
-        columns = [rng.integers(-whole[at], whole[at], lead) for at in range(depth)]
+        columns = [rng.integers(-whole[axis], whole[axis], lead) for axis in range(depth)]
         picked, attributes = np.stack(columns, -1), {}
         updates = (*lead, *whole[depth:])
     opset = draw(st.sampled_from([13, 18]))
@@ -559,8 +559,8 @@ def recurrence(draw: Draw, op: str) -> Node:
     given.append(values(draw, (ways, gates * hidden, hidden)))
     for shape in shapes:
         there = draw(st.booleans())
-        made = np.ones(batch, np.int32) if shape is None else values(draw, shape)
-        given.append(made if there else None)
+        operand = np.ones(batch, np.int32) if shape is None else values(draw, shape)
+        given.append(operand if there else None)
     opset = draw(st.sampled_from([11, 14, 22]))
     return Node(op, given, attributes, 3 if op == "LSTM" else 2, opset=opset)
 

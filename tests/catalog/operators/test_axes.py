@@ -22,11 +22,11 @@ def meanings(op, opset, spelled):
     described = specification("", op, opset)
     name, position, values = spelled
     inputs = max((len(block.inputs) for block in described.blocks), default=0)
-    found = []
+    outcomes = []
     for value in values:
         outcome = None
         for tensors in range(1, inputs + 2):
-            shapes = [tuple(f"d{at}" for at in range(RANK))] * tensors
+            shapes = [tuple(f"d{i}" for i in range(RANK))] * tensors
             known = {} if position is None else {position: value}
             attributes = {**BESIDES.get(op, {}), **({} if position is not None else {name: value})}
             if position is not None:
@@ -36,8 +36,8 @@ def meanings(op, opset, spelled):
                 break
             except ShapeError:
                 continue
-        found.append(outcome)
-    return found
+        outcomes.append(outcome)
+    return outcomes
 
 
 def parameters_of(op, opset):
@@ -70,13 +70,13 @@ def test_a_parameter_counts_axes_where_both_ends_mean_the_same(op):
         listed = {
             axis_parameter.name: axis_parameter for axis_parameter in axis_parameters("", op, opset)
         }
-        found = []
+        pairs = []
         for axis in range(RANK):
             pair = [axis, axis - RANK - (op == "Unsqueeze")]  # whose axes are those of the result
             values = [[axis] for axis in pair] if is_list else pair
-            found.append(meanings(op, opset, (name, position, values)))
-        agree = all(front == end for front, end in found)
-        fronts = [front for front, _ in found]
+            pairs.append(meanings(op, opset, (name, position, values)))
+        agree = all(front == end for front, end in pairs)
+        fronts = [front for front, _ in pairs]
         if None not in fronts and all(a != b for a, b in combinations(fronts, 2)):
             assert (name in listed) == agree, (op, opset, name)
         elif name in listed:
@@ -112,6 +112,8 @@ def test_the_rank_that_axes_are_counted_in():
     assert squeeze.rank_of([None, 1], 2) is None
 
 
-@pytest.mark.parametrize(("axis", "rank", "found"), [(-1, 3, 2), (2, 3, 2), (-4, 3, -4), (5, 3, 5)])
-def test_an_axis_that_no_tensor_has_stays(axis, rank, found):
-    assert counted(axis, rank) == found
+@pytest.mark.parametrize(
+    ("axis", "rank", "expected"), [(-1, 3, 2), (2, 3, 2), (-4, 3, -4), (5, 3, 5)]
+)
+def test_an_axis_that_no_tensor_has_stays(axis, rank, expected):
+    assert counted(axis, rank) == expected

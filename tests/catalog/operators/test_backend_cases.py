@@ -24,15 +24,15 @@ _IN_PART = ("Attention:", "GRU:", "LSTM:", "RNN:")
 
 
 def test_no_node_test_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    found = report()
+    tally = report()
     with capsys.disabled():
         print()
         for kind in ("single", "expanded"):
-            counts = {k.removeprefix(kind).strip(): n for k, n in found.counts.items() if kind in k}
+            counts = {k.removeprefix(kind).strip(): n for k, n in tally.counts.items() if kind in k}
             print(
                 f"node tests, {kind}: " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
             )
-    assert found.wrong == []
+    assert tally.wrong == []
 
 
 def test_refusals_are_known() -> None:

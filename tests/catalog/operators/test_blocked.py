@@ -38,8 +38,8 @@ def runtime(op_type, arrays, attributes):
 
 
 def specified(op_type, arrays, attributes):
-    (found,) = specification(NCHWC, op_type, 1).evaluate(arrays, attributes)
-    return found
+    (result,) = specification(NCHWC, op_type, 1).evaluate(arrays, attributes)
+    return result
 
 
 def numbers(*shape):

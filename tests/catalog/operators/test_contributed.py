@@ -103,11 +103,11 @@ def conv(draw: Draw) -> Made:
         values(draw, (m,)),
     ]
     if draw(st.booleans()):
-        made = [
-            (d + pads[at] + pads[at + rank] - k) // s + 1
-            for at, (d, k, s) in enumerate(zip(spatial, kernel, strides, strict=True))
+        result_sizes = [
+            (d + pads[axis] + pads[axis + rank] - k) // s + 1
+            for axis, (d, k, s) in enumerate(zip(spatial, kernel, strides, strict=True))
         ]
-        inputs.append(values(draw, (n, m, *made)))
+        inputs.append(values(draw, (n, m, *result_sizes)))
     return inputs, attributes, 1
 
 
@@ -193,10 +193,10 @@ def test_agrees_with_the_kernel(op_type: str) -> None:
     @given(st.data())
     def agrees(data: Any) -> None:
         node = noted(random_node(data.draw, op_type))
-        found = specification(DOMAIN, op_type, 1)
-        assert found is not None
+        spec = specification(DOMAIN, op_type, 1)
+        assert spec is not None
         (wanted,) = runtime(node)
-        got = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)[0]
+        got = spec.evaluate(node.inputs, node.attributes, outputs=node.outputs)[0]
         assert agree(got, np.asarray(wanted), 2e-4, 2e-5), (got, wanted)
 
     agrees()
@@ -226,8 +226,8 @@ def test_the_schema_is_the_runtimes(op_type: str) -> None:
         stated = onnx.AttributeProto.FromString(attribute._default_value)
         assert ours.attributes[name].type.name == attribute.type.name
         if stated.type:
-            own = helper.get_attribute_value(ours.attributes[name].default_value)
-            assert own == pytest.approx(helper.get_attribute_value(stated)) or own == (
+            default = helper.get_attribute_value(ours.attributes[name].default_value)
+            assert default == pytest.approx(helper.get_attribute_value(stated)) or default == (
                 helper.get_attribute_value(stated)
             )
 
@@ -297,10 +297,10 @@ def test_types_and_shapes_are_inferred() -> None:
 def test_what_is_not_described_is_refused(
     op_type: str, shapes: list[Any], attributes: dict[str, Any]
 ) -> None:
-    found = specification(DOMAIN, op_type, 1)
-    assert found is not None
+    spec = specification(DOMAIN, op_type, 1)
+    assert spec is not None
     with pytest.raises(ShapeError):
-        found.shapes(shapes, attributes)
+        spec.shapes(shapes, attributes)
 
 
 FIRST = {

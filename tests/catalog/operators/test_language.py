@@ -76,8 +76,8 @@ def test_each_mistake_has_its_place(
 
 @settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
 @given(st.integers(0, len(MATMUL) - 1), st.sampled_from('()[]<=*,. "xk1'), st.booleans())
-def test_any_slip_parses_or_is_told(at: int, letter: str, insert: bool) -> None:
-    text = MATMUL[:at] + letter + MATMUL[at + (0 if insert else 1) :]
+def test_any_slip_parses_or_is_told(position: int, letter: str, insert: bool) -> None:
+    text = MATMUL[:position] + letter + MATMUL[position + (0 if insert else 1) :]
     try:
         for statement in parse(text, "x.ops"):
             if isinstance(statement, Operator):
@@ -109,10 +109,10 @@ def test_values_saturate_to_the_type_of_the_output(zero: str | None) -> None:
     other = None if zero is None else np.zeros((), zero)
     shapes = [data.shape, None if other is None else ()]
     expansion = expand(operator, functions(), shapes, {}, {}, None)
-    (found,) = evaluate(expansion, [data, other])
+    (result,) = evaluate(expansion, [data, other])
     limits = np.iinfo(zero or "int8")
-    assert found.dtype == limits.dtype
-    assert found.tolist() == [limits.min, 0, 2, 2, limits.max]
+    assert result.dtype == limits.dtype
+    assert result.tolist() == [limits.min, 0, 2, 2, limits.max]
 
 
 def test_nothing_saturates_to_a_type_of_reals() -> None:

@@ -38,22 +38,22 @@ def compare(model: onnx.ModelProto, counts: Counter[str]) -> list[str]:
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     wrong = []
     for node in graph.node:
-        found = specification(node.domain, node.op_type, opsets.get(node.domain, 1))
+        spec = specification(node.domain, node.op_type, opsets.get(node.domain, 1))
         inputs = [shapes.get(name) for name in node.input]
         known = all(
             not name or (shape is not None and None not in shape)
             for name, shape in zip(node.input, inputs, strict=True)
         )
-        if found is None or found.opaque is not None or not known:
+        if spec is None or spec.opaque is not None or not known:
             counts["not covered"] += 1
             continue
         values = {
-            at: numpy_helper.to_array(constants[node.input[at]]).tolist()
-            for at in found.known_inputs
-            if at < len(node.input) and node.input[at] in constants
+            position: numpy_helper.to_array(constants[node.input[position]]).tolist()
+            for position in spec.known_inputs
+            if position < len(node.input) and node.input[position] in constants
         }
         try:
-            got = found.shapes(
+            got = spec.shapes(
                 inputs, attribute_values(node), values=values, outputs=len(node.output)
             )
         except ShapeError as error:
@@ -62,12 +62,12 @@ def compare(model: onnx.ModelProto, counts: Counter[str]) -> list[str]:
                 wrong.append(f"{node.op_type}: {error}")
             continue
         for name, shape in zip(node.output, got, strict=True):
-            own = tuple(d if isinstance(d, int) else str(d) for d in shape)
+            computed = tuple(d if isinstance(d, int) else str(d) for d in shape)
             wanted = shapes.get(name)
             if wanted is not None and None not in wanted:
-                counts["agree" if own == wanted else "differ"] += 1
-                if own != wanted:
-                    wrong.append(f"{node.op_type}: {own} instead of {wanted}")
+                counts["agree" if computed == wanted else "differ"] += 1
+                if computed != wanted:
+                    wrong.append(f"{node.op_type}: {computed} instead of {wanted}")
     return wrong
 
 

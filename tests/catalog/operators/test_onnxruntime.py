@@ -20,7 +20,7 @@ _EXAMPLES = 12
 
 def runtime(node: Node) -> list[Array]:
     """Return ONNX Runtime's outputs for a node alone."""
-    names = [f"x{at}" if array is not None else "" for at, array in enumerate(node.inputs)]
+    names = [f"x{i}" if array is not None else "" for i, array in enumerate(node.inputs)]
     inputs = [
         onnx.helper.make_tensor_value_info(
             name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim
@@ -28,7 +28,7 @@ def runtime(node: Node) -> list[Array]:
         for name, array in zip(names, node.inputs, strict=True)
         if array is not None
     ]
-    outputs = [f"y{at}" for at in range(node.outputs)]
+    outputs = [f"y{i}" for i in range(node.outputs)]
     graph = onnx.helper.make_graph(
         [
             onnx.helper.make_node(
@@ -58,10 +58,10 @@ def test_specifications_agree_with_the_runtime(op_type: str) -> None:
     @given(st.data())
     def agrees(data: Any) -> None:
         node = noted(STRATEGIES[op_type](data.draw, op_type))
-        found = specification("", op_type, node.opset)
-        assert found is not None
+        spec = specification("", op_type, node.opset)
+        assert spec is not None
         wanted = runtime(node)
-        got = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
+        got = spec.evaluate(node.inputs, node.attributes, outputs=node.outputs)
         for first, other in zip(got, wanted, strict=True):
             note(f"{first.shape} {first.dtype} against {other.shape} {other.dtype}")
             assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)
@@ -74,9 +74,9 @@ def test_an_update_that_is_a_scalar_reaches_its_place_alone(reduction: str) -> N
     # Indices of one dimension name one place: nothing is left to run over, and the guard decides.
     inputs = [np.array([3, 5], np.float32), np.array([1]), np.array(4, np.float32)]
     node = Node("ScatterND", inputs, {"reduction": reduction}, opset=18)
-    found = specification("", node.op_type, node.opset)
-    assert found is not None
-    (first,), (other,) = found.evaluate(inputs, node.attributes, outputs=1), runtime(node)
+    spec = specification("", node.op_type, node.opset)
+    assert spec is not None
+    (first,), (other,) = spec.evaluate(inputs, node.attributes, outputs=1), runtime(node)
     assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)
 
 
@@ -118,8 +118,8 @@ CORNERS = [
 
 @pytest.mark.parametrize("node", CORNERS, ids=lambda node: node.op_type)
 def test_specifications_agree_with_the_runtime_in_corners(node: Node) -> None:
-    found = specification("", node.op_type, node.opset)
-    assert found is not None
-    (first,) = found.evaluate(node.inputs, node.attributes, outputs=1)
+    spec = specification("", node.op_type, node.opset)
+    assert spec is not None
+    (first,) = spec.evaluate(node.inputs, node.attributes, outputs=1)
     (other,) = runtime(node)
     assert agree(first, np.asarray(other), 2e-4, 2e-5), (first, other)

@@ -95,9 +95,9 @@ def test_another_release_of_onnx_fills_the_tables_again(tmp_path):
 
 def test_lines_of_classes():
     text = "# why\n\nop Add elementwise commutative from 7  # note\ndomain my\nop Mul opaque\n"
-    found = parse_classes(text)
-    assert (found["", "Add"].kind, found["", "Add"].commutative_from) == ("elementwise", 7)
-    assert (found["my", "Mul"].kind, found["my", "Mul"].commutative_from) == ("opaque", None)
+    classes = parse_classes(text)
+    assert (classes["", "Add"].kind, classes["", "Add"].commutative_from) == ("elementwise", 7)
+    assert (classes["my", "Mul"].kind, classes["my", "Mul"].commutative_from) == ("opaque", None)
 
 
 @pytest.mark.parametrize(

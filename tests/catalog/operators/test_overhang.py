@@ -27,21 +27,22 @@ def pool(op_type: str, size: int, kernel: int, stride: int, **attributes: Any) -
 
 
 def specified(node: Node) -> Any:
-    found = specification("", node.op_type, node.opset)
-    assert found is not None
-    return found.evaluate(node.inputs, node.attributes)
+    spec = specification("", node.op_type, node.opset)
+    assert spec is not None
+    return spec.evaluate(node.inputs, node.attributes)
 
 
 @pytest.mark.parametrize("op_type", POOLS)
 @pytest.mark.parametrize(
-    ("size", "kernel", "stride", "made"), [(2, 3, 2, 1), (2, 4, 3, 1), (2, 3, 1, 0), (2, 4, 2, 0)]
+    ("size", "kernel", "stride", "result_size"),
+    [(2, 3, 2, 1), (2, 4, 3, 1), (2, 3, 1, 0), (2, 4, 2, 0)],
 )
 def test_whole_windows_without_room_are_not_described(
-    op_type: str, size: int, kernel: int, stride: int, made: int
+    op_type: str, size: int, kernel: int, stride: int, result_size: int
 ) -> None:
     node = pool(op_type, size, kernel, stride)
     (result,) = runtime(node)
-    assert result.shape == (1, 1, made)
+    assert result.shape == (1, 1, result_size)
     with pytest.raises(ShapeError, match="room"):
         specified(node)
 

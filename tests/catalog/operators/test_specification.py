@@ -23,19 +23,19 @@ from tensolog.catalog.terms.syntax_tree import Literal
 
 def described() -> list[tuple[onnx.defs.OpSchema, Specification]]:
     """Every version in ONNX of every operator that a specification covers."""
-    found = []
+    covered = []
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "" and not schema.deprecated:
-            own = specification("", schema.name, schema.since_version)
-            if own is not None and own.opaque is None:
-                found.append((schema, own))
-    return found
+            meaning = specification("", schema.name, schema.since_version)
+            if meaning is not None and meaning.opaque is None:
+                covered.append((schema, meaning))
+    return covered
 
 
 def spec(op_type: str, opset: int = 21) -> Specification:
-    found = specification("", op_type, opset)
-    assert found is not None
-    return found
+    meaning = specification("", op_type, opset)
+    assert meaning is not None
+    return meaning
 
 
 def test_a_hundred_operators_have_a_meaning() -> None:
@@ -45,15 +45,15 @@ def test_a_hundred_operators_have_a_meaning() -> None:
 def test_every_name_is_an_operator_with_a_class() -> None:
     # not the schemas: an older release of onnx doesn't know all of them
     assert {("", name) for name in specified()} <= set(classifications())
-    for _, own in described():
-        assert ("", own.op_type) in classifications()
-        assert own.kind not in ("opaque", "control")
+    for _, meaning in described():
+        assert ("", meaning.op_type) in classifications()
+        assert meaning.kind not in ("opaque", "control")
 
 
 def test_attributes_and_defaults_are_those_of_the_schema() -> None:
-    for schema, own in described():
+    for schema, meaning in described():
         where = f"{schema.name} {schema.since_version}"
-        for block in own.blocks:
+        for block in meaning.blocks:
             declared = {attribute.name: attribute for attribute in block.attributes}
             assert set(declared) == set(schema.attributes), where
             for name, attribute in schema.attributes.items():
@@ -70,12 +70,12 @@ def test_attributes_and_defaults_are_those_of_the_schema() -> None:
 
 
 def test_number_of_inputs_is_that_of_the_schema() -> None:
-    for schema, own in described():
+    for schema, meaning in described():
         where = f"{schema.name} {schema.since_version}"
-        most = {len(block.inputs) for block in own.blocks}
-        if not any(declared.variadic for block in own.blocks for declared in block.inputs):
+        most = {len(block.inputs) for block in meaning.blocks}
+        if not any(declared.variadic for block in meaning.blocks for declared in block.inputs):
             assert max(most) == schema.max_input, where
-        required = {sum(not input_.optional for input_ in block.inputs) for block in own.blocks}
+        required = {sum(not input_.optional for input_ in block.inputs) for block in meaning.blocks}
         assert min(required) == schema.min_input, where
 
 
@@ -173,30 +173,30 @@ def test_sparse_safety() -> None:
 _OF_OTHER_TYPES = {"BitShift", "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"}
 _SAFE = {
     schema.name
-    for schema, own in described()
-    if own.kind == "elementwise" and own.sparse_safe and schema.name not in _OF_OTHER_TYPES
+    for schema, meaning in described()
+    if meaning.kind == "elementwise" and meaning.sparse_safe and schema.name not in _OF_OTHER_TYPES
 }
 
 
 @pytest.mark.parametrize("op_type", sorted(_SAFE))
 def test_zeros_pass_where_it_is_said(op_type: str) -> None:
-    own = spec(op_type, onnx.defs.onnx_opset_version())
-    names = [declared.name for declared in own.blocks[0].inputs if not declared.optional]
-    for name in own.sparse_safe:
+    meaning = spec(op_type, onnx.defs.onnx_opset_version())
+    names = [declared.name for declared in meaning.blocks[0].inputs if not declared.optional]
+    for name in meaning.sparse_safe:
         data = [np.zeros(5) if name == other else np.linspace(0.5, 2, 5) for other in names]
-        if own.op_type.startswith("Bitwise"):
+        if meaning.op_type.startswith("Bitwise"):
             data = [array.astype(np.int64) for array in data]
         if op_type in ("And", "Xor", "Or", "Not"):
             data = [array > 0 for array in data]
-        (result, *_) = own.evaluate(data, outputs=1)
+        (result, *_) = meaning.evaluate(data, outputs=1)
         assert not result.any(), name
 
 
 def test_opaque_operators_say_why() -> None:
-    own = spec("Det")
-    assert own.opaque == "a determinant is no sum over a box of indices"
+    meaning = spec("Det")
+    assert meaning.opaque == "a determinant is no sum over a box of indices"
     with pytest.raises(OpaqueOperatorError, match="Det is opaque"):
-        own.shapes([(3, 3)])
+        meaning.shapes([(3, 3)])
 
 
 def test_unknown_operators_have_no_specification() -> None:
@@ -225,10 +225,10 @@ def test_hash_depends_on_called_functions_only() -> None:
 @pytest.mark.parametrize("value", ["x", 1.5, -7, [], ["x"], None, [None]])
 @pytest.mark.parametrize("op_type", ["Conv", "Transpose", "Softmax", "MaxPool", "Einsum", "Gemm"])
 def test_attributes_of_a_wrong_kind_are_refused(op_type: str, value: object) -> None:
-    own = spec(op_type)
-    shapes = [(1, 2, 3, 4), (2, 2, 1, 1)][: len(own.blocks[0].inputs)]
-    for attribute in own.blocks[0].attributes:
+    meaning = spec(op_type)
+    shapes = [(1, 2, 3, 4), (2, 2, 1, 1)][: len(meaning.blocks[0].inputs)]
+    for attribute in meaning.blocks[0].attributes:
         try:
-            own.shapes(shapes, {attribute.name: value})
+            meaning.shapes(shapes, {attribute.name: value})
         except TensologError as error:
             assert str(error)

@@ -20,18 +20,18 @@ from .random_nodes import STRATEGIES, Node
 _KNOWN_ONLY = {"Expand", "ScatterND"}
 
 
-def unknown(found: Specification, node: Node) -> tuple[list[Any], dict[int, Any], dict[str, int]]:
+def unknown(spec: Specification, node: Node) -> tuple[list[Any], dict[int, Any], dict[str, int]]:
     """Return symbolic shapes, the contents of list inputs, and what the symbols stand for."""
     shapes: list[Any] = []
     contents: dict[int, Any] = {}
     known: dict[str, int] = {}
-    for at, array in enumerate(node.inputs):
+    for i, array in enumerate(node.inputs):
         if array is None:
             shapes.append(None)
             continue
-        if at in found.known_inputs:
-            contents[at] = array.tolist()
-        names = [f"d{at}_{axis}" for axis in range(array.ndim)]
+        if i in spec.known_inputs:
+            contents[i] = array.tolist()
+        names = [f"d{i}_{axis}" for axis in range(array.ndim)]
         known.update(zip(names, array.shape, strict=True))
         shapes.append(names)
     return shapes, contents, known
@@ -50,15 +50,15 @@ def test_substitution_commutes_with_expansion(op_type: str) -> None:
     def commutes(data: Any) -> None:
         node = STRATEGIES[op_type](data.draw, op_type)
         note(f"{op_type} {[None if a is None else a.shape for a in node.inputs]} {node.attributes}")
-        found = specification("", op_type, node.opset)
-        assert found is not None
-        shapes, contents, known = unknown(found, node)
-        general = found.expand(shapes, node.attributes, values=contents, outputs=node.outputs)
-        wanted = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
+        spec = specification("", op_type, node.opset)
+        assert spec is not None
+        shapes, contents, known = unknown(spec, node)
+        general = spec.expand(shapes, node.attributes, values=contents, outputs=node.outputs)
+        wanted = spec.evaluate(node.inputs, node.attributes, outputs=node.outputs)
         for first, other in zip(evaluate(general.at(known), node.inputs), wanted, strict=True):
             assert agree(first, np.asarray(other), 1e-6, 1e-6)
         types = [None if array is None else array.dtype.name for array in node.inputs]
-        assert found.types(
+        assert spec.types(
             types, shapes, node.attributes, values=contents, outputs=node.outputs
         ) == [array.dtype.name for array in wanted]
 
@@ -66,9 +66,9 @@ def test_substitution_commutes_with_expansion(op_type: str) -> None:
 
 
 def test_unknown_requirement_fails_when_known() -> None:
-    found = specification("", "MatMul", 21)
-    assert found is not None
-    general = found.expand([("m", "k"), ("j", "n")])
+    spec = specification("", "MatMul", 21)
+    assert spec is not None
+    general = spec.expand([("m", "k"), ("j", "n")])
     assert [text for _, text in general.requirements]
     with pytest.raises(ShapeError, match="k: "):
         general.at({"k": 3, "j": 4})
@@ -88,9 +88,9 @@ def test_unknown_attributes(data: Any) -> None:
         rng.normal(size=(group * out, per_group, 2)).astype(np.float32),
     ]
     numbers = {name: Symbol(name, "integer") for name in known}
-    found = specification("", "Conv", 21)
-    assert found is not None
-    general = found.expand(
+    spec = specification("", "Conv", 21)
+    assert spec is not None
+    general = spec.expand(
         [array.shape for array in inputs],
         {
             "strides": [numbers["stride"]],
@@ -105,15 +105,15 @@ def test_unknown_attributes(data: Any) -> None:
         "group": group,
         "pads": [low, high],
     }
-    (wanted,) = found.evaluate(inputs, attributes)
+    (wanted,) = spec.evaluate(inputs, attributes)
     (got,) = evaluate(general.at(known), list(inputs))
     assert agree(got, wanted, 1e-6, 1e-6)
 
 
 def test_an_expansion_can_be_read() -> None:
-    found = specification("", "MatMul", 21)
-    assert found is not None
-    (output,) = found.expand([("b", "m", "k"), ("k", "n")]).outputs
+    spec = specification("", "MatMul", 21)
+    assert spec is not None
+    (output,) = spec.expand([("b", "m", "k"), ("k", "n")]).outputs
     text = "Y[b1 < b, i2 < m, j3 < n] = sum(l4 < k) (A[b1, i2, l4] * B[l4, j3])"
     assert str(output) == text
     pool = specification("", "MaxPool", 21)
@@ -124,9 +124,9 @@ def test_an_expansion_can_be_read() -> None:
 
 
 def test_unknown_real_attribute() -> None:
-    found = specification("", "LeakyRelu", 21)
-    assert found is not None
-    general = found.expand([("n",)], {"alpha": Symbol("alpha", "real")})
+    spec = specification("", "LeakyRelu", 21)
+    assert spec is not None
+    general = spec.expand([("n",)], {"alpha": Symbol("alpha", "real")})
     data = np.array([-2, 3], np.float32)
     (got,) = evaluate(general.at({"alpha": 0.25, "n": 2}), [data])
     assert got.tolist() == [-0.5, 3]
@@ -141,18 +141,18 @@ def test_folds_use_that_dimensions_are_not_negative() -> None:
     assert apply("min", 2**63 - 1, d) == d
     assert apply("+", Read("B", (d,)), 0) == apply("+", 0, Read("B", (d,))) == Read("B", (d,))
     assert apply("//", d, 0) == Apply("//", (d, 0))
-    found = specification("", "Slice", 21)
-    assert found is not None
+    spec = specification("", "Slice", 21)
+    assert spec is not None
     values = {1: [0], 2: [-1], 3: [1], 4: [1]}
-    (shape,) = found.shapes([("n", "c"), (1,), (1,), (1,), (1,)], values=values)
+    (shape,) = spec.shapes([("n", "c"), (1,), (1,), (1,), (1,)], values=values)
     assert shape[0] == Symbol("n")
 
 
 def test_what_must_hold_of_unknown_dimensions_is_stated() -> None:
     def stated(op_type: str, *arguments: Any, **keywords: Any) -> Expansion:
-        found = specification("", op_type, 21)
-        assert found is not None
-        return found.expand(*arguments, **keywords)
+        spec = specification("", op_type, 21)
+        assert spec is not None
+        return spec.expand(*arguments, **keywords)
 
     expand = stated("Expand", [("n",), (1,)], values={1: [4]})
     assert expand.at({"n": 1}).outputs[0].shape == (4,)

@@ -28,10 +28,10 @@ def test_table_is_up_to_date() -> None:
 def test_examples_are_the_shipped_texts() -> None:
     text = PAGE.read_text(encoding="utf-8").split("```")[1]
     for block in parse(text):
-        found = specification("", block.name, 21)
-        assert found is not None
-        assert block in [*found.blocks] or " ".join(block.text.split()) in [
-            " ".join(own.text.split()) for own in found.blocks
+        spec = specification("", block.name, 21)
+        assert spec is not None
+        assert block in [*spec.blocks] or " ".join(block.text.split()) in [
+            " ".join(described.text.split()) for described in spec.blocks
         ]
 
 
@@ -39,7 +39,7 @@ def test_example_calls_run() -> None:
     """Each gives what stands behind it, where its comment is a value of Python."""
     code = PAGE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     names = {"a": np.ones((2, 3), np.float32), "b": np.ones((3, 4), np.float32)}
-    told = {}
+    examples = {}
     for line in code.splitlines():
         call, _, comment = line.partition("  # ")
         if not comment:
@@ -47,9 +47,9 @@ def test_example_calls_run() -> None:
             continue
         given = eval(call, names)
         with contextlib.suppress(SyntaxError, ValueError):
-            told[call] = (given, ast.literal_eval(comment))
-    assert len(told) >= 3
-    for call, (given, stated) in told.items():
+            examples[call] = (given, ast.literal_eval(comment))
+    assert len(examples) >= 3
+    for call, (given, stated) in examples.items():
         assert given == stated or list(given) == stated, call
 
 

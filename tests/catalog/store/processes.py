@@ -87,7 +87,7 @@ def model_of(number):
 def run(catalog, number, kernels=("shared",), machine="here"):
     """Store what a run does: a model, one made of it, kernels and times, a rule, and a plan."""
     model_id = read_model(catalog, model_of(number), name=f"model {number}")
-    made = store_model(catalog, model_of(100 + number), parent_model_id=model_id)
+    derived_id = store_model(catalog, model_of(100 + number), parent_model_id=model_id)
     execute = catalog.connection.execute
     execute(DEVICE, [machine, machine])
     for kernel in kernels:
@@ -104,7 +104,7 @@ def run(catalog, number, kernels=("shared",), machine="here"):
     execute(
         "INSERT INTO plan SELECT ?, ?, ?, device_id, 't', 1, '{}', ?, now()::TIMESTAMP "
         "FROM device WHERE fingerprint = ?",
-        [plan_id, model_id, made, f"chosen {number}", machine],
+        [plan_id, model_id, derived_id, f"chosen {number}", machine],
     )
     execute("INSERT INTO plan_step VALUES (?, 0, 'R', ['n'], 1, 0, 2.0, 1.0, true, '')", [plan_id])
     execute(
@@ -115,4 +115,4 @@ def run(catalog, number, kernels=("shared",), machine="here"):
         "INSERT INTO plan_deviation VALUES (?, 'c', 'normal', 'y', 0.0, 0.0, 0.0, 1.0, true)",
         [plan_id],
     )
-    return plan_id, model_id, made
+    return plan_id, model_id, derived_id

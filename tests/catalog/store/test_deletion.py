@@ -99,12 +99,14 @@ def test_the_file_of_large_constants_goes_with_the_last_one(relu, tmp_path):
             forget_model(catalog, second)
             assert beside.exists()  # the caller may still go back
         third = read_model(catalog, with_weight(relu, 2))
-        held = load_constant(
+        loaded = load_constant(
             catalog, catalog.sql("SELECT constant_hash FROM constant").fetchall()[0][0]
         )
         forget_model(catalog, third)
         assert not beside.exists()
-        assert held.sum() == numpy_helper.to_array(with_weight(relu, 2).graph.initializer[0]).sum()
+        assert (
+            loaded.sum() == numpy_helper.to_array(with_weight(relu, 2).graph.initializer[0]).sum()
+        )
         fourth = read_model(catalog, with_weight(relu, 2))
     with Catalog(tmp_path / "c.duckdb", read_only=True) as catalog:
         assert build_model(catalog, fourth) == with_weight(relu, 2)

@@ -55,11 +55,11 @@ def check(path, numbers, measurements):
             "JOIN model made ON result_model_id = made.model_id"
         ).fetchall()
         assert sorted(row[0] for row in plans) == sorted(f"chosen {number}" for number in numbers)
-        for chosen, name, model_id, parent, made, machine in plans:
+        for chosen, name, model_id, parent, derived_id, machine in plans:
             number = int(chosen.split()[1])
             assert (name, parent, machine) == (f"model {number}", model_id, "here")
             assert build_model(catalog, model_id) == model_of(number)
-            assert build_model(catalog, made) == model_of(100 + number)
+            assert build_model(catalog, derived_id) == model_of(100 + number)
         for table in ("plan_step", "plan_candidate", "plan_deviation"):
             assert count(catalog, table) == len(numbers)
         assert count(catalog, "measurement") == measurements
@@ -240,8 +240,8 @@ def test_a_catalog_that_can_not_be_used_is_refused_before_work_is_done(path, imp
 
 def test_what_can_not_be_merged_waits(path, impatient):
     with Holder(path, "read") as process:
-        told = pytest.warns(CatalogWarning, match=f"joins the catalog .*PID {process.pid}")
-        with told, Stage(path) as staged:
+        warned = pytest.warns(CatalogWarning, match=f"joins the catalog .*PID {process.pid}")
+        with warned, Stage(path) as staged:
             run(staged, 1)
             assert staged.merge() is None
             assert count(staged, "plan") == 1
@@ -405,8 +405,8 @@ def test_a_run_in_a_process_that_has_the_catalog_open(path):
 
 
 def test_a_run_in_a_process_that_reads_the_catalog_waits_for_its_end(path):
-    told = pytest.warns(CatalogWarning, match="already open in this process, read-only")
-    with Catalog(path, read_only=True), told, Stage(path) as staged:
+    warned = pytest.warns(CatalogWarning, match="already open in this process, read-only")
+    with Catalog(path, read_only=True), warned, Stage(path) as staged:
         run(staged, 1)
     Catalog(path).close()
     check(path, [1], 1)

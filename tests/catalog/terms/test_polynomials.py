@@ -23,17 +23,17 @@ def variable(name: str) -> Polynomial[str]:
     return Polynomial({(name,): 1})
 
 
-def evaluated(whole: Polynomial[str], at: dict[str, int]) -> int:
-    return eval(str(whole), {}, at)
+def evaluated(whole: Polynomial[str], point: dict[str, int]) -> int:
+    return eval(str(whole), {}, point)
 
 
 @given(polynomials, polynomials, st.integers(-3, 3), values)
-def test_arithmetic_is_that_of_the_values(left, right, number, at):
-    first, other = evaluated(left, at), evaluated(right, at)
-    assert evaluated(left + right, at) == first + other
-    assert evaluated(left - right, at) == first - other
-    assert evaluated(left * right, at) == first * other
-    assert evaluated(number - left * number + 1, at) == number - first * number + 1
+def test_arithmetic_is_that_of_the_values(left, right, number, point):
+    first, other = evaluated(left, point), evaluated(right, point)
+    assert evaluated(left + right, point) == first + other
+    assert evaluated(left - right, point) == first - other
+    assert evaluated(left * right, point) == first * other
+    assert evaluated(number - left * number + 1, point) == number - first * number + 1
 
 
 @given(polynomials, polynomials, polynomials)
@@ -45,7 +45,7 @@ def test_equal_polynomials_have_one_form(left, right, other):
 
 
 @given(polynomials, st.sampled_from(NAMES), st.integers(1, 3), values)
-def test_division_by_one_monomial(whole, name, scale, at):
+def test_division_by_one_monomial(whole, name, scale, point):
     by = variable(name) * scale
     quotient, rest = whole.divided(by)
     assert quotient * by + rest == whole
@@ -70,9 +70,9 @@ def test_what_is_called_a_quotient_is_one(whole, divisor):
 
 
 @given(polynomials, polynomials, values)
-def test_unknowns_are_replaced(whole, value, at):
+def test_unknowns_are_replaced(whole, value, point):
     replaced = whole.replaced(lambda name: value if name == "a" else variable(name))
-    assert evaluated(replaced, at) == evaluated(whole, {**at, "a": evaluated(value, at)})
+    assert evaluated(replaced, point) == evaluated(whole, {**point, "a": evaluated(value, point)})
 
 
 def test_what_it_is():

@@ -262,14 +262,14 @@ def test_a_failure_is_recorded_and_not_tried_again(catalog):
 
 
 def test_progress_counts_every_row(catalog):
-    bad, told = relu(2), []
+    bad, reports = relu(2), []
     kernels = [relu(1), bad, relu(3)]
     model(catalog, Machine(fail=[bad])).measure(
-        kernels, budget_s=100, progress=lambda *row: told.append(row)
+        kernels, budget_s=100, progress=lambda *row: reports.append(row)
     )
-    assert told[0] == (0, 3, "")
-    assert [done for done, _, _ in told] == [0, 1, 2, 3]
-    assert {label for _, _, label in told[1:]} == {kernel.label() for kernel in kernels}
+    assert reports[0] == (0, 3, "")
+    assert [done for done, _, _ in reports] == [0, 1, 2, 3]
+    assert {label for _, _, label in reports[1:]} == {kernel.label() for kernel in kernels}
 
 
 def test_measuring_can_be_switched_off(catalog):

@@ -16,11 +16,13 @@ from .test_costs import Machine, model
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_node_is_a_kernel_of_the_same_shape(name):
-    made = MODELS[name]()
-    kernels = static_kernels(made)
-    assert len(kernels) == len(made.graph.node)
-    shapes = {info.name: tensor_type(info) for info in [*made.graph.value_info, *made.graph.output]}
-    for node, (_, kernel) in zip(made.graph.node, kernels, strict=True):
+    proto = MODELS[name]()
+    kernels = static_kernels(proto)
+    assert len(kernels) == len(proto.graph.node)
+    shapes = {
+        info.name: tensor_type(info) for info in [*proto.graph.value_info, *proto.graph.output]
+    }
+    for node, (_, kernel) in zip(proto.graph.node, kernels, strict=True):
         assert kernel.op_type == node.op_type
         assert output_shapes(kernel) == tuple(shapes[output] for output in node.output)
         build_model(kernel)
@@ -89,8 +91,8 @@ def test_absent_inputs_outputs_and_other_domains():
 
 
 def test_a_profile_adds_up(catalog):
-    made = MODELS["mlp"]()
-    kernels = static_kernels(made)
+    proto = MODELS["mlp"]()
+    kernels = static_kernels(proto)
     machine = Machine()
     report = profile(catalog, kernels, threads=1, costs=model(catalog, machine), budget_s=1e6)
     distinct = {kernel.hash for _, kernel in kernels}

@@ -141,10 +141,13 @@ def test_copies_have_constants_of_their_own(dtype):
     """The runtime keeps equal constants once, packed: the copies would find them in the cache."""
     kernel = Kernel("", "Add", 18, (), (tensor(100, dtype=dtype), weight(100, dtype=dtype)))
     model, _ = build_model(kernel, 4)
-    held = [numpy_helper.to_array(each) for each in onnx.load_from_string(model).graph.initializer]
-    assert len({array.tobytes() for array in held}) == 4
-    for array in held:  # valid wherever those of the first are
-        assert sorted(array.tolist()) == sorted(held[0].tolist())
+    constants = [
+        numpy_helper.to_array(initializer)
+        for initializer in onnx.load_from_string(model).graph.initializer
+    ]
+    assert len({array.tobytes() for array in constants}) == 4
+    for array in constants:  # valid wherever those of the first are
+        assert sorted(array.tolist()) == sorted(constants[0].tolist())
 
 
 @pytest.mark.parametrize(
@@ -157,12 +160,12 @@ def test_copies_have_constants_of_their_own(dtype):
     ids=lambda kernel: kernel.op_type,
 )
 def test_large_constants_beside_the_model_are_the_same(kernel):
-    apart = {}
+    outside = {}
     whole, feeds = build_model(kernel)
-    small, same_feeds = build_model(kernel, apart=apart)
-    assert len(small) < 10_000 and len(apart) == 1
-    session = open_session(small, threads=1, execution=AS_WRITTEN, constants=apart)
-    apart.clear()
+    small, same_feeds = build_model(kernel, apart=outside)
+    assert len(small) < 10_000 and len(outside) == 1
+    session = open_session(small, threads=1, execution=AS_WRITTEN, constants=outside)
+    outside.clear()
     gc.collect()
     junk = [np.full((1100, 1024), 7.0, dtype=np.float32) for _ in range(4)]  # over freed memory
     expected = open_session(whole, threads=1, execution=AS_WRITTEN).run(None, feeds)[0]

@@ -45,8 +45,8 @@ def test_constants_are_counted_once_each():
     weights = numpy_helper.from_array(np.ones((8, 8), dtype=np.float32), "w")
     nodes = [helper.make_node("MatMul", [name, "w"], [f"y{name}"]) for name in ("a", "b")]
     given = [helper.make_tensor_value_info(name, 1, [2, 8]) for name in ("a", "b")]
-    made = [helper.make_tensor_value_info(f"y{name}", 1, [2, 8]) for name in ("a", "b")]
-    graph = helper.make_graph(nodes, "shared", given, made, [weights])
+    outputs = [helper.make_tensor_value_info(f"y{name}", 1, [2, 8]) for name in ("a", "b")]
+    graph = helper.make_graph(nodes, "shared", given, outputs, [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     feeds = {name: np.ones((2, 8), dtype=np.float32) for name in ("a", "b")}
     run = runtime_kernels(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
@@ -80,10 +80,12 @@ def test_subgraphs_and_what_they_give_are_left_out():
 def test_every_kernel_has_its_share(execution):
     model, feeds = built("mlp")
     source = model.SerializeToString()
-    found = accuracy(source, feeds, threads=1, execution=execution, rounds=3)
+    profile = accuracy(source, feeds, threads=1, execution=execution, rounds=3)
     run = runtime_kernels(source, feeds, threads=1, execution=execution).kernels
-    assert sum(share.count for share in found.shares) == len(run)
-    assert {share.kernel for share in found.shares} == set(run)
-    assert found.measured_ns > 0 and not found.untimed
-    assert found.ratio == pytest.approx(found.empty + sum(share.part for share in found.shares))
-    assert all(share.ns > 0 for share in found.shares)
+    assert sum(share.count for share in profile.shares) == len(run)
+    assert {share.kernel for share in profile.shares} == set(run)
+    assert profile.measured_ns > 0 and not profile.untimed
+    assert profile.ratio == pytest.approx(
+        profile.empty + sum(share.part for share in profile.shares)
+    )
+    assert all(share.ns > 0 for share in profile.shares)

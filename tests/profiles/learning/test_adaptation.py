@@ -17,15 +17,15 @@ def drawn(count, seed):
 def joint(spread, families, places):
     """Covariances one by one, as the docstring of Spread has them."""
     count = len(families)
-    made = np.empty((count, count))
+    covariance = np.empty((count, count))
     for a in range(count):
         for b in range(count):
             shared = spread.machine
             if families[a] == families[b]:
                 distance = np.linalg.norm(places[a] - places[b])
                 shared += spread.family + spread.near * np.exp(-distance / spread.length)
-            made[a, b] = spread.variance * (shared + (spread.unshared if a == b else 0.0))
-    return made
+            covariance[a, b] = spread.variance * (shared + (spread.unshared if a == b else 0.0))
+    return covariance
 
 
 @settings(deadline=None, max_examples=25)
@@ -70,5 +70,5 @@ def test_what_errors_share_is_found_in_them():
         among = joint(Spread(1.0, 0.0, 0.0, 0.8, 3.0), families, places)
         nearby.append((families, places, np.linalg.cholesky(among) @ random.normal(size=30)))
     assert fit_spread(groups).machine >= 0.6
-    found = fit_spread(nearby)
-    assert found.near >= 0.4 and found.machine <= 0.2
+    spread = fit_spread(nearby)
+    assert spread.near >= 0.4 and spread.machine <= 0.2

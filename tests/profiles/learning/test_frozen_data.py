@@ -22,7 +22,7 @@ def predictor():
 @pytest.fixture(scope="module")
 def described(predictor):
     """Examples by architecture; of those left out without what others share with them."""
-    found = defaultdict(list)
+    examples = defaultdict(list)
     known = {entry["label"][-20:] for entry in predictor.metadata["known"]}
     for graph in frozen_graphs():
         assert prior_feature_of(graph) is not None
@@ -30,8 +30,8 @@ def described(predictor):
         example = predictor.example(graph)
         if example.architecture in LEFT_OUT and graph.path[-20:] in known:
             continue  # a kernel that another architecture shares with it
-        found[example.architecture].append(example)
-    return found
+        examples[example.architecture].append(example)
+    return examples
 
 
 def test_kernels_of_many_architectures_under_several_configurations(described):
@@ -47,8 +47,8 @@ def test_times_of_architectures_left_out_are_foretold_better_than_by_the_bound(
         examples = described[architecture]
         times = np.concatenate([np.exp(example.logs) for example in examples])
         bounds = np.concatenate([np.exp(example.prior) for example in examples])
-        made = [predictor.predict(example).times_ns for example in examples]
-        predicted = np.concatenate(made)
+        predictions = [predictor.predict(example).times_ns for example in examples]
+        predicted = np.concatenate(predictions)
         assert mean_error(times, predicted) < 0.8 * mean_error(times, bounds), architecture
         assert ordered_pair_accuracy(times, predicted) > 0.7, architecture
 
@@ -58,8 +58,8 @@ def test_intervals_hold_on_architectures_left_out(described, predictor):
     within = []
     for architecture in LEFT_OUT:
         for example in described[architecture]:
-            made, times = predictor.predict(example), np.exp(example.logs)
-            within.append((made.least_ns <= times) & (times <= made.most_ns))
+            prediction, times = predictor.predict(example), np.exp(example.logs)
+            within.append((prediction.least_ns <= times) & (times <= prediction.most_ns))
     assert 0.8 <= np.mean(np.concatenate(within)) <= 0.99
 
 

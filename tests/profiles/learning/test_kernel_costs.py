@@ -50,7 +50,7 @@ def test_onnx_runtime_goes_the_way_that_scikit_learn_goes(kernels, monkeypatch):
     model = kernel_trees.exported(trees, {}).SerializeToString()
     random, rows = np.random.default_rng(0), kernel_trees.table(few, operators)
     mixed = np.stack([random.permutation(column) for column in rows.T], 1)
-    at = []
+    on_thresholds = []
     for estimator in trees.estimators_[:, 0]:
         tree = estimator.tree_
         for node in np.flatnonzero(tree.feature >= 0):
@@ -58,10 +58,10 @@ def test_onnx_runtime_goes_the_way_that_scikit_learn_goes(kernels, monkeypatch):
             for value in (near, np.nextafter(near, -np.inf), np.nextafter(near, np.inf)):
                 row = mixed[int(random.integers(len(mixed)))].copy()
                 row[tree.feature[node]] = value
-                at.append(row)
-    every = np.concatenate([rows, mixed, at]).astype(np.float32)
-    (found,) = onnxruntime.InferenceSession(model).run(None, {"rows": every})
-    np.testing.assert_allclose(found[:, 0], trees.predict(every), rtol=1e-5, atol=1e-5)
+                on_thresholds.append(row)
+    every = np.concatenate([rows, mixed, on_thresholds]).astype(np.float32)
+    (predicted,) = onnxruntime.InferenceSession(model).run(None, {"rows": every})
+    np.testing.assert_allclose(predicted[:, 0], trees.predict(every), rtol=1e-5, atol=1e-5)
 
 
 def test_trees_are_written_with_what_they_need(kernels, monkeypatch):
@@ -103,8 +103,8 @@ def test_the_trees_that_ship_read_the_columns_that_there_are(kernels, shipped):
 
 def test_predictions_have_an_interval_and_neighbours(kernels, shipped):
     kernel = next(kernel for kernel in kernels if kernel.architecture == "products")
-    made = shipped.predict(kernel)
-    np.testing.assert_allclose(made.most_ns / made.times_ns, shipped.factor)
+    prediction = shipped.predict(kernel)
+    np.testing.assert_allclose(prediction.most_ns / prediction.times_ns, shipped.factor)
     near = shipped.nearest(kernel)
     assert near[0].distance == pytest.approx(0.0, abs=0.1)
     assert all("MatMul" in kernel.label for kernel in near)

@@ -23,7 +23,7 @@ def parameters(seed, codes, features, configured):
     def draw(*shape):
         return random.normal(0, 0.4, shape).astype(np.float32)
 
-    made = {
+    values = {
         "embedding": draw(codes + 1, EMBEDDING),
         "node": draw(EMBEDDING + features, WIDTH),
         "configured": draw(configured, WIDTH),
@@ -39,13 +39,13 @@ def parameters(seed, codes, features, configured):
     }
     for layer in range(LAYERS):
         for name in ("self", "reads", "feeds", "compared"):
-            made[f"{name}_{layer}"] = draw(WIDTH, WIDTH)
+            values[f"{name}_{layer}"] = draw(WIDTH, WIDTH)
         for name in ("bias", "gain", "shift", "sharpness"):
-            made[f"{name}_{layer}"] = draw(WIDTH)
+            values[f"{name}_{layer}"] = draw(WIDTH)
     for name, width in (("features", features), ("configurations", configured)):
-        made[f"fixed_{name}_mean"] = draw(width)
-        made[f"fixed_{name}_deviation"] = 0.5 + np.abs(draw(width))
-    return made
+        values[f"fixed_{name}_mean"] = draw(width)
+        values[f"fixed_{name}_deviation"] = 0.5 + np.abs(draw(width))
+    return values
 
 
 def by_hand(p, example, chosen, codes):
@@ -146,10 +146,10 @@ def test_an_interval_is_a_factor():
     graph = layout_graph()
     model, _, _ = predictor(graph)
     example = model.example(graph)
-    made = model.predict(example)
-    np.testing.assert_allclose(np.log(made.times_ns), model.member_logs(example).mean(axis=0))
-    np.testing.assert_allclose(made.most_ns / made.times_ns, 1.5)
-    np.testing.assert_allclose(made.times_ns / made.least_ns, 1.5)
+    prediction = model.predict(example)
+    np.testing.assert_allclose(np.log(prediction.times_ns), model.member_logs(example).mean(axis=0))
+    np.testing.assert_allclose(prediction.most_ns / prediction.times_ns, 1.5)
+    np.testing.assert_allclose(prediction.times_ns / prediction.least_ns, 1.5)
 
 
 def test_a_graph_with_other_features_is_refused():
@@ -192,11 +192,11 @@ def test_conformal_factors_are_ranks(count, coverage, seed):
 def test_intervals_hold_what_they_promise():
     """Of exchangeable errors a share of at least the coverage lies within, on average."""
     random = np.random.default_rng(0)
-    held = []
+    is_covered = []
     for _ in range(400):
         errors = random.exponential(size=31)
-        held.append(errors[-1] <= math.log(conformal_factor(errors[:-1], 0.9)))
-    assert 0.86 <= np.mean(held) <= 0.97
+        is_covered.append(errors[-1] <= math.log(conformal_factor(errors[:-1], 0.9)))
+    assert 0.86 <= np.mean(is_covered) <= 0.97
 
 
 def test_the_nearest_are_of_the_same_operators():

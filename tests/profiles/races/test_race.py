@@ -68,7 +68,7 @@ def test_false_alarms_are_rare():
 def test_every_round_has_every_model_in_random_order():
     _, track = simulate(TIMES)
     order = [name for name, _ in track.log][2 * len(TIMES) :]
-    rounds = [tuple(order[at : at + 4]) for at in range(0, len(order), 4)]
+    rounds = [tuple(order[start : start + 4]) for start in range(0, len(order), 4)]
     assert all(set(names) == set(TIMES) for names in rounds)
     assert len(set(rounds)) > 10
 
@@ -111,17 +111,17 @@ def test_a_turn_of_long_runs_has_fewer_laps(run_ns, least):
 def test_models_that_do_not_fit_take_turns():
     _, together = simulate(TIMES, memory_budget=2 * 4 * 100)
     assert together.most_alive == 4
-    laps, apart = simulate(TIMES, memory_budget=2 * 4 * 100 - 1, load_s=0.1)
-    assert apart.most_alive == 1
+    laps, turns = simulate(TIMES, memory_budget=2 * 4 * 100 - 1, load_s=0.1)
+    assert turns.most_alive == 1
     assert laps["threefold"].verdict == "slower"
 
 
 def test_progress_goes_from_nothing_to_all():
-    told = []
-    simulate(TIMES, progress=lambda part, label: told.append((part, label)))
-    parts = [part for part, _ in told]
+    reports = []
+    simulate(TIMES, progress=lambda part, label: reports.append((part, label)))
+    parts = [part for part, _ in reports]
     assert parts == sorted(parts) and 0 <= parts[0] < 0.2 and parts[-1] > 0.9
-    assert set(TIMES) <= {label for _, label in told}
+    assert set(TIMES) <= {label for _, label in reports}
 
 
 @pytest.mark.parametrize(

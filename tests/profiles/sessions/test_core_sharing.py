@@ -70,18 +70,18 @@ def in_a_thread(function):
 
 
 def test_who_has_asked_is_told_as_sessions_come_and_go():
-    told = []
-    first = Demand(2, told.append)
-    assert told == [False] and not are_cores_shared()
+    answers = []
+    first = Demand(2, answers.append)
+    assert answers == [False] and not are_cores_shared()
     second = Demand(1)
-    assert told == [False, True] and are_cores_shared()
+    assert answers == [False, True] and are_cores_shared()
     second.leave()
     second.leave()
-    assert told == [False, True, False]
+    assert answers == [False, True, False]
     third = Demand(1)
     del third
     gc.collect()
-    assert told[-2:] == [True, False]
+    assert answers[-2:] == [True, False]
     first.leave()
     assert not core_sharing._threads and not core_sharing._told
 

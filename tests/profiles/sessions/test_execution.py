@@ -95,11 +95,13 @@ def test_the_walk_over_a_file_ends_on_anything(data):
 
 def test_a_configuration_that_the_model_had_stays(tmp_path):
     model = residual()
-    own = json.dumps({"session_options": {"intra_op_num_threads": 3}})
-    model.metadata_props.add(key=RUNTIME_KEY, value=own)
+    configuration = json.dumps({"session_options": {"intra_op_num_threads": 3}})
+    model.metadata_props.add(key=RUNTIME_KEY, value=configuration)
     embed(model, Execution("basic"))
     embed(model, DEFAULTS)
-    assert [(entry.key, entry.value) for entry in model.metadata_props] == [(RUNTIME_KEY, own)]
+    assert [(entry.key, entry.value) for entry in model.metadata_props] == [
+        (RUNTIME_KEY, configuration)
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"level": 3, "options": {}, "libraries": []}'])

@@ -17,9 +17,9 @@ from ..cost_graphs import layout_graph, tile_graph
 
 def test_numbers_of_any_size_keep_sign_and_order():
     values = np.array([-1e12, -3.0, -1.0, 0.0, 1.0, 1e12])
-    made = scaled(values)
-    assert (np.diff(made) > 0).all() and made[3] == 0 and made.dtype == np.float32
-    np.testing.assert_allclose(np.sign(made) * np.expm1(np.abs(made)), values, rtol=1e-4)
+    logs = scaled(values)
+    assert (np.diff(logs) > 0).all() and logs[3] == 0 and logs.dtype == np.float32
+    np.testing.assert_allclose(np.sign(logs) * np.expm1(np.abs(logs)), values, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

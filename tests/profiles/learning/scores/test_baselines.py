@@ -34,26 +34,26 @@ def named(kernel):
 
 
 def test_roles_of_a_products_indices():
-    found = named(matmul(4, 8, 16))
-    assert found["contracted_extent"] == pytest.approx(math.log1p(8))
-    assert found["free_extent"] == pytest.approx(math.log1p(64))
-    assert found["flops"] == pytest.approx(math.log1p(2 * 4 * 8 * 16))
-    assert found["constant_bytes"] == pytest.approx(math.log1p(4 * 8 * 16))
-    assert found["output_4"] == pytest.approx(math.log1p(16))
-    assert found["output_2"] == -1.0
+    by_name = named(matmul(4, 8, 16))
+    assert by_name["contracted_extent"] == pytest.approx(math.log1p(8))
+    assert by_name["free_extent"] == pytest.approx(math.log1p(64))
+    assert by_name["flops"] == pytest.approx(math.log1p(2 * 4 * 8 * 16))
+    assert by_name["constant_bytes"] == pytest.approx(math.log1p(4 * 8 * 16))
+    assert by_name["output_4"] == pytest.approx(math.log1p(16))
+    assert by_name["output_2"] == -1.0
 
 
 def test_a_convolution_contracts_channels_and_taps():
     operands = (TensorSpec("float32", (1, 6, 10, 10)), TensorSpec("float32", (8, 3, 3, 3), True))
-    found = named(Kernel("", "Conv", 11, (("group", 2), ("strides", (2, 2))), operands))
-    assert found["contracted_extent"] == pytest.approx(math.log1p(27))
-    assert (found["group"], found["stride"]) == (2.0, 4.0)
+    by_name = named(Kernel("", "Conv", 11, (("group", 2), ("strides", (2, 2))), operands))
+    assert by_name["contracted_extent"] == pytest.approx(math.log1p(27))
+    assert (by_name["group"], by_name["stride"]) == (2.0, 4.0)
 
 
 def test_what_acts_element_by_element_contracts_nothing():
-    found = named(relu(3, 5))
-    assert found["contracted_extent"] == -1.0
-    assert found["operations"] == pytest.approx(math.log1p(15))
+    by_name = named(relu(3, 5))
+    assert by_name["contracted_extent"] == -1.0
+    assert by_name["operations"] == pytest.approx(math.log1p(15))
 
 
 def test_an_operator_without_a_meaning_has_features():

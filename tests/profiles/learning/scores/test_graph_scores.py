@@ -35,9 +35,9 @@ def test_what_decides_on_times_is_learned_from_other_architectures():
 
 
 def test_what_architectures_share_is_not_learned_from():
-    one, other = (example_of(tile_graph("tile/a_0.npz", seed=seed)) for seed in (0, 1))
+    first, other = (example_of(tile_graph("tile/a_0.npz", seed=seed)) for seed in (0, 1))
     shared = example_of(tile_graph("tile/b_0.npz", seed=0))
-    (kept,) = without([one, other], [shared])
+    (kept,) = without([first, other], [shared])
     assert kept is other
 
 

@@ -43,8 +43,8 @@ def setup(graph, dtype=torch.float64, seed=0):
 
 def gradients(parameters, loss):
     weights = network.trained(parameters)
-    made = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-    return dict(zip(weights, made, strict=True))
+    derivatives = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+    return dict(zip(weights, derivatives, strict=True))
 
 
 def full_loss(parameters, example, chosen, codes):
@@ -93,9 +93,9 @@ def test_all_segments_fresh_is_full_training_where_no_edge_is_cut():
     expected = full_loss(parameters, example, chosen, shape.codes)
     loss = segmented_loss(parameters, selection, shape, 0.5)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
-    made = gradients(parameters, loss)
+    computed = gradients(parameters, loss)
     for name, value in gradients(parameters, expected).items():
-        torch.testing.assert_close(made[name], value, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(computed[name], value, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kept", "fresh"), [(0.5, [0, 1, 2, 3]), (1.0, [1, 3]), (0.5, [0, 2])])
@@ -162,11 +162,11 @@ def test_stale_segments_have_no_gradients():
     table = Table(shape.width)
     random = np.random.default_rng(0)
     sums = graph_sums(parameters, [selection], table, shape.codes, 1.0, random)
-    made = gradients(parameters, sums.sum())
+    computed = gradients(parameters, sums.sum())
     alone = network.encode(parameters, batch_of([(example, segments[1], chosen)], shape.codes))
     for name, value in gradients(parameters, alone.sum()).items():
         if value is not None:
-            torch.testing.assert_close(made[name], value)
+            torch.testing.assert_close(computed[name], value)
 
 
 def test_embeddings_are_stale_until_they_are_fresh_again():
