@@ -58,12 +58,12 @@ def left_out(landscape: Landscape, device: str, seeds: Sequence[int]) -> list[di
             adaptation = Adaptation(spread)
             adaptation.learn(families[known], places[known], (logs[device] - predicted)[known])
             error, narrower = adaptation.correct(families[asked], places[asked])
-            made, true = predicted[asked] + error, logs[device][asked]
-            within = np.abs(true - made) <= np.log(factor) * narrower
+            predicted_logs, true = predicted[asked] + error, logs[device][asked]
+            within = np.abs(true - predicted_logs) <= np.log(factor) * narrower
             scores.append(
                 [
-                    mean_error(np.exp(true), np.exp(made)),
-                    kendall_tau(np.exp(true), np.exp(made)),
+                    mean_error(np.exp(true), np.exp(predicted_logs)),
+                    kendall_tau(np.exp(true), np.exp(predicted_logs)),
                     within.mean(),
                 ]
             )

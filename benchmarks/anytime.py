@@ -111,12 +111,12 @@ def table(rows: Sequence[Row], budgets: Sequence[float]) -> str:
         )
         slower = [row["name"] for row in known if row["laps"][name]["low"] > 1]
         firsts = [row["found"][name]["first_s"] for row in known]
-        told = [first for first in firsts if first is not None]
+        reached = [first for first in firsts if first is not None]
         lines.append(
             f"- {name}: {more:.3f} of the time of {best} (median), within {WITHIN:.0%} of it "
             f"{near} of {len(known)}, slower than the original: {', '.join(slower) or 'none'}; a "
-            f"first plan with a gain told for {len(told)}"
-            + (f", after {median(told):.1f} s (median)" if told else "")
+            f"first plan with a gain told for {len(reached)}"
+            + (f", after {median(reached):.1f} s (median)" if reached else "")
         )
     return "\n".join(lines)
 

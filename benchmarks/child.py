@@ -109,16 +109,16 @@ def optimize(
 
     import tensolog
 
-    told: dict[str, float] = {}
+    marks: dict[str, float] = {}
 
     def progress(phase: str, done: int, total: int, detail: str) -> None:
         if phase != "reading":
-            told.setdefault("read", time.perf_counter())
+            marks.setdefault("read", time.perf_counter())
         if phase in (BEST, FORETOLD) and detail:
-            told.setdefault("first", time.perf_counter())
+            marks.setdefault("first", time.perf_counter())
 
-    given = {"budget": budget, "target": target, "costs": costs}
-    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    requested = {"budget": budget, "target": target, "costs": costs}
+    options: dict[str, Any] = {key: value for key, value in requested.items() if value is not None}
     options["progress"] = progress
     result = tensolog.optimize(path, threads=threads, catalog=catalog, **options)
     result.save(out)
@@ -129,7 +129,7 @@ def optimize(
         "nodes_before": result.nodes_before,
         "nodes_after": result.nodes_after,
         "chosen": result.chosen,
-        "first_s": told["first"] - told["read"] if "first" in told else None,
+        "first_s": marks["first"] - marks["read"] if "first" in marks else None,
         "rules": sorted({step.rule for step in result.plan if step.accepted}),
     }
 

@@ -105,11 +105,15 @@ def run(name: str, workers: int) -> dict[str, Any]:
         machines(workers + 1, LATENCY_S, BYTES_PER_S) as (hub, *others),
         dask_cluster(hub, others, Path(place), ["4GiB"] * len(others)) as address,
     ):
-        told = [sys.executable, "-m", "benchmarks.cluster", "--inside", address, "--only", name]
-        told += ["--workers", str(workers)]
+        command = [sys.executable, "-m", "benchmarks.cluster", "--inside", address, "--only", name]
+        command += ["--workers", str(workers)]
         try:
             done = subprocess.run(
-                hub.command(told), stdout=subprocess.PIPE, text=True, check=True, timeout=_LIMIT_S
+                hub.command(command),
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+                timeout=_LIMIT_S,
             )
         except subprocess.TimeoutExpired:
             # Where it was, it has said on standard error.
@@ -265,7 +269,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         equal, asked, restarts, seconds = row["lost"]
         latency_s, bytes_per_s = row["link"]
-        for what, cell in {
+        for label, cell in {
             "weights, MB": f"{row['weights'] / 1e6:.0f}",
             "memory of a worker's process, MB": ", ".join(f"{n / 1e6:.0f}" for n in row["limits"]),
             "what a stage takes, measured, us": ", ".join(
@@ -284,9 +288,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             "answered as before after a kill": f"{equal} of {asked}",
             "groups opened again": f"{restarts} ({seconds:.1f} s for all)",
         }.items():
-            lines.setdefault(what, []).append(cell)
+            lines.setdefault(label, []).append(cell)
     names = " | ".join(row["name"] for row in rows)
-    body = [f"| {what} | {' | '.join(cells)} |" for what, cells in lines.items()]
+    body = [f"| {label} | {' | '.join(cells)} |" for label, cells in lines.items()]
     return "\n".join([f"| | {names} |", f"|---|{'---|' * len(rows)}", *body])
 
 

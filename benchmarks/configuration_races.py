@@ -33,7 +33,7 @@ def races(
     Each lap is beside the operators of the region. All races share `budget_s` seconds.
     """
     graph, region = meanings.graph, kernels[0].region
-    forms = [each.kernel for each in kernels]
+    forms = [kernel.kernel for kernel in kernels]
     supply(graph, forms)
     raced = []
     for number in range(count):
@@ -78,9 +78,9 @@ def interval(row: Mapping[str, Any]) -> str:
 
 def gains(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what rows gain, and of how many the default is faster after all."""
-    each = np.array([row["gain"] for row in rows])
+    row_gains = np.array([row["gain"] for row in rows])
     return (
-        f"gain {np.exp(np.log(each).mean()):.3f} (geometric mean), {each.min():.3f} to "
-        f"{each.max():.3f}; slower beyond noise: {sum(row['slower'] for row in rows)}; "
+        f"gain {np.exp(np.log(row_gains).mean()):.3f} (geometric mean), {row_gains.min():.3f} to "
+        f"{row_gains.max():.3f}; slower beyond noise: {sum(row['slower'] for row in rows)}; "
         f"default kept: {sum('low' not in row for row in rows)}"
     )

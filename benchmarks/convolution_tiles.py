@@ -47,8 +47,10 @@ def shapes(count: int, seed: int) -> list[Size]:
     random = np.random.default_rng(seed)
     drawn: dict[Size, None] = {}
     while len(drawn) < count:
-        channels, made, side = (int(random.choice(sizes)) for sizes in (CHANNELS, CHANNELS, SIDES))
-        size = Size("", channels, side, made, TAPS[random.integers(len(TAPS))])
+        channels, outputs, side = (
+            int(random.choice(sizes)) for sizes in (CHANNELS, CHANNELS, SIDES)
+        )
+        size = Size("", channels, side, outputs, TAPS[random.integers(len(TAPS))])
         if size.operations <= MOST_OPERATIONS:
             drawn[size] = None
     return list(drawn)
@@ -79,7 +81,9 @@ def forms(size: Size, budget_s: float) -> list[dict[str, Any]]:
         if len(of_form) < 2:
             continue
         raced = list(map(beside_default, races(meanings, of_form, library, budget_s=budget_s)))
-        first, second = (np.array([timed.ratio for timed in each]) for each in raced)
+        first, second = (
+            np.array([timed.ratio for timed in form_timings]) for form_timings in raced
+        )
         ratios, order = np.sqrt(first * second), np.arange(len(of_form))
         spans = [among(pair) for pair in zip(*raced, strict=True)]
         best = int(np.argmin(ratios))

@@ -152,10 +152,11 @@ def times(block: int, threads: int, cold: bool, rounds: int) -> None:
         laps: dict[str, list[float]] = {}
         runs: dict[str, list[BoundRun]] = {}
         for form, proto, execution in forms(model(size, block)):
-            made = proto.SerializeToString()
-            copies = max(2, min(MOST_COPIES, COLD_BYTES // len(made))) if cold else 1
+            serialized = proto.SerializeToString()
+            copies = max(2, min(MOST_COPIES, COLD_BYTES // len(serialized))) if cold else 1
             sessions = [
-                open_session(made, threads=threads, execution=execution) for _ in range(copies)
+                open_session(serialized, threads=threads, execution=execution)
+                for _ in range(copies)
             ]
             runs[form] = [BoundRun(session, {"x": x}) for session in sessions]
             laps[form] = []
@@ -163,7 +164,7 @@ def times(block: int, threads: int, cold: bool, rounds: int) -> None:
             for form, entries in runs.items():
                 laps[form] += [entry.time() for entry in entries]
         runtime_ns = statistics.median(laps["runtime"])
-        told = (
+        form_text = (
             f"{size.channels} -> {size.made} {size.side}x{size.side} {size.taps[0]}x{size.taps[1]}"
         )
         ratios = "  ".join(
@@ -173,7 +174,8 @@ def times(block: int, threads: int, cold: bool, rounds: int) -> None:
         )
         rate = size.operations / runtime_ns
         print(
-            f"  {size.where:13s}{told:24s}{runtime_ns / 1e3:8.0f}{rate:6.0f}  {ratios}", flush=True
+            f"  {size.where:13s}{form_text:24s}{runtime_ns / 1e3:8.0f}{rate:6.0f}  {ratios}",
+            flush=True,
         )
 
 

@@ -60,14 +60,14 @@ def main() -> None:
     arguments = parser.parse_args()
     names = arguments.only or MODELS
     cases = [{"case": name, "name": name, "threads": "all"} for name in names]
-    shown, title, told = table, "Deployments", ""
+    shown, title, option = table, "Deployments", ""
     if arguments.optimize:
-        shown, title, told = optimized_table, "Deployments with --optimize", " --optimize"
+        shown, title, option = optimized_table, "Deployments with --optimize", " --optimize"
         if arguments.out == results("deploy"):
             arguments.out = results("deploy_optimized")
 
     def write(rows: Sequence[Row]) -> None:
-        head = f"# {title}\n\n`python -m benchmarks.deploy{told}`"
+        head = f"# {title}\n\n`python -m benchmarks.deploy{option}`"
         write_rows(arguments.out, rows, head, shown(rows))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -222,10 +222,10 @@ def openvino_queue(plan: Deployment, rows: int, cores: int) -> Any:
     }
     compiled = openvino.Core().compile_model(model, "CPU", settings)
     queue = openvino.AsyncInferQueue(compiled)
-    for each in queue:
+    for queued in queue:
         for port in compiled.inputs:
             array = np.ascontiguousarray(feeds[port.get_any_name()])
-            each.set_tensor(port, openvino.Tensor(array))
+            queued.set_tensor(port, openvino.Tensor(array))
     queue_rate(queue, 0.05)  # warm
     return queue
 

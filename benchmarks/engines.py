@@ -117,17 +117,17 @@ def ray_compiled(rounds: int) -> Times:
         for name, size in SIZES.items():
             array = np.zeros(size // 4, np.float32)
             for number in range(_WARM + rounds):
-                each = []
+                moments = []
                 try:
                     for graph in graphs:
                         start = time.perf_counter()
                         ray.get(graph.execute(array))
-                        each.append(time.perf_counter() - start)
+                        moments.append(time.perf_counter() - start)
                 except ray.exceptions.RayError as error:
                     print(f"{name}: {type(error).__name__}")
                     break
                 if number >= _WARM:
-                    times[name].append(each[1] - each[0])
+                    times[name].append(moments[1] - moments[0])
         return times
 
 

@@ -27,22 +27,24 @@ def layers(count: int, depth: int, width: int, size: int, level: int, zeros: boo
     """A model of `count` pairs of products, from `depth` to `width` columns and back."""
     rng = np.random.default_rng(0)
     nodes, constants, last = [], [], "x"
-    for at in range(2 * count):
-        k, n = (depth, width) if at % 2 == 0 else (width, depth)
+    for i in range(2 * count):
+        k, n = (depth, width) if i % 2 == 0 else (width, depth)
         blocks = -(-k // size)
-        held = {
-            f"w{at}": rng.integers(0, 256, (n, blocks, size // 2), np.uint8),
-            f"s{at}": rng.uniform(0.5, 1.5, (n, blocks)).astype(np.float32) / 5 / k**0.5,
+        arrays = {
+            f"w{i}": rng.integers(0, 256, (n, blocks, size // 2), np.uint8),
+            f"s{i}": rng.uniform(0.5, 1.5, (n, blocks)).astype(np.float32) / 5 / k**0.5,
         }
         if zeros:
-            held[f"z{at}"] = rng.integers(0, 256, (n, -(-blocks // 2)), np.uint8)
-        told = {"K": k, "N": n, "bits": 4, "block_size": size, "accuracy_level": level}
-        made = f"y{at}"
+            arrays[f"z{i}"] = rng.integers(0, 256, (n, -(-blocks // 2)), np.uint8)
+        attributes = {"K": k, "N": n, "bits": 4, "block_size": size, "accuracy_level": level}
+        output = f"y{i}"
         nodes.append(
-            helper.make_node("MatMulNBits", [last, *held], [made], domain="com.microsoft", **told)
+            helper.make_node(
+                "MatMulNBits", [last, *arrays], [output], domain="com.microsoft", **attributes
+            )
         )
-        constants += [numpy_helper.from_array(array, name) for name, array in held.items()]
-        last = made
+        constants += [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+        last = output
     graph = helper.make_graph(
         nodes,
         "layers",
@@ -77,32 +79,32 @@ def main() -> None:
     parser.add_argument("--zeros", action="store_true", help="give zero points")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    given = parser.parse_args()
-    shape = (given.layers, given.depth, given.width, given.block)
-    models = {level: layers(*shape, level, given.zeros) for level in (0, 4)}
+    arguments = parser.parse_args()
+    shape = (arguments.layers, arguments.depth, arguments.width, arguments.block)
+    models = {level: layers(*shape, level, arguments.zeros) for level in (0, 4)}
     graph = load_graph(models[0])
     graph.types = infer_types(graph)
     fused, library = fused_graph(graph, levels=(native_level(),))
     sessions = {
-        "level 0": opened(models[0], given.threads),
-        "level 4": opened(models[4], given.threads),
-        "kernel": opened(to_model(fused), given.threads, library),
+        "level 0": opened(models[0], arguments.threads),
+        "level 4": opened(models[4], arguments.threads),
+        "kernel": opened(to_model(fused), arguments.threads, library),
     }
-    weights = 2 * given.layers * given.depth * given.width
-    for rows in given.rows:
-        x = np.random.default_rng(1).standard_normal((rows, given.depth)).astype(np.float32)
+    weights = 2 * arguments.layers * arguments.depth * arguments.width
+    for rows in arguments.rows:
+        x = np.random.default_rng(1).standard_normal((rows, arguments.depth)).astype(np.float32)
         times: dict[str, list[float]] = {name: [] for name in sessions}
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             for name, session in sessions.items():
                 for _ in range(2):  # the first takes threads and caches back
                     start = time.perf_counter()
                     session.run(None, {"x": x})
                 times[name].append(time.perf_counter() - start)
-        ms = {name: 1000 * median(each) for name, each in times.items()}
+        ms = {name: 1000 * median(seconds) for name, seconds in times.items()}
         ratios = {name: round(time_ms / ms["level 0"], 3) for name, time_ms in ms.items()}
-        speed = weights * (0.5 + 4 / given.block) / ms["kernel"] / 1e6
-        told = {"rows": rows, "ms": round(ms["level 0"], 2), **ratios, "GB/s": round(speed, 1)}
-        print(json.dumps(told), flush=True)
+        speed = weights * (0.5 + 4 / arguments.block) / ms["kernel"] / 1e6
+        row = {"rows": rows, "ms": round(ms["level 0"], 2), **ratios, "GB/s": round(speed, 1)}
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

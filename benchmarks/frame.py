@@ -71,9 +71,9 @@ def collect(
                 break
             row = dict(case)
             try:
-                for step, found in measure(case):
+                for step, measured in measure(case):
                     progress.update(task, description=f"{label}: {step}")
-                    row |= found
+                    row |= measured
             except StepError as error:
                 row["error"] = str(error)
             rows.append(row)

@@ -72,20 +72,20 @@ FAMILIES = (
 )
 
 
-def file_of(folder: Path, at: int) -> Path:
+def file_of(folder: Path, number: int) -> Path:
     """The file of the rules that one of FAMILIES adds."""
-    return folder / f"{at + 1:02}-{FAMILIES[at].name}.rules"
+    return folder / f"{number + 1:02}-{FAMILIES[number].name}.rules"
 
 
-def run(folder: Path, at: int) -> dict[str, Any]:
+def run(folder: Path, number: int) -> dict[str, Any]:
     """Generate one family's rules beside those of the earlier ones; what came of it, in numbers."""
-    earlier = [path.name for before in range(at) if (path := file_of(folder, before)).exists()]
-    command = [sys.executable, "-m", "tensolog", "rules", "generate", *FAMILIES[at].options]
+    earlier = [path.name for before in range(number) if (path := file_of(folder, before)).exists()]
+    command = [sys.executable, "-m", "tensolog", "rules", "generate", *FAMILIES[number].options]
     command += [word for name in earlier for word in ("--known", name)]
-    command += ["-o", file_of(folder, at).name, "--json"]
+    command += ["-o", file_of(folder, number).name, "--json"]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     record = json.loads(done.stdout)
-    rules = sum(len(each["rules"]) for each in record["candidates"])
+    rules = sum(len(candidate["rules"]) for candidate in record["candidates"])
     return {"totals": record["totals"], "rules": rules, "processor_s": record["processor_s"]}
 
 
@@ -104,22 +104,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", help="names of families; all that are missing")
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args(arguments)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    kept = given.folder / _RECORDS
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    kept = options.folder / _RECORDS
     records: dict[str, Any] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
-    for at, family in enumerate(FAMILIES):
-        if file_of(given.folder, at).exists() or (given.only and family.name not in given.only):
+    for number, family in enumerate(FAMILIES):
+        if file_of(options.folder, number).exists() or (
+            options.only and family.name not in options.only
+        ):
             continue
-        record = run(given.folder, at)
+        record = run(options.folder, number)
         records[family.name] = record
         kept.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         print(row(family, record), flush=True)
     head = "| family | `tensolog rules generate` | candidates | rules | processor seconds |"
     lines = [head, "|---|---|---|---|---|"]
     lines += [row(family, records[family.name]) for family in FAMILIES if family.name in records]
-    if given.write is not None:
-        given.write.write_text(f"{markdown(describe())}\n\n" + "\n".join(lines) + "\n", "utf-8")
+    if options.write is not None:
+        options.write.write_text(f"{markdown(describe())}\n\n" + "\n".join(lines) + "\n", "utf-8")
     print("\n".join(lines))
 
 

@@ -117,10 +117,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=3, help="what the runs were asked for")
     parser.add_argument("--seed", type=int, default=0, help="draws instances and numbers")
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args(arguments)
-    generated = named_apart([rule for path in given.found for rule in load_rules([path])])
-    known = [*generated, *(load_rules() if given.shipped else ())]
-    verdicts = {rule.name: disagreement(rule, _INSTANCES, given.seed) for rule in generated}
+    options = parser.parse_args(arguments)
+    generated = named_apart([rule for path in options.found for rule in load_rules([path])])
+    known = [*generated, *(load_rules() if options.shipped else ())]
+    verdicts = {rule.name: disagreement(rule, _INSTANCES, options.seed) for rule in generated}
     false = {name: reason for name, reason in verdicts.items() if reason}
     silent = [name for name, reason in verdicts.items() if reason == ""]
     operators = {
@@ -128,9 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     counts: Counter[str] = Counter()
     missed: dict[str, list[str]] = {}
-    for path in given.samples:
+    for path in options.samples:
         for rule in load_rules([path]):
-            outcome = outcome_of(rule, known, given.nodes, operators)
+            outcome = outcome_of(rule, known, options.nodes, operators)
             counts[outcome] += 1
             print(f"{rule.name}: {outcome}", flush=True)
             if outcome != "derived":
@@ -148,8 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines += [f"| {outcome} | {count} |" for outcome, count in counts.most_common()]
     lines += ["", *(f"{outcome}: {', '.join(names)}" for outcome, names in missed.items())]
     text = "\n".join(lines) + "\n"
-    if given.write is not None:
-        given.write.write_text(f"{markdown(describe())}\n\n{text}", encoding="utf-8")
+    if options.write is not None:
+        options.write.write_text(f"{markdown(describe())}\n\n{text}", encoding="utf-8")
     print(text)
 
 

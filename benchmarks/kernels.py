@@ -121,11 +121,17 @@ def alone() -> Iterator[tuple[str, onnx.ModelProto]]:
     for tokens, (depth, columns) in ((128, (768, 3072)), (512, (3072, 768))):
         weights = {"w": _normal(depth, columns) / np.float32(depth**0.5), "b": _normal(columns)}
         behind = [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "b"], ["q"])]
-        given = {"x": [1, tokens, depth]}
+        shapes_by_input = {"x": [1, tokens, depth]}
         name = f"product {tokens} x {depth} x {columns}"
-        yield f"{name}, Gelu", _model([*behind, node("Gelu", ["q"], ["y"])], given, weights)
-        given["r"] = [1, tokens, columns]
-        yield f"{name}, sum", _model([*behind, node("Add", ["q", "r"], ["y"])], given, weights)
+        yield (
+            f"{name}, Gelu",
+            _model([*behind, node("Gelu", ["q"], ["y"])], shapes_by_input, weights),
+        )
+        shapes_by_input["r"] = [1, tokens, columns]
+        yield (
+            f"{name}, sum",
+            _model([*behind, node("Add", ["q", "r"], ["y"])], shapes_by_input, weights),
+        )
 
 
 def _normal(*shape: int) -> np.ndarray:
@@ -134,12 +140,14 @@ def _normal(*shape: int) -> np.ndarray:
 
 def _model(nodes: Nodes, inputs: dict[str, list[int]], constants: object = ()) -> onnx.ModelProto:
     arrays: dict[str, np.ndarray] = dict(constants)  # type: ignore[call-overload]
-    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    input_infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()
+    ]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     initializers = [
         numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()
     ]
-    graph = helper.make_graph(nodes, "graph", given, [output], initializers)
+    graph = helper.make_graph(nodes, "graph", input_infos, [output], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
@@ -189,14 +197,14 @@ def kernels(threads: int) -> None:
         graph = load_graph(model)
         graph.types = infer_types(graph)
         meanings = Meanings(graph)
-        (found,) = regions(meanings, graph.nodes)
+        (plain,) = regions(meanings, graph.nodes)
         forms = [
-            region_kernel.kernel for region_kernel in (found, *formed(meanings, [found], RANKS))
+            region_kernel.kernel for region_kernel in (plain, *formed(meanings, [plain], RANKS))
         ]
         supply(graph, forms)
         library = build_library(forms)
         laps = measured_forms(
-            graph, found.region, forms, library, graph.types, threads=threads, budget_s=3
+            graph, plain.region, forms, library, graph.types, threads=threads, budget_s=3
         )
         for kernel in forms:
             lap, operators_us = (

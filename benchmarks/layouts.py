@@ -102,11 +102,11 @@ class Drawn:
         return name
 
     def _add(self, name: str, inputs: list[str], shape: tuple[int, ...], **attributes: Any) -> str:
-        made = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(name, inputs, [made], **attributes))
+        output = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(name, inputs, [output], **attributes))
         self.used.update(inputs)
-        self.values[made] = shape
-        return made
+        self.values[output] = shape
+        return output
 
     def convolve(self, x: str) -> None:
         _, channels, high, wide = self.values[x]
@@ -155,7 +155,7 @@ class Drawn:
             self._add(self._any(("Add", "Add", "Mul")), [x, self._any(others)], self.values[x])
 
     def model(self) -> onnx.ModelProto:
-        given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.values["x"])]
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.values["x"])]
         outputs = [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in self.values.items()
@@ -164,7 +164,7 @@ class Drawn:
         initializers = [
             numpy_helper.from_array(array, name) for name, array in self.constants.items()
         ]
-        graph = helper.make_graph(self.nodes, "drawn", given, outputs, initializers)
+        graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 

@@ -81,7 +81,7 @@ def score(graphs: Path, model: Path) -> list[dict[str, Any]]:
         np.concatenate([row_of(example) for example in examples]) for examples in (known, together)
     )
     logs = np.concatenate([example.logs for example in known])
-    made = [predictor.predict(example) for example in together]
+    all_predictions = [predictor.predict(example) for example in together]
     predictions = {"roofline": np.concatenate([np.exp(example.prior) for example in together])}
     for name, regression in regressions().items():
         predictions[name] = np.exp(regression(table, logs, others))
@@ -89,10 +89,12 @@ def score(graphs: Path, model: Path) -> list[dict[str, Any]]:
         [rows_of[example.path] for example in known],
         [rows_of[example.path] for example in together],
     )
-    predictions["graph network"] = np.concatenate([prediction.times_ns for prediction in made])
+    predictions["graph network"] = np.concatenate(
+        [prediction.times_ns for prediction in all_predictions]
+    )
     times = np.exp(np.concatenate([example.logs for example in together]))
-    within = np.concatenate([prediction.least_ns for prediction in made]) <= times
-    within &= times <= np.concatenate([prediction.most_ns for prediction in made])
+    within = np.concatenate([prediction.least_ns for prediction in all_predictions]) <= times
+    within &= times <= np.concatenate([prediction.most_ns for prediction in all_predictions])
     rows, start = [], 0
     for architecture, examples in tested.items():
         part = slice(start, start + sum(len(example.logs) for example in examples))
@@ -135,15 +137,15 @@ def score_every(path: Path) -> list[dict[str, Any]]:
 
 def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the means of scores over architectures, by model."""
-    found = []
+    mean_rows = []
     for model in dict.fromkeys(row["model"] for row in rows):
         of_one = [row for row in rows if row["model"] == model]
         count = sum(row["kernels"] for row in of_one)
         head = {"architecture": "mean of each", "model": model, "kernels": count, "covered": None}
-        found.append(
+        mean_rows.append(
             head | {name: float(np.mean([row[name] for row in of_one])) for name in SCORES}
         )
-    return found
+    return mean_rows
 
 
 def corrected(known: Sequence[KernelRows], tested: Sequence[KernelRows]) -> Array:
@@ -157,9 +159,9 @@ def corrected(known: Sequence[KernelRows], tested: Sequence[KernelRows]) -> Arra
 
 def _scored(examples: Sequence[Example], times: Array, predicted: Array) -> dict[str, float]:
     ends = np.cumsum([0, *(len(example.logs) for example in examples)])
-    each = [slice(start, end) for start, end in pairwise(ends)]
+    parts = [slice(start, end) for start, end in pairwise(ends)]
     default = ends[:-1]  # the first configuration: one thread, all optimizations
-    ranked = [part for part in each if times[part].min() < times[part].max()]
+    ranked = [part for part in parts if times[part].min() < times[part].max()]
     return {
         "error": mean_error(times[default], predicted[default]),
         "tau": kendall_tau(times[default], predicted[default]),
@@ -167,7 +169,7 @@ def _scored(examples: Sequence[Example], times: Array, predicted: Array) -> dict
         "configurations": float(
             np.mean([ordered_pair_accuracy(times[part], predicted[part]) for part in ranked])
         ),
-        "top_1": float(np.mean([top_k_error(times[part], predicted[part], 1) for part in each])),
+        "top_1": float(np.mean([top_k_error(times[part], predicted[part], 1) for part in parts])),
     }
 
 

@@ -119,9 +119,9 @@ def attention(random: np.random.Generator) -> onnx.ModelProto:
         helper.make_node("Softmax", ["u"], ["w"], axis=-1),
         helper.make_node("MatMul", ["w", "v"], ["y"]),
     ]
-    given = {"q": [1, heads, queries, depth], "k": [1, heads, depth, keys]}
-    given |= {"v": [1, heads, keys, depth], "mask": [1, 1, 1, keys]}
-    return _model(nodes, given, {"scale": np.array(depth**-0.5)})
+    shapes_by_input = {"q": [1, heads, queries, depth], "k": [1, heads, depth, keys]}
+    shapes_by_input |= {"v": [1, heads, keys, depth], "mask": [1, 1, 1, keys]}
+    return _model(nodes, shapes_by_input, {"scale": np.array(depth**-0.5)})
 
 
 Draw = Callable[[np.random.Generator, int, int], onnx.ModelProto]
@@ -254,14 +254,14 @@ def pair(random: np.random.Generator) -> onnx.ModelProto:
             **ends,
         ),
     ]
-    made = (side - 1) // step + 1
-    inner = {"m": [1, width, side, side], "y": [1, width, made, made]}
+    result_side = (side - 1) // step + 1
+    inner = {"m": [1, width, side, side], "y": [1, width, result_side, result_side]}
     return _model(nodes, {"x": [1, depth, side, side]}, constants, inner)
 
 
 def _model(
     nodes: Sequence[onnx.NodeProto],
-    given: Mapping[str, Sequence[int]],
+    inputs: Mapping[str, Sequence[int]],
     constants: Mapping[str, np.ndarray[Any, Any]],
     known: Mapping[str, Sequence[int]] | None = None,
 ) -> onnx.ModelProto:
@@ -270,7 +270,7 @@ def _model(
     graph = helper.make_graph(
         nodes,
         "kernel",
-        [helper.make_tensor_value_info(name, 1, shape) for name, shape in given.items()],
+        [helper.make_tensor_value_info(name, 1, shape) for name, shape in inputs.items()],
         [helper.make_tensor_value_info("y", 1, known.get("y"))],
         [numpy_helper.from_array(a.astype(np.float32), name) for name, a in constants.items()],
         value_info=[
@@ -302,8 +302,8 @@ def kernels(model: onnx.ModelProto, threads: int) -> tuple[Meanings, str, list[R
             graph.nodes,
             lambda sizes: legal_pairs(replace(sizes, threads=threads), processor())[1:],
         )
-        given, width, made = (meanings.shape(graph.names.index(name)) for name in "xmy")
-        name = f"{given[1]} to {width[1]} channels, {given[2]} to {made[2]} lines"
+        x_shape, width, y_shape = (meanings.shape(graph.names.index(name)) for name in "xmy")
+        name = f"{x_shape[1]} to {width[1]} channels, {x_shape[2]} to {y_shape[2]} lines"
         return meanings, f"{kernels[0].kernel.form}, {name}", kernels
     (default,) = regions(meanings, graph.nodes)
     extents = [int(size) for size in default.kernel.shapes.extents]
@@ -327,7 +327,7 @@ def race(
 
     There are none where one of them doesn't run.
     """
-    default, *others = (each.kernel for each in kernels)
+    default, *others = (region_kernel.kernel for region_kernel in kernels)
     library = build([default, *sorted(others, key=_chosen)], levels=[native_level()])
     raced = races(meanings, kernels, library, threads=threads, budget_s=budget_s)
     return [among(timed) for timed in zip(*map(beside_default, raced), strict=True)][1:]
@@ -346,7 +346,9 @@ def measure(model: onnx.ModelProto, threads: int, budget_s: float) -> dict[str, 
     if not times:
         return None
     tried = times[:MOST_OF_ONE]
-    best = min(range(len(tried)), key=lambda at: (not tried[at].is_faster, tried[at].ratio))
+    best = min(
+        range(len(tried)), key=lambda number: (not tried[number].is_faster, tried[number].ratio)
+    )
     row: dict[str, Any] = {
         "kernel": name,
         "configurations": len(others) + 1,
@@ -376,8 +378,8 @@ def laid_out(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in rows
     )
-    told = f"best of all in the first race {np.exp(-np.log(best).mean()):.3f}"
-    return f"{len(rows)} shapes: {gains(rows)}; {told}.\n\n{table(head, cells)}"
+    best_text = f"best of all in the first race {np.exp(-np.log(best).mean()):.3f}"
+    return f"{len(rows)} shapes: {gains(rows)}; {best_text}.\n\n{table(head, cells)}"
 
 
 def main() -> None:

@@ -35,10 +35,10 @@ def why_not() -> str:
         return "there is no /dev/net/tun"
     name = f"tl{os.getpid()}-try"
     try:
-        made = subprocess.run(["ip", "netns", "add", name], capture_output=True)
+        process = subprocess.run(["ip", "netns", "add", name], capture_output=True)
     except OSError:
         return "there is no `ip`"
-    if made.returncode:
+    if process.returncode:
         return "network namespaces can't be made here"
     subprocess.run(["ip", "netns", "delete", name], capture_output=True)
     return ""
@@ -54,9 +54,9 @@ def machines(count: int, latency_s: float, bytes_per_s: float) -> Iterator[list[
             cleanup.callback(_ip, "netns", "delete", machine.namespace)
             _ip("-n", machine.namespace, "link", "set", "lo", "up")
         names = [machine.namespace for machine in machines]
-        told = [str(latency_s), str(bytes_per_s), *names]
+        settings = [str(latency_s), str(bytes_per_s), *names]
         wire = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.machines", *told], stdout=subprocess.PIPE
+            [sys.executable, "-m", "benchmarks.machines", *settings], stdout=subprocess.PIPE
         )
         cleanup.callback(wire.wait)
         cleanup.callback(wire.kill)
@@ -102,10 +102,17 @@ def dask_cluster(
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-dashboard"]
     processes = [hub.start([*scheduler, "--host", hub.address], folder / "scheduler.log")]
     for number, (machine, limit) in enumerate(zip(others, memory, strict=True)):
-        told = ["--name", f"w{number}", "--nthreads", "1", "--memory-limit", limit]
-        told += ["--host", machine.address, "--local-directory", str(folder / f"w{number}")]
+        worker_options = ["--name", f"w{number}", "--nthreads", "1", "--memory-limit", limit]
+        worker_options += [
+            "--host",
+            machine.address,
+            "--local-directory",
+            str(folder / f"w{number}"),
+        ]
         processor = processors[number % len(processors)]
-        processes.append(machine.start([*worker, *told], folder / f"w{number}.log", processor))
+        processes.append(
+            machine.start([*worker, *worker_options], folder / f"w{number}.log", processor)
+        )
     try:
         yield address
     finally:

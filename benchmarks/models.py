@@ -119,7 +119,7 @@ def measure(plan: Plan, folder: Path, row: Row) -> Steps:
     yield "optimizing", {"model_bytes": size}
     # A fresh catalog each: nothing measured for one row shortens the optimization of another.
     with tempfile.TemporaryDirectory(dir=folder) as catalog:
-        found = run_step(
+        step_result = run_step(
             "optimize",
             path=str(original),
             out=str(optimized),
@@ -127,13 +127,13 @@ def measure(plan: Plan, folder: Path, row: Row) -> Steps:
             budget=plan.budget,
             catalog=f"{catalog}/catalog.duckdb",
         )
-    found["allowed_bytes"] = MEMORY_FACTOR * size + MEMORY_EXTRA
-    yield "comparing", found
+    step_result["allowed_bytes"] = MEMORY_FACTOR * size + MEMORY_EXTRA
+    yield "comparing", step_result
     pair = {"original": str(original), "optimized": str(optimized)}
-    found = run_step("compare", **pair)
-    yield "racing", found
-    found = run_step("race", **pair, threads=case.threads, budget=plan.race_budget)
-    yield "done", found
+    step_result = run_step("compare", **pair)
+    yield "racing", step_result
+    step_result = run_step("race", **pair, threads=case.threads, budget=plan.race_budget)
+    yield "done", step_result
 
 
 HEADER = (

@@ -44,8 +44,8 @@ class Form:
     title: str
     inputs: dict[str, tuple[int, ...]]
     constants: dict[str, tuple[int, ...]]
-    apart: Nodes
-    one: Nodes
+    standard: Nodes
+    fused: Nodes
 
     def model(self, nodes: Nodes) -> onnx.ModelProto:
         """A model of some nodes; a last Neg keeps the fused value from being an output."""
@@ -171,12 +171,12 @@ def forms() -> Iterator[Form]:
 
 def raced(form: Form, threads: int, seconds: float) -> tuple[Lap, Lap]:
     """The named operator against what the runtime finds, and against the operators apart."""
-    apart = form.model(form.apart).SerializeToString()
-    named = form.model(form.one).SerializeToString()
+    standard = form.model(form.standard).SerializeToString()
+    named = form.model(form.fused).SerializeToString()
     without = DEFAULTS.without(*FUSIONS[form.operator])
     result, parts = (
         race(
-            {"named": named, "standard": apart},
+            {"named": named, "standard": standard},
             form.feeds(),
             threads=threads,
             budget_s=seconds / 2,
@@ -200,7 +200,7 @@ def main(measure: Callable[[Form, int, float], tuple[Lap, Lap]] = raced) -> None
     for form in forms():
         if arguments.operators and form.operator not in arguments.operators:
             continue
-        run = operators_run(form.model(form.apart).SerializeToString(), form.feeds(), threads=1)
+        run = operators_run(form.model(form.standard).SerializeToString(), form.feeds(), threads=1)
         kept = ", ".join(name for name in run if name != "Neg")
         for threads in arguments.threads:
             laps = measure(form, threads, arguments.seconds)

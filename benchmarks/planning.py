@@ -49,8 +49,10 @@ def main() -> None:
         runs = [_in_child(name, arguments.quick) for _ in range(arguments.runs)]
         lines.append(_line(name, runs))
         print(lines[-1], flush=True)
-    told = "CPU milliseconds: median over processes and, in brackets, the most."
-    text = f"# Planning\n\n`python -m benchmarks.planning`; {markdown(describe())}.\n\n{told}\n\n"
+    caption = "CPU milliseconds: median over processes and, in brackets, the most."
+    text = (
+        f"# Planning\n\n`python -m benchmarks.planning`; {markdown(describe())}.\n\n{caption}\n\n"
+    )
     write_whole(arguments.out, text + "\n".join(lines) + "\n")
 
 
@@ -64,7 +66,7 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
 
     import tensolog
 
-    made: list[dict[str, float]] = []
+    plans: list[dict[str, float]] = []
     plan = fusion_planner.plan
 
     def timed(program: Any, *arguments: Any, **options: Any) -> Any:
@@ -72,7 +74,7 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
         result = plan(program, *arguments, **options)
         took_s = time.process_time() - begin
         counted = result.counts.costed + result.counts.bounds
-        made.append({"nodes": len(program.nodes), "ms": 1e3 * took_s, "counted": counted})
+        plans.append({"nodes": len(program.nodes), "ms": 1e3 * took_s, "counted": counted})
         return result
 
     refused = mock.Mock(side_effect=TensologError("planned alone"))
@@ -90,7 +92,7 @@ def planned(name: str, size: str) -> list[dict[str, float]]:
             rows = program.rows if size == "default" else max(300, program.rows // 100)
             drawn = program.draw(np.random.default_rng(0), rows)
             tensolog.fuse(threads=2)(program.make(np))(*drawn)
-    return made
+    return plans
 
 
 def _in_child(name: str, quick: bool) -> list[dict[str, float]]:

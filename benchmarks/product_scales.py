@@ -38,27 +38,33 @@ FIRST_SCALE, USUAL_SCALE, FIRST_COST = math.log(0.3), -1.5, math.log(0.1)
 RATE = 0.25
 
 
-def learn(told: Mapping[str, Any], steps: int) -> Scales:
+def learn(collected: Mapping[str, Any], steps: int) -> Scales:
     """Return the scales of the rows of a file, and say on stderr how likely they are."""
     import torch
 
-    here = Processor(*(told[field.name] for field in fields(Processor)))
-    rows = [row for row in told["rows"] if row["configuration"] != told["rows"][0]["configuration"]]
+    here = Processor(*(collected[field.name] for field in fields(Processor)))
+    rows = [
+        row
+        for row in collected["rows"]
+        if row["configuration"] != collected["rows"][0]["configuration"]
+    ]
     kernels = [
         (ProductSizes(*row["sizes"]), ProductConfiguration(*row["configuration"])) for row in rows
     ]
     chosen = [features(*kernel, here) for kernel in kernels]
     default = [features(sizes, DEFAULTS[here.level], here) for sizes, _ in kernels]
-    table = np.array([list(each.values()) for each in chosen])
+    table = np.array([list(row.values()) for row in chosen])
     deviations = table.std(axis=0)
-    names = [name for name, one in zip(chosen[0], deviations, strict=True) if one > 1e-9]
+    names = [
+        name for name, deviation in zip(chosen[0], deviations, strict=True) if deviation > 1e-9
+    ]
     scale = deviations[deviations > 1e-9]
 
     def tensor(values: Any) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values), dtype=torch.float64)
 
     first, other = (
-        tensor([[each[name] for name in names] for each in described]) / tensor(scale)
+        tensor([[row[name] for name in names] for row in described]) / tensor(scale)
         for described in (chosen, default)
     )
     costs = tensor(
@@ -78,7 +84,7 @@ def learn(told: Mapping[str, Any], steps: int) -> Scales:
     optimizer = torch.optim.Adam(parameters.values(), lr=RATE)
 
     def alike(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        first, second = (each * parameters["features"].exp() for each in (first, second))
+        first, second = (values * parameters["features"].exp() for values in (first, second))
         squares = (first**2).sum(1)[:, None] + (second**2).sum(1) - 2 * first @ second.T
         scaled = math.sqrt(5.0) * (squares.clamp_min(0.0) + 1e-10).sqrt()
         return (1.0 + scaled + scaled**2 / 3.0) * torch.exp(-scaled)
@@ -116,8 +122,8 @@ def main() -> None:
     parser.add_argument("collected", type=Path)
     parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()
-    told = json.loads(arguments.collected.read_text(encoding="utf-8"))
-    write_whole(FILE, json.dumps(vars(learn(told, arguments.steps)), indent=1) + "\n")
+    collected = json.loads(arguments.collected.read_text(encoding="utf-8"))
+    write_whole(FILE, json.dumps(vars(learn(collected, arguments.steps)), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ OPSET = 17
 TARGETS = {"portable": "onnxruntime-cpu", "kernels": "onnxruntime-cpu+kernels"}
 
 
-def _convolution(net: Network, value: str, *weight: int, bias: bool = True, **given: Any) -> str:
+def _convolution(
+    net: Network, value: str, *weight: int, bias: bool = True, **attributes: Any
+) -> str:
     """Convolve by filters of a shape, whose weights keep activations near unit scale."""
     fan_in = 1
     for size in weight[1:]:
@@ -39,7 +41,7 @@ def _convolution(net: Network, value: str, *weight: int, bias: bool = True, **gi
     inputs = [net.normal("weight", *weight, std=(2 / fan_in) ** 0.5)]
     if bias:
         inputs.append(net.normal("bias", weight[0], std=0.05))
-    return net.op("Conv", value, *inputs, kernel_shape=list(weight[2:]), **given)
+    return net.op("Conv", value, *inputs, kernel_shape=list(weight[2:]), **attributes)
 
 
 def csrnet(height: int = 28, width: int = 28, divide: int = 2) -> onnx.ModelProto:
@@ -50,25 +52,25 @@ def csrnet(height: int = 28, width: int = 28, divide: int = 2) -> onnx.ModelProt
     net = Network("csrnet", opset=OPSET, seed=0)
     channels = 512 // divide
     value = net.input("features", (1, channels, height, width))
-    for made in (512 // divide, 512 // divide, 512 // divide, 256 // divide, 128 // divide, 64):
-        value = _convolution(net, value, made, channels, 3, 3, pads=[2] * 4, dilations=[2, 2])
-        value, channels = net.op("Relu", value), made
+    for outputs in (512 // divide, 512 // divide, 512 // divide, 256 // divide, 128 // divide, 64):
+        value = _convolution(net, value, outputs, channels, 3, 3, pads=[2] * 4, dilations=[2, 2])
+        value, channels = net.op("Relu", value), outputs
     net.output(convolution(net, value, (channels, 1)), "density", (1, 1, height, width))
     return net.model()
 
 
-def aspp(size: int = 36, channels: int = 512, made: int = 256) -> onnx.ModelProto:
+def aspp(size: int = 36, channels: int = 512, outputs: int = 256) -> onnx.ModelProto:
     """The pyramid of DeepLabV3 (Chen et al. 2017): rates 6, 12 and 18 beside a point."""
     net = Network("aspp", opset=OPSET, seed=0)
     value = net.input("features", (1, channels, size, size))
-    branches = [normalized(net, value, (channels, made))]
+    branches = [normalized(net, value, (channels, outputs))]
     for rate in (6, 12, 18):
         branch = _convolution(
-            net, value, made, channels, 3, 3, bias=False, pads=[rate] * 4, dilations=[rate] * 2
+            net, value, outputs, channels, 3, 3, bias=False, pads=[rate] * 4, dilations=[rate] * 2
         )
-        branches.append(net.op("Relu", batch_normalization(net, branch, made)))
+        branches.append(net.op("Relu", batch_normalization(net, branch, outputs)))
     joined = net.op("Concat", *branches, axis=1)
-    net.output(normalized(net, joined, (4 * made, made)), "pyramid", (1, made, size, size))
+    net.output(normalized(net, joined, (4 * outputs, outputs)), "pyramid", (1, outputs, size, size))
     return net.model()
 
 
@@ -89,17 +91,17 @@ def resnet18(image: int = 224) -> onnx.ModelProto:
     net = Network("resnet18", opset=OPSET, seed=0)
     value = normalized(net, net.input("image", (1, 3, image, image)), (3, 64), 7, stride=2)
     value, channels = pool(net, "MaxPool", value, 3, stride=2, padding=1), 64
-    for made in (64, 128, 256, 512):
+    for outputs in (64, 128, 256, 512):
         for _ in range(2):
-            stride = 2 if made != channels else 1
+            stride = 2 if outputs != channels else 1
             shortcut = value
-            value = normalized(net, value, (channels, made), 3, stride=stride)
-            value = normalized(net, value, (made, made), 3, activation=None, gain=0.3)
+            value = normalized(net, value, (channels, outputs), 3, stride=stride)
+            value = normalized(net, value, (outputs, outputs), 3, activation=None, gain=0.3)
             if stride > 1:
                 shortcut = normalized(
-                    net, shortcut, (channels, made), stride=stride, activation=None
+                    net, shortcut, (channels, outputs), stride=stride, activation=None
                 )
-            value, channels = net.op("Relu", net.op("Add", value, shortcut)), made
+            value, channels = net.op("Relu", net.op("Add", value, shortcut)), outputs
     net.output(value, "features", (1, 512, image // 32, image // 32))
     return net.model()
 
@@ -181,8 +183,8 @@ def unet(image: int = 128) -> onnx.ModelProto:
 
 
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
-    made.__name__: made
-    for made in (csrnet, aspp, espcn, resnet18, r2plus1d, r3d, spp, depthwise, grouped, unet)
+    network_of.__name__: network_of
+    for network_of in (csrnet, aspp, espcn, resnet18, r2plus1d, r3d, spp, depthwise, grouped, unet)
 }
 
 
@@ -193,7 +195,7 @@ def optimized(
     return optimize(model, target=TARGETS[target], threads=threads, budget=budget, rules=rules)
 
 
-def told(result: Optimization) -> str:
+def outcome_text(result: Optimization) -> str:
     """The time that a result takes of the original's."""
     chosen = next(
         candidate for candidate in result.candidates if candidate.candidate == result.chosen
@@ -212,7 +214,7 @@ def report(name: str, target: str, threads: int, budget: float) -> None:
     )
     result = optimized(model, rules, target, threads, budget)
     print(f"{name:<11}{target:<10}{threads} thread{'s' * (threads > 1)}", flush=True)
-    print(f"  without {told(without)}, with {told(result)}: {result.chosen}")
+    print(f"  without {outcome_text(without)}, with {outcome_text(result)}: {result.chosen}")
     applied = {step.rule for step in result.plan if step.accepted} & ours
     print(f"  in the result: {', '.join(sorted(applied)) or 'none of them'}")
     reasons = {
@@ -231,16 +233,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
-    given = parser.parse_args()
-    if unknown := set(given.networks) - NETWORKS.keys():
+    options = parser.parse_args()
+    if unknown := set(options.networks) - NETWORKS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    for name in given.networks or NETWORKS:
-        if given.write is not None:
-            given.write.mkdir(parents=True, exist_ok=True)
-            onnx.save(NETWORKS[name](), given.write / f"{name}.onnx")
+    for name in options.networks or NETWORKS:
+        if options.write is not None:
+            options.write.mkdir(parents=True, exist_ok=True)
+            onnx.save(NETWORKS[name](), options.write / f"{name}.onnx")
             continue
-        for target in given.target or TARGETS:
-            report(name, target, given.threads, given.budget)
+        for target in options.target or TARGETS:
+            report(name, target, options.threads, options.budget)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def pairs(rows: Sequence[Redundancy]) -> list[str]:
     return lines if single else ["None."]
 
 
-def _told(rows: Sequence[Redundancy], title: str) -> str:
+def _summary(rows: Sequence[Redundancy], title: str) -> str:
     counts = [sum(row.status == status for row in rows) for status in ("derived", "no instance")]
     return f"{title}: {counts[0]} of {len(rows)} ({counts[1]} had no instance to try)."
 
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--found", nargs="*", type=Path, default=())
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     shipped = load_rules()
     by_found: list[Rule] = [rule for rule in shipped if "generated" in rule.sources]
     by_found = named_apart(
-        [*by_found, *(rule for path in given.found for rule in load_rules([path]))]
+        [*by_found, *(rule for path in options.found for rule in load_rules([path]))]
     )
     written = [rule for rule in shipped if "generated" not in rule.sources]
     by_shipped = [redundancy(rule, shipped) for rule in shipped]
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "",
         "`python -m benchmarks.redundancy`",
         "",
-        _told(by_shipped, "From other shipped rules"),
+        _summary(by_shipped, "From other shipped rules"),
         "",
         *table(by_shipped),
         "",
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "",
         *pairs(by_shipped),
         "",
-        _told(by_generated, f"Of those that were written by hand, from {source}"),
+        _summary(by_generated, f"Of those that were written by hand, from {source}"),
         "",
         *table(by_generated),
     ]
     text = "\n".join([*lines, "", markdown(describe()), ""])
-    if given.write is not None:
-        given.write.write_text(text, encoding="utf-8")
+    if options.write is not None:
+        options.write.write_text(text, encoding="utf-8")
     print(text)
 
 

@@ -38,7 +38,9 @@ def looking_s(model: Path) -> tuple[float, int]:
     start = time.process_time()
     prepare(graph)
     meanings = Meanings(graph)
-    kernels = [regions(meanings, graph.nodes, multiplies=each) for each in (True, False)]
+    kernels = [
+        regions(meanings, graph.nodes, multiplies=multiplies) for multiplies in (True, False)
+    ]
     return time.process_time() - start, sum(map(len, kernels))
 
 
@@ -83,8 +85,8 @@ def compare(checkouts: Sequence[Path], repeat: int) -> None:
             least = [min(run[place][0] for run in runs) for place in range(len(workers))]
             counts = [count for _, count in runs[0]]
             totals = [total + seconds for total, seconds in zip(totals, least, strict=True)]
-            told = zip(least, counts, strict=True)
-            columns = (f"{seconds:8.3f} s {count:4d} regions" for seconds, count in told)
+            pairs = zip(least, counts, strict=True)
+            columns = (f"{seconds:8.3f} s {count:4d} regions" for seconds, count in pairs)
             print(f"{name:<18}", *columns, flush=True)
         print(f"{'all':<18}", *(f"{total:8.3f} s             " for total in totals))
 

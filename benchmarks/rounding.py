@@ -47,12 +47,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m benchmarks.rounding")
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--second", action="store_true", help="the second list, small")
-    told = parser.parse_args()
-    if not told.files and not told.second:
+    arguments = parser.parse_args()
+    if not arguments.files and not arguments.second:
         parser.error("name files, or --second")
     judged = refused = 0
     print("| model | kernels | largest error, of what is allowed | verdict |\n|---|---|---|---|")
-    for name, model in models(told.files, told.second):
+    for name, model in models(arguments.files, arguments.second):
         count, deviations = deviations_of(model)
         if not count:
             print(f"| {name} | 0 | | |", flush=True)

@@ -105,7 +105,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         mine = [row for row in trained if (row["steps"], row["variant"]) == (steps, variant)]
         if mine:
             scores = [[row[metric] for row in mine] for metric in ("opa", "tau")]
-            cells = [f"{np.mean(each):.3f} ({min(each):.3f} to {max(each):.3f})" for each in scores]
+            cells = [
+                f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+                for values in scores
+            ]
             head = f"| {steps:,} | {variant} | {mine[0]['segments']} | {len(mine)}"
             lines.append(f"{head} | {' | '.join(cells)} |")
     memory = [row for row in rows if "peak_bytes" in row]

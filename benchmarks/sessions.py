@@ -105,9 +105,11 @@ def feeds_of(plan: Deployment) -> dict[str, Any]:
 
 
 def session(plan: Deployment, threads: int, _: ExitStack) -> list[Ask]:
-    given = onnxruntime.SessionOptions()
-    given.intra_op_num_threads = threads
-    return [partial(open_session(plan.model_path, options=given).run, None, feeds_of(plan))]
+    session_options = onnxruntime.SessionOptions()
+    session_options.intra_op_num_threads = threads
+    return [
+        partial(open_session(plan.model_path, options=session_options).run, None, feeds_of(plan))
+    ]
 
 
 def pooled(plan: Deployment, stack: ExitStack) -> list[Ask]:

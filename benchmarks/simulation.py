@@ -207,13 +207,13 @@ def run_plans(
         for group in groups:
             group.ready()
         lanes = [group.lanes() for group in groups]
-        given = {name: [array] for name, array in feeds.items()}
+        batch = {name: [array] for name, array in feeds.items()}
         for name, own_lanes in zip(plans, lanes, strict=True):
             for lane in own_lanes:
-                found = lane.run(given, _LIMIT_S)
+                results = lane.run(batch, _LIMIT_S)
                 for slot, array in zip(outputs, expected, strict=True):
                     scale = float(np.abs(array).max()) + 1e-6
-                    assert np.abs(found[slot.name] - array).max() < 1e-3 * scale, name
+                    assert np.abs(results[slot.name] - array).max() < 1e-3 * scale, name
         latencies: list[list[float]] = [[] for _ in groups]
         periods: list[list[float]] = [[] for _ in groups]
         order = list(range(len(groups)))
@@ -233,13 +233,15 @@ def run_plans(
 
 def judged(row: Row) -> Row:
     """Compare the simulated times with the measured ones, for both measures."""
-    found: Row = {}
-    for what in _MEASURES:
-        times, simulated = (np.array(row[key]) for key in (f"{what}_ms", f"simulated_{what}_ms"))
-        found[f"{what}_tau"] = tau_of_different(times, simulated)
-        found[f"{what}_regret"] = float(times[int(np.argmin(simulated))] / times.min() - 1)
-        found[f"{what}_error"] = float(np.median(np.abs(simulated / times - 1)))
-    return found
+    scores: Row = {}
+    for quantity in _MEASURES:
+        times, simulated = (
+            np.array(row[key]) for key in (f"{quantity}_ms", f"simulated_{quantity}_ms")
+        )
+        scores[f"{quantity}_tau"] = tau_of_different(times, simulated)
+        scores[f"{quantity}_regret"] = float(times[int(np.argmin(simulated))] / times.min() - 1)
+        scores[f"{quantity}_error"] = float(np.median(np.abs(simulated / times - 1)))
+    return scores
 
 
 def tau_of_different(times: Any, simulated: Any) -> float:
@@ -262,11 +264,11 @@ def table(rows: Sequence[Row]) -> str:
         if "names" not in row:
             lines.append(f"| {row['name']} | {row.get('error', '')} |")
             continue
-        for what in _MEASURES:
+        for quantity in _MEASURES:
             lines.append(
-                f"| {row['name']} | {row['plans']} | {row['kernels']} | {what} "
-                f"| {row[f'{what}_tau']:.2f} | {row[f'{what}_regret']:.1%} "
-                f"| {row[f'{what}_error']:.1%} |"
+                f"| {row['name']} | {row['plans']} | {row['kernels']} | {quantity} "
+                f"| {row[f'{quantity}_tau']:.2f} | {row[f'{quantity}_regret']:.1%} "
+                f"| {row[f'{quantity}_error']:.1%} |"
             )
     for row in rows:
         if "names" not in row:

@@ -92,7 +92,7 @@ def shapes(count: int, seed: int) -> list[ProductSizes]:
     random = np.random.default_rng(seed)
     drawn: dict[ProductSizes, None] = {}
     while len(drawn) < count:
-        rows, depth, columns = (int(random.choice(each)) for each in (ROWS, SIZES, SIZES))
+        rows, depth, columns = (int(random.choice(choices)) for choices in (ROWS, SIZES, SIZES))
         if rows * depth * columns <= MOST_PRODUCTS and depth * columns <= MOST_NUMBERS:
             drawn[ProductSizes(rows, depth, columns)] = None
     return list(drawn)
@@ -153,15 +153,17 @@ def candidates(
 ) -> Candidates:
     """Return the kernels of a shape in the default configuration and in some others."""
     meanings, default = product(sizes)
-    chosen = [Chosen(each, sizes, here.level) for each in others]
-    kernels = [default, *(configured(meanings, default, each) for each in chosen)]
+    chosen = [Chosen(configuration, sizes, here.level) for configuration in others]
+    kernels = [default, *(configured(meanings, default, choice) for choice in chosen)]
     return Candidates(sizes, meanings, kernels, [DEFAULTS[here.level], *others])
 
 
 def compiled(batch: Sequence[Candidates], here: Processor) -> Library:
     """Compile all kernels of some shapes together, or find them in the cache of kernels."""
     start = time.monotonic()
-    kernels = [each.kernel for configuration in batch for each in configuration.kernels]
+    kernels = [
+        region_kernel.kernel for configuration in batch for region_kernel in configuration.kernels
+    ]
     library = build(kernels, levels=[here.level])
     print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return library
@@ -180,12 +182,20 @@ def collect(
     The rows of a shape come as soon as it was raced, but for those `measured` before. Without a
     budget, kernels are compiled and nothing is raced.
     """
-    for at in range(0, len(drawn), BATCH):
-        if all(sizes in measured for sizes in drawn[at : at + BATCH]):
+    for start in range(0, len(drawn), BATCH):
+        if all(sizes in measured for sizes in drawn[start : start + BATCH]):
             continue
         batch = [
-            candidates(sizes, [each for each in legal(sizes, here)[1:] if each in tried], here)
-            for sizes in drawn[at : at + BATCH]
+            candidates(
+                sizes,
+                [
+                    configuration
+                    for configuration in legal(sizes, here)[1:]
+                    if configuration in tried
+                ],
+                here,
+            )
+            for sizes in drawn[start : start + BATCH]
         ]
         library = compiled(batch, here)
         for configuration in batch:
@@ -431,21 +441,21 @@ def rank_table(rows: Sequence[Mapping[str, Any]]) -> str:
     scores = ("OPA", "OPA, apart", "tau", "top 1", "top 5", "top 10")
     lines = [f"| | {' | '.join(scores)} |", "|---" * (1 + len(scores)) + "|"]
     for name in names:
-        own = [row[name] for row in rows if name in row]
-        if own:
+        present = [row[name] for row in rows if name in row]
+        if present:
             cells = [
-                f"{np.nanmean([scores_of[score] for scores_of in own]):.4f}"
-                if score in own[0]
+                f"{np.nanmean([scores_of[score] for scores_of in present]):.4f}"
+                if score in present[0]
                 else ""
                 for score in scores
             ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     counts = [row["configurations"] for row in rows]
-    told = (
+    explanation = (
         f"{len(rows)} shapes, {min(counts)} to {max(counts)} configurations each; apart are pairs "
         f"whose times differ by {APART:.0%} or more"
     )
-    return "\n".join([told, "", *lines])
+    return "\n".join([explanation, "", *lines])
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -463,8 +473,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "shapes slower beyond noise": slower,
         "largest gain": float(gains.max()),
         **{
-            f"{told}, mean": float(np.nanmean([row[name] for row in rows]))
-            for told, name in ACCURACIES.items()
+            f"{label}, mean": float(np.nanmean([row[name] for row in rows]))
+            for label, name in ACCURACIES.items()
             if all(name in row for row in rows)
         },
         **{
@@ -532,13 +542,13 @@ def main() -> None:
 def collected(arguments: argparse.Namespace) -> None:
     """Measure the shapes that a file lacks, and write it after each of them."""
     here, file = processor(arguments.level), arguments.out
-    made = {"processor": identity().name, **vars(here), "seed": arguments.seed}
+    header = {"processor": identity().name, **vars(here), "seed": arguments.seed}
     rows: list[dict[str, Any]] = []
     if file.exists():
-        told = json.loads(file.read_text(encoding="utf-8"))
-        rows = told.pop("rows")
-        if told != made:
-            raise SystemExit(f"{file} was measured otherwise ({told}): choose another file")
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        rows = stored.pop("rows")
+        if stored != header:
+            raise SystemExit(f"{file} was measured otherwise ({stored}): choose another file")
     drawn = shapes(arguments.shapes, arguments.seed)
     measured = {ProductSizes(*row["sizes"]) for row in rows}
     tried, budget_s = pool(here, arguments.pool, seed=0), arguments.budget
@@ -546,7 +556,7 @@ def collected(arguments: argparse.Namespace) -> None:
         budget_s = 0.0
     for more in collect(drawn, tried, here, budget_s, arguments.passes, measured):
         rows += more
-        write_whole(file, json.dumps({**made, "rows": rows}) + "\n")
+        write_whole(file, json.dumps({**header, "rows": rows}) + "\n")
 
 
 def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | None) -> None:
@@ -560,8 +570,8 @@ def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | N
     if budget_s:
         for row, columns in zip(rows, confirm(trained, unseen, here, budget_s), strict=True):
             row |= columns
-    told = summary(rows)
-    lines = [f"- {name}: {value:.4g}" for name, value in told.items()]
+    summed_up = summary(rows)
+    lines = [f"- {name}: {value:.4g}" for name, value in summed_up.items()]
     print("\n".join(lines))
     if out is not None:
         head = (
@@ -574,8 +584,8 @@ def scored(trained_file: Path, unseen_file: Path, budget_s: float, out: Path | N
 
 def ranked(collected: Path | None, out: Path | None) -> None:
     """Compare what ranks, print what it comes to, and write it where `out` is given."""
-    told = None if collected is None else json.loads(collected.read_text(encoding="utf-8"))
-    rows = rank([] if told is None else landscapes(told["rows"]), processor())
+    document = None if collected is None else json.loads(collected.read_text(encoding="utf-8"))
+    rows = rank([] if document is None else landscapes(document["rows"]), processor())
     print(rank_table(rows))
     if out is not None:
         command = f"python -m benchmarks.tiles rank {collected.name if collected else ''}".strip()
@@ -592,17 +602,17 @@ def ship(files: Sequence[Path]) -> None:
 
     Samples of other classes of processors than those of the files stay.
     """
-    made: dict[str, list[Any]] = {}
+    shipped: dict[str, list[Any]] = {}
     for file in files:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        key = ranking.processor_class(told["level"], told["first_cache_bytes"])
-        made.setdefault(key, []).extend(
-            [row["sizes"], row["configuration"], ratio_of(row)] for row in told["rows"]
+        document = json.loads(file.read_text(encoding="utf-8"))
+        key = ranking.processor_class(document["level"], document["first_cache_bytes"])
+        shipped.setdefault(key, []).extend(
+            [row["sizes"], row["configuration"], ratio_of(row)] for row in document["rows"]
         )
     target = Path(ranking.__file__).with_name("samples.json.xz")
     if target.exists():
-        made = json.loads(lzma.decompress(target.read_bytes())) | made
-    target.write_bytes(lzma.compress(json.dumps(made).encode(), preset=9))
+        shipped = json.loads(lzma.decompress(target.read_bytes())) | shipped
+    target.write_bytes(lzma.compress(json.dumps(shipped).encode(), preset=9))
 
 
 if __name__ == "__main__":

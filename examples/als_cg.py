@@ -75,5 +75,5 @@ def als(X: Any, rank: int = 4, rounds: int = 10, seed: int = 1) -> tuple[Any, An
 if __name__ == "__main__":
     X = generate()
     U, V, losses = als(X)
-    print("loss by round:", *(f"{one:.1f}" for one in losses))
+    print("loss by round:", *(f"{value:.1f}" for value in losses))
     print(factor.explain())

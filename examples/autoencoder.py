@@ -75,5 +75,5 @@ def train(X: Any, epochs: int = 30, batch: int = 256, rate: float = 0.5) -> tupl
 
 if __name__ == "__main__":
     _, losses = train(generate())
-    print("loss by epoch:", *(f"{one:.3f}" for one in losses[::5]))
+    print("loss by epoch:", *(f"{loss:.3f}" for loss in losses[::5]))
     print(gradients.explain())

@@ -45,6 +45,6 @@ def kmeans(X: Any, C: Any, steps: int = 50, tolerance: float = 1e-12) -> Any:
 
 if __name__ == "__main__":
     X, C = generate()
-    found, distance = kmeans(X, C)
+    found_centers, distance = kmeans(X, C)
     print(f"mean squared distance {distance / len(X):.3f} over {X.shape[1]} columns")
     print(kmeans.explain())

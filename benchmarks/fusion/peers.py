@@ -43,9 +43,9 @@ def jax(program: Program, arguments: tuple[Any, ...], threads: int) -> Run:
         raise MissingError("not installed: pip install jax") from None
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_platforms", "cpu")
-    make, given = _form(program, arguments)
+    make, arrays = _form(program, arguments)
     compiled = jax.jit(make(jax.numpy))
-    operands = [jax.numpy.asarray(operand) for operand in given]
+    operands = [jax.numpy.asarray(operand) for operand in arrays]
     return lambda: jax.block_until_ready(compiled(*operands))
 
 
@@ -116,8 +116,8 @@ def _torch(program: Program, arguments: tuple[Any, ...], threads: int) -> tuple[
         first = torch.sparse_csr_tensor(*parts, size=S.shape)
         operands = [first, *(torch.from_numpy(argument) for argument in arguments[1:])]
         return torch, program.make(torch), operands
-    make, given = _form(program, arguments)
-    return torch, make(torch), [torch.from_numpy(operand) for operand in given]
+    make, arrays = _form(program, arguments)
+    return torch, make(torch), [torch.from_numpy(operand) for operand in arrays]
 
 
 def _without_gradients(module: Any, function: Any, operands: Any) -> Any:

@@ -72,12 +72,14 @@ def measure(name: str, m: int, n: int, density: float) -> dict[str, Any]:
     text, plain = PROGRAMS[name]
     rng = np.random.default_rng(0)
     X = sp.random_array((m, n), density=density, format="csr", rng=rng)
-    given = X, rng.normal(size=n), rng.normal(size=m)
+    operands = X, rng.normal(size=n), rng.normal(size=m)
     fused = fuse(plain)
     with np.errstate(all="ignore"):  # a row without entries is divided by 0, and has none
         for _ in range(_FIRST):
-            fused(*given)
-        taken = race({"plain": lambda: plain(*given), "fused": lambda: fused(*given)}, _ROUNDS)
+            fused(*operands)
+        taken = race(
+            {"plain": lambda: plain(*operands), "fused": lambda: fused(*operands)}, _ROUNDS
+        )
     ratios = np.sort(taken["fused"] / taken["plain"])
     return {
         "program": text,

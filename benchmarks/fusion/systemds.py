@@ -173,8 +173,8 @@ def _task(number: int, row: dict[str, Any], folder: Path) -> _Task | None:
 def _reading(data: tuple[Any, ...], folder: Path, number: int) -> str:
     """Write arrays as text; return the statements that read them as A1, A2 and so on."""
     lines = []
-    for at, array in enumerate(data, start=1):
-        path = folder / f"A{number}_{at}"
+    for position, array in enumerate(data, start=1):
+        path = folder / f"A{number}_{position}"
         rows, columns = (*array.shape, 1)[:2]
         if hasattr(array, "tocoo"):
             entries = array.tocoo()
@@ -186,7 +186,9 @@ def _reading(data: tuple[Any, ...], folder: Path, number: int) -> str:
         else:
             np.savetxt(path, array.reshape(rows, columns), fmt="%.17g", delimiter=",")
             file_format = "csv"
-        lines.append(f'A{at} = read("{path}", format="{file_format}", rows={rows}, cols={columns})')
+        lines.append(
+            f'A{position} = read("{path}", format="{file_format}", rows={rows}, cols={columns})'
+        )
     return "\n".join([*lines, ""])
 
 
@@ -207,8 +209,8 @@ def _run(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> dict[str, tu
             median_ms = float(np.median(took[len(took) // 2 :])) / 1e6
             wanted = means[0] if task.outcome is None else task.outcome
             wrong = abs(means[0] - wanted) > 1e-4 * abs(wanted)
-            told = f"{mode}: {means[0]:.6g} instead of {wanted:.6g}" if wrong else ""
-            outcomes[task.name] = (median_ms, told)
+            refusal = f"{mode}: {means[0]:.6g} instead of {wanted:.6g}" if wrong else ""
+            outcomes[task.name] = (median_ms, refusal)
         undone = [task for task in left if task.name not in outcomes]
         if undone:
             outcomes[undone[0].name] = (0.0, f"{mode}: {reason}")

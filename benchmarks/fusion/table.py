@@ -64,8 +64,8 @@ def notes(rows: Sequence[dict[str, Any]]) -> str:
         times += [f"SystemDS {mode} {took:.2f}" for mode, took in modes.items()]
         absent = [f"{name}: {why}" for name, why in row["missing"].items()]
         program = row["program"].replace("|", "\\|")
-        what = "; ".join(absent).replace("|", "\\|")
-        lines.append(f"| {program} | {row['threads']} | {', '.join(times)} | {what} |")
+        absences = "; ".join(absent).replace("|", "\\|")
+        lines.append(f"| {program} | {row['threads']} | {', '.join(times)} | {absences} |")
     return "\n".join(lines)
 
 

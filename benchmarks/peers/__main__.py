@@ -134,13 +134,13 @@ class Entries:
         return left
 
     def _prepared(self, peer: str) -> Path:
-        made = self.folder / f"{peer}.onnx"
+        target = self.folder / f"{peer}.onnx"
         if peer in TARGETS:
             row = run_step(
                 "optimize",
                 timeout_s=self._left(),
                 path=str(self.original),
-                out=str(made),
+                out=str(target),
                 threads=self.threads,
                 budget=self.budget,
                 target=TARGETS[peer],
@@ -149,13 +149,13 @@ class Entries:
             self.seconds[peer] = row["seconds"]
             if row["chosen"] == "original":
                 self.kept.append(peer)
-            return model_file(made)
+            return model_file(target)
         elif peer in REWRITERS or peer in TUNERS:
-            where = {"path": str(self.original), "out": str(made)}
+            where = {"path": str(self.original), "out": str(target)}
             run_step("rewrite", timeout_s=self._left(), peer=peer, threads=self.threads, **where)
         else:
             return self.original
-        return made
+        return target
 
     def _deviation(self, peer: str, path: Path) -> float:
         """Run a peer once, in a process of its own, and compare what comes out."""

@@ -88,8 +88,8 @@ class Loader:
         self.execution(entrant).apply(options, self.sources[entrant].parent)
         session = onnxruntime.InferenceSession(self.sources[entrant], options)
         wanted = {entry.name for entry in session.get_inputs()}
-        given = {key: array for key, array in self.feeds.items() if key in wanted}
-        return [np.asarray(output) for output in session.run(None, given)]
+        inputs = {key: array for key, array in self.feeds.items() if key in wanted}
+        return [np.asarray(output) for output in session.run(None, inputs)]
 
 
 def openvino_call(

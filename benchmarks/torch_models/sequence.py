@@ -78,13 +78,13 @@ class T5Encoder(nn.Module):
         """Number the distances of tokens: near ones one by one, far ones by their logarithm."""
         half, exact = self.buckets // 2, self.buckets // 4
         positions = torch.arange(tokens)
-        apart = positions[None, :] - positions[:, None]
-        after = (apart > 0).to(torch.int64) * half
-        apart = apart.abs()
-        far = torch.log(apart.clamp(min=1).to(torch.float32) / exact)
+        distances = positions[None, :] - positions[:, None]
+        after = (distances > 0).to(torch.int64) * half
+        distances = distances.abs()
+        far = torch.log(distances.clamp(min=1).to(torch.float32) / exact)
         far = far / math.log(longest / exact) * (half - exact)
         far = (far.to(torch.int64) + exact).clamp(max=half - 1)
-        return after + torch.where(apart < exact, apart, far)
+        return after + torch.where(distances < exact, distances, far)
 
 
 class NasRnn(nn.Module):

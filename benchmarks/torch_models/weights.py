@@ -23,7 +23,7 @@ def give_weights(module: nn.Module, model: onnx.ModelProto) -> None:
     }
     for (name, place), tensor in zip(places.items(), model.graph.initializer, strict=True):
         array = numpy_helper.to_array(tensor)
-        given = array.T if tensor.name in transposed else array
-        if given.shape != tuple(place.shape):
-            raise ValueError(f"{name} is {tuple(place.shape)}, {tensor.name} {given.shape}")
-        place.copy_(torch.from_numpy(np.array(given)))
+        weight = array.T if tensor.name in transposed else array
+        if weight.shape != tuple(place.shape):
+            raise ValueError(f"{name} is {tuple(place.shape)}, {tensor.name} {weight.shape}")
+        place.copy_(torch.from_numpy(np.array(weight)))

@@ -65,9 +65,9 @@ def _floats(random: np.random.Generator, shape: tuple[int, ...], distribution: s
 
 def _table_length(model: onnx.ModelProto, name: str) -> int:
     """Return the length of the shortest table that the input indexes, or 2; or what is told."""
-    told = next((e.value for e in model.metadata_props if e.key == f"{INDEX}{name}"), None)
-    if told is not None:
-        return int(told)
+    length = next((e.value for e in model.metadata_props if e.key == f"{INDEX}{name}"), None)
+    if length is not None:
+        return int(length)
     lengths = {tensor.name: tensor.dims[0] for tensor in model.graph.initializer if tensor.dims}
     gathered = [
         lengths[node.input[0]]

@@ -250,26 +250,26 @@ def detr(
             value = _attended(net, value, value, places, places, width, heads)
             value = _fed(net, value, width)
     asked = net.normal("queries", 1, queries, width, std=0.5)
-    found = net.normal("start", 1, queries, width, std=0.5)
+    objects = net.normal("start", 1, queries, width, std=0.5)
     for layer in range(depth):
         with net.scope(f"decoder.{layer}"):
-            found = _attended(net, found, found, asked, asked, width, heads)
-            found = _attended(net, found, value, asked, places, width, heads)
-            found = _fed(net, found, width)
-    net.output(layers.dense(net, found, width, classes + 1), "classes", (1, queries, classes + 1))
-    boxes = net.op("Relu", layers.dense(net, found, width, width))
+            objects = _attended(net, objects, objects, asked, asked, width, heads)
+            objects = _attended(net, objects, value, asked, places, width, heads)
+            objects = _fed(net, objects, width)
+    net.output(layers.dense(net, objects, width, classes + 1), "classes", (1, queries, classes + 1))
+    boxes = net.op("Relu", layers.dense(net, objects, width, width))
     boxes = net.op("Sigmoid", layers.dense(net, boxes, width, 4))
     net.output(boxes, "boxes", (1, queries, 4))
     return net.model()
 
 
 def _attended(
-    net: Network, asks: str, told: str, position: str, places: str, width: int, heads: int
+    net: Network, asks: str, memory: str, position: str, places: str, width: int, heads: int
 ) -> str:
     depth = width // heads
     query = layers.dense(net, net.op("Add", asks, position), width, width)
-    key = layers.dense(net, net.op("Add", told, places), width, width)
-    values = layers.dense(net, told, width, width)
+    key = layers.dense(net, net.op("Add", memory, places), width, width)
+    values = layers.dense(net, memory, width, width)
     shape = (1, -1, heads, depth)
     query, values = (layers.heads(net, tensor, shape) for tensor in (query, values))
     attended = layers.attend(net, query, layers.heads(net, key, shape, (0, 2, 3, 1)), values, depth)

@@ -25,9 +25,9 @@ LARGEST = float(np.finfo(np.float16).max)
 
 def halved(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model in float16 throughout, as PyTorch exports one after `.half()`."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    converted = onnx.ModelProto()
+    converted.CopyFrom(model)
+    graph = converted.graph
     # scales of a Resize are float32 whatever it resizes
     kept = {name for n in graph.node if n.op_type == "Resize" for name in n.input[1:]}
     for tensor in graph.initializer:
@@ -43,8 +43,8 @@ def halved(model: onnx.ModelProto) -> onnx.ModelProto:
                 attribute.i = TensorProto.FLOAT16
             if attribute.type == onnx.AttributeProto.TENSOR and not kept & {*node.output}:
                 attribute.t.CopyFrom(_half(attribute.t))
-    onnx.checker.check_model(made)
-    return made
+    onnx.checker.check_model(converted)
+    return converted
 
 
 def _half(tensor: onnx.TensorProto) -> onnx.TensorProto:
@@ -91,17 +91,19 @@ def dynamically_quantized(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _prepared(model: onnx.ModelProto, folder: Path) -> tuple[Path, Path]:
     """Write a model as the tool asks for it; return where it lies, and where to put the result."""
-    whole, ready, made = (folder / f"{name}.onnx" for name in ("whole", "ready", "quantized"))
+    whole, ready, result_file = (
+        folder / f"{name}.onnx" for name in ("whole", "ready", "quantized")
+    )
     onnx.save(model, whole)
     quant_pre_process(whole, ready, skip_symbolic_shape=True)
-    return ready, made
+    return ready, result_file
 
 
-def _cleared(made: onnx.ModelProto) -> onnx.ModelProto:
+def _cleared(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model without domains that it doesn't use, which the tool leaves."""
-    used = {node.domain for node in made.graph.node} | {""}
-    kept = [entry for entry in made.opset_import if entry.domain in used]
-    del made.opset_import[:]
-    made.opset_import.extend(kept)
-    helper.set_model_props(made, {})
-    return made
+    used = {node.domain for node in model.graph.node} | {""}
+    kept = [entry for entry in model.opset_import if entry.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+    helper.set_model_props(model, {})
+    return model

@@ -80,20 +80,20 @@ def _relative_bias(
         zero, one = net.constant(0, np.int64), net.constant(1, np.int64)
         positions = net.op("Range", zero, str(count), one)
     half, exact, longest = buckets // 2, buckets // 4, 128
-    apart = net.op("Sub", unsqueeze(net, positions, 0), unsqueeze(net, positions, 1))
+    distances = net.op("Sub", unsqueeze(net, positions, 0), unsqueeze(net, positions, 1))
     after = net.op(
-        "Cast", net.op("Greater", apart, net.constant(0, np.int64)), to=TensorProto.INT64
+        "Cast", net.op("Greater", distances, net.constant(0, np.int64)), to=TensorProto.INT64
     )
     after = net.op("Mul", after, net.constant(half, np.int64))
-    apart = net.op("Abs", apart)
-    near = net.op("Less", apart, net.constant(exact, np.int64))
-    far = net.op("Cast", net.op("Max", apart, net.constant(1, np.int64)), to=TensorProto.FLOAT)
+    distances = net.op("Abs", distances)
+    near = net.op("Less", distances, net.constant(exact, np.int64))
+    far = net.op("Cast", net.op("Max", distances, net.constant(1, np.int64)), to=TensorProto.FLOAT)
     far = net.op("Log", net.op("Div", far, net.constant(float(exact))))
     far = net.op("Div", far, net.constant(float(np.log(longest / exact))))
     far = net.op("Mul", far, net.constant(float(half - exact)))
     far = net.op("Add", net.op("Cast", far, to=TensorProto.INT64), net.constant(exact, np.int64))
     far = net.op("Min", far, net.constant(half - 1, np.int64))
-    bucket = net.op("Add", after, net.op("Where", near, apart, far))
+    bucket = net.op("Add", after, net.op("Where", near, distances, far))
     bias = net.op("Gather", net.normal("relative_attention_bias", buckets, heads, std=0.5), bucket)
     return unsqueeze(net, net.op("Transpose", bias, perm=[2, 0, 1]), 0)
 

@@ -114,8 +114,8 @@ def wav2vec2(
         value = net.op("Conv", value, weight, kernel_shape=[kernel], strides=[stride])
         if inputs == 1:
             ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
-            given = (net.weight("ones", ones), net.weight("zeros", zeros))
-            value = net.op("InstanceNormalization", value, *given)
+            scale_and_shift = (net.weight("ones", ones), net.weight("zeros", zeros))
+            value = net.op("InstanceNormalization", value, *scale_and_shift)
         value, inputs = layers.gelu_erf(net, value), channels
         length = (length - kernel) // stride + 1
     value = net.op("Transpose", value, perm=[0, 2, 1])
@@ -161,10 +161,10 @@ def decoder_step(
     for layer in range(depth):
         query_parts, other = (
             [
-                net.input(f"{what}.{layer}.{name}", (1, heads, count, size))
+                net.input(f"{sort}.{layer}.{name}", (1, heads, count, size))
                 for name in ("key", "value")
             ]
-            for what, count in (("past", past), ("cross", heard))
+            for sort, count in (("past", past), ("cross", heard))
         )
         with net.scope(f"layers.{layer}"):
             normal = layers.layer_normalization(net, value, width)
@@ -227,8 +227,10 @@ def experts(
             parts = []
             for expert in range(count):
                 with net.scope(f"experts.{expert}"):
-                    made = _gated(net, value, width, hidden)
-                    parts.append(net.op("Mul", made, slice_(net, gates, expert, expert + 1, 2)))
+                    expert_output = _gated(net, value, width, hidden)
+                    parts.append(
+                        net.op("Mul", expert_output, slice_(net, gates, expert, expert + 1, 2))
+                    )
             value = net.op("Add", value, net.op("Sum", *parts))
     net.output(value, "hidden", (1, tokens, width))
     return net.model()

@@ -31,8 +31,8 @@ def graph_network(
             message = net.op("Relu", layers.dense(net, message, width, width))
             places = net.op("Expand", unsqueeze(net, receivers, 1), net.integers(edges, width))
             nothing = net.constant(np.zeros((points, width)))
-            given = (nothing, places, message)
-            summed = net.op("ScatterElements", *given, axis=0, reduction="add")
+            operands = (nothing, places, message)
+            summed = net.op("ScatterElements", *operands, axis=0, reduction="add")
             ones = net.constant(np.ones((edges, 1)))
             counted = net.op(
                 "ScatterElements",

@@ -18,13 +18,13 @@ FORMS = {f"{form.operator} {form.title}": form for form in forms()}
 @pytest.mark.parametrize("name", FORMS)
 def test_named_and_standard_operators_agree(name):
     form = FORMS[name]
-    apart, one = form.model(form.apart), form.model(form.one)
-    assert form.operator in {node.op_type for node in one.graph.node}
-    assert {node.domain for node in apart.graph.node} == {""}
-    (expected,) = run(apart, form.feeds())
+    standard, fused = form.model(form.standard), form.model(form.fused)
+    assert form.operator in {node.op_type for node in fused.graph.node}
+    assert {node.domain for node in standard.graph.node} == {""}
+    (expected,) = run(standard, form.feeds())
     for level in ("disabled", "all"):
-        (found,) = run(one, form.feeds(), level=level)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        (result,) = run(fused, form.feeds(), level=level)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 # ------------------------------------------------------------------- what rules name, and when
@@ -193,11 +193,11 @@ def test_every_rule_that_names_a_kernel_has_a_place_here():
 def test_a_named_kernel_is_one_more_plan_and_computes_the_same(name):
     built = place(name)
     rules = [rule for rule in NAMING if rule.name == name]
-    first, found = searched(built, rules, price=priced(1.0))
+    first, search_result = searched(built, rules, price=priced(1.0))
     assert not any(node.domain for node in first.graph.node)
-    assert found.named.cost_ns < found.cost_ns
-    assert [step.rule for step in found.named.steps] == [name]
-    proto = modelled(found.named)
+    assert search_result.named.cost_ns < search_result.cost_ns
+    assert [step.rule for step in search_result.named.steps] == [name]
+    proto = modelled(search_result.named)
     assert any(node.op_type in OPERANDS for node in proto.graph.node)
     feeds = {
         entry.name: RNG.normal(size=[d.dim_value for d in entry.type.tensor_type.shape.dim])
@@ -217,9 +217,11 @@ def test_a_named_kernel_is_one_more_plan_and_computes_the_same(name):
 def test_where_it_saves_nothing_the_model_stays_as_it_is(name):
     built = place(name)
     nodes = sum(len(rule.match) for rule in NAMING if rule.name == name)
-    _, found = searched(built, [r for r in NAMING if r.name == name], price=priced(10.0 * nodes))
-    assert found.named is None
-    assert not found.steps
+    _, search_result = searched(
+        built, [r for r in NAMING if r.name == name], price=priced(10.0 * nodes)
+    )
+    assert search_result.named is None
+    assert not search_result.steps
 
 
 def test_what_is_read_elsewhere_is_not_taken_in():
@@ -228,8 +230,8 @@ def test_what_is_read_elsewhere_is_not_taken_in():
     inputs = [value("x", [5, 6]), value("z", [6, 4])]
     outputs = [value("y", [5, 4]), value("n", [5, 4])]
     built = model(nodes, inputs, outputs, {"c": np.float32(0.5)})
-    _, found = searched(built, NAMING, price=priced(1.0))
-    assert found.named is None
+    _, search_result = searched(built, NAMING, price=priced(1.0))
+    assert search_result.named is None
 
 
 def test_layers_that_are_alike_are_all_named_or_none():
@@ -241,13 +243,13 @@ def test_layers_that_are_alike_are_all_named_or_none():
         ]
     weights = {"w": np.float32(RNG.normal(size=(4, 4)))}
     built = model(nodes, [value("h0", [3, 4])], [value("h6", [3, 4])], weights)
-    _, found = searched(built, NAMING, price=priced(1.0))
-    assert [node.op_type for node in modelled(found.named).graph.node] == ["FusedGemm"] * 6
-    _, found = searched(built, NAMING, price=priced(25.0))
-    assert found.named is None
-    assert sum(op.op_type == "FusedGemm" for op in found.egraph.vocabulary.operators) == 1
+    _, search_result = searched(built, NAMING, price=priced(1.0))
+    assert [node.op_type for node in modelled(search_result.named).graph.node] == ["FusedGemm"] * 6
+    _, search_result = searched(built, NAMING, price=priced(25.0))
+    assert search_result.named is None
+    assert sum(op.op_type == "FusedGemm" for op in search_result.egraph.vocabulary.operators) == 1
 
 
 def test_the_target_onnx_names_none():
-    _, found = searched(place("FuseReluIntoConv"), NAMING, price=priced(1.0), target="onnx")
-    assert found.named is None
+    _, search_result = searched(place("FuseReluIntoConv"), NAMING, price=priced(1.0), target="onnx")
+    assert search_result.named is None
