@@ -7,6 +7,7 @@ units. Begin with `expressions.py`.
     vector_loops   innermost loops: vectors, what is reduced in them, tiles of it
     unit           a translation unit: kernels with the parts of the .h files that they need
     compiler       finds, runs and caches the C compiler
+    joining        regions of one result each joined to kernels of several
     fit            fits the polynomials in coefficients.h
 
 The .h files are fixed C: functions of vectors (`elementary.h`, `circular.h`, `hyperbolic.h`,

@@ -2,8 +2,8 @@
 
 In: a plan. Out: plans in which regions that gain are one operator each, and the library of these
 (`library.py`). Begin with `kernel_plans.py`; which nodes may be one region of cells is derived by
-`regions/regions.dl`, and chosen in `grow.py` and `fuse_graph.py`. What a kernel is, and what each
-folder below does to make one, is in `kernel.py`.
+`regions/regions.dl`, and chosen in `grow.py`, `region_unions.py` and `fuse_graph.py`. What a kernel
+is, and what each folder below does to make one, is in `kernel.py`.
 
 | folder | the C text of |
 |---|---|

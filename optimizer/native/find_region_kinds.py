@@ -15,7 +15,7 @@ from .configured_kinds import ConfiguredKinds
 from .convolution.blocked import convolutions
 from .convolution.convolution_pair import pairs
 from .convolution.shared_blocks import narrow_convolutions
-from .fuse_graph import by_kernel, regions
+from .fuse_graph import by_kernel, regions, unions
 from .grow import Grower
 from .kernel import RegionKernel
 from .library import Library, build
@@ -27,7 +27,8 @@ from .region_kinds import Kind
 from .regions.region_candidates import candidates
 from .runtime_answers import left_alone, optimized_nodes
 
-# How regions are grown: from what the runtime leaves as it is, without products, and from all.
+# How regions are grown: from what the runtime leaves as it is, without products, and from all; of
+# the last, some are joined as well.
 LEFT, OTHERS, EVERYTHING = range(3)
 # Models beyond this aren't written as the runtime optimizes them.
 MOST_WRITTEN_BYTES = 448 << 20
@@ -64,6 +65,7 @@ def kinds_of(
     ]
     alike = _alike_for_nan(graph, contest)
     everything = regions(meanings, alike)
+    everything += unions(meanings, everything, alike)
     others = regions(meanings, alike, multiplies=False)
     unfused = (
         [] if in_blocks else _unfused_by_runtime(meanings, alike & left_alone(graph, optimized))

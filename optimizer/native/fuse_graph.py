@@ -32,6 +32,7 @@ from .quantized.running_norm import running_norms
 from .quantized.softmax import softmax_rows
 from .quantized.spelled import spell
 from .recurrence.recurrences import recurrences
+from .region_unions import joined
 from .regions.region_candidates import candidates
 from .shapes.constant_shapes import resolve_shapes
 
@@ -98,6 +99,14 @@ def regions(
     return [*region_kernels, *Grower(meanings, free).regions()]
 
 
+def unions(
+    meanings: Meanings, region_kernels: Sequence[RegionKernel], allowed: Collection[int]
+) -> list[RegionKernel]:
+    """Return the unions of regions, and of single nodes among `allowed` that they leave."""
+    free = candidates(meanings).outside_groups(allowed) - _covered(region_kernels)
+    return joined(meanings, [*region_kernels, *Grower(meanings, free).singles()])
+
+
 def _covered(region_kernels: Sequence[RegionKernel]) -> set[int]:
     return {number for region in region_kernels for number in region.region.nodes}
 
@@ -106,6 +115,7 @@ def fused_graph(
     graph: Graph,
     *,
     multiplies: bool = True,
+    joins: bool = False,
     form: str = EACH,
     levels: Sequence[str] | None = None,
     flags: Sequence[str] = FLAGS,
@@ -113,8 +123,9 @@ def fused_graph(
 ) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none.
 
-    `multiplies` is that of `regions`; products have this `form` where they can. `levels`
-    and `flags` are those of `library.build`, `optimized` is that of `Meanings`.
+    `multiplies` is that of `regions`; products have this `form` where they can. Where it `joins`,
+    `unions` take the place of their parts. `levels` and `flags` are those of `library.build`,
+    `optimized` is that of `Meanings`.
     """
     fused = graph.copy()
     prepare(fused)
@@ -125,6 +136,11 @@ def fused_graph(
             region.region.nodes: region for region in formed(meanings, region_kernels, [form])
         }
         region_kernels = [others.get(region.region.nodes, region) for region in region_kernels]
+    if joins:
+        united = unions(meanings, region_kernels, fused.nodes)
+        covered = _covered(united)
+        parts = (kernel for kernel in region_kernels if covered.isdisjoint(kernel.region.nodes))
+        region_kernels = [*united, *parts]
     placed = [
         region for region in region_kernels if place(fused, region.region.nodes, region.kernel)
     ]

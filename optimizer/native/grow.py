@@ -44,6 +44,15 @@ class Grower:
                 chosen.append(grown)
         return chosen[::-1]
 
+    def singles(self) -> list[RegionKernel]:
+        """Return what no region has, each node a region by itself whatever it gains."""
+        kernels = []
+        for number in self._latest_first(self.candidates.begins - self.gone)[::-1]:
+            if self.graph.nodes[number].op_type not in MOVES:
+                attempts = (self._attempt([number], each) for each in self.candidates.of(number))
+                kernels += [next(filter(None, attempts), None)]
+        return [kernel for kernel in kernels if kernel is not None]
+
     def _grow(self, sink: int) -> RegionKernel | None:
         """Return the region of a sink: over what is reduced last, if it can be, or over cells."""
         for candidate in sorted(self.candidates.of(sink), key=self._latest_reduction, reverse=True):

@@ -27,7 +27,7 @@ from ..race.qualifying import is_roomy
 from .configured_kinds import reconfigured
 from .embed import embed, place
 from .find_region_kinds import EVERYTHING, OTHERS, compiled, kinds_of, nodes_of_runtime
-from .fuse_graph import by_kernel, prepare, regions
+from .fuse_graph import by_kernel, prepare, regions, unions
 from .kernel import Kernel, RegionKernel, supply
 from .library import Library
 from .loops.kernel_region import Meanings, Region
@@ -188,6 +188,7 @@ class Fusing:
         optimized = nodes_of_runtime(base, self.contest) if exact else None
         meanings = Meanings(other.graph, optimized)
         region_kernels = regions(meanings, other.graph.nodes)
+        region_kernels += unions(meanings, region_kernels, other.graph.nodes)
         forms = [form for form in RANKS if form in {kind.form for kind in kinds}]
         others = [
             *formed(meanings, region_kernels, forms),

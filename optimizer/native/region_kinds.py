@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import itemgetter
 
 from ...profiles.races.race import Lap, verdict
 from ..match.rewrite import Step
@@ -29,6 +31,8 @@ PROMISING_FOUR_BITS = 1.5
 PROMISING_TURNED = 1.3
 # Beyond its limit by less than this, and by less than its interval, a race alone decides nothing.
 UNDECIDED = 1.15
+# Choices of kinds that are looked at for those that gain most together.
+MOST_BRANCHES = 10_000
 # What became of a kind of kernels; `plan_region.outcome` in the catalog has these words.
 CHOSEN, PLAN_LOST, OUTDONE = "chosen", "plan lost", "outdone"
 NO_GAIN_ALONE, NO_GAIN_IN_MODEL = "no gain alone", "no gain in the model"
@@ -190,18 +194,44 @@ class Kind:
 
 
 def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
-    """Choose kinds whose regions don't overlap: those of one sort first, then what gains most.
+    """Choose kinds whose regions don't overlap, and which gain most: of one sort first, then all.
 
-    What gains most by itself may stand in the way of several that fit together; and what it gains
-    depends on what the runtime fuses around it.
+    What a kind gains depends on what the runtime fuses around it, so that those of one sort, which
+    fit together, may gain more than others that promise more by themselves.
     """
-    chosen: list[Kind] = []
-    taken: set[int] = set()
-    for kind in sorted(kinds, key=lambda kind: (sort not in kind.sorts, -kind.gain_ns)):
-        if not kind.nodes & taken:
-            chosen.append(kind)
-            taken |= kind.nodes
-    return chosen
+    chosen = _packing([kind for kind in kinds if sort in kind.sorts])
+    taken = {number for kind in chosen for number in kind.nodes}
+    return chosen + _packing([kind for kind in kinds if not kind.nodes & taken])
+
+
+def _packing(kinds: Sequence[Kind]) -> list[Kind]:
+    """Return kinds without common nodes whose gains add up to most, by branch and bound.
+
+    Those that gain nothing are taken where they stand in nobody's way. After MOST_BRANCHES the best
+    is returned that was met.
+    """
+    ordered = sorted(kinds, key=lambda kind: -kind.gain_ns)
+    nodes = [frozenset(kind.nodes) for kind in ordered]
+    remaining_ns = [*accumulate((max(0.0, kind.gain_ns) for kind in reversed(ordered)), initial=0)]
+    best: list[int] = []
+    best_ns, branches = -1.0, 0
+    waiting: list[tuple[int, tuple[int, ...], float, frozenset[int]]] = [(0, (), 0.0, frozenset())]
+    while waiting and branches < MOST_BRANCHES:
+        place, chosen, gain_ns, taken = waiting.pop()
+        if gain_ns + remaining_ns[len(ordered) - place] <= best_ns:
+            continue
+        while place < len(ordered) and nodes[place] & taken:
+            place += 1
+        if place == len(ordered):
+            best, best_ns = max((best, best_ns), (list(chosen), gain_ns), key=itemgetter(1))
+            continue
+        branches += 1
+        kind = ordered[place]
+        if kind.gain_ns > 0 and any(nodes[place] & later for later in nodes[place + 1 :]):
+            waiting.append((place + 1, chosen, gain_ns, taken))
+        taking = (*chosen, place), gain_ns + max(0.0, kind.gain_ns), taken | nodes[place]
+        waiting.append((place + 1, *taking))
+    return [ordered[place] for place in best]
 
 
 def best_forms(kinds: Sequence[Kind]) -> list[Kind]:

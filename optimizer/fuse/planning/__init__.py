@@ -10,6 +10,7 @@ execution order. Begin with fusion_planner.py. The source of all is Boehm et al.
     planning_graph     the program as the planner reads it
     plan_space         a partition's plans: which nodes are stored, what each operator covers then
     plan_search        the cheapest of them (MPSkipEnum, by lower bounds), or one by a heuristic
+    operator_unions    operators over the same cells as one of several results
     template_costs     what one operator costs, by which template
     work               how much computing an operator is, from its specification
     sparsity           what fused operators do where nothing is stored

@@ -16,7 +16,9 @@ Template = Literal["Cell", "Row", "MultiAgg", "Outer"]
 Variant = Literal["none", "row", "column", "full", "left", "right"]
 _COSTS = ("cost_s", "read_bytes", "write_bytes", "flops")
 
-Heuristic = Literal["cost", "all", "no_redundancy", "none"]
+Heuristic = Literal["cost", "single", "all", "no_redundancy", "none"]
+# Those that search for the cheapest plan.
+BY_COST: tuple[Heuristic, ...] = ("cost", "single")
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,9 @@ class PlanCounts:
 class FusionPlan:
     """Operators in execution order, whose costs add up to `cost_s` seconds, and their reasons.
 
-    No plan costs less than `bound_s` seconds; it is lower than `cost_s` where a search ended at
-    its limit with the best plan found, and 0 for heuristics, which don't ask.
+    No plan of operators with one result each, joined as these are, costs less than `bound_s`
+    seconds; it is lower than `cost_s` where a search ended at its limit with the best plan found,
+    and 0 for heuristics, which don't ask. By joining operators `joining_saved_s` were saved.
     """
 
     steps: tuple[FusedOperator | PlainOperator, ...]
@@ -164,16 +167,17 @@ class FusionPlan:
     counts: PlanCounts = field(default_factory=PlanCounts)
     planning_s: float = 0.0
     bound_s: float = 0.0
+    joining_saved_s: float = 0.0
 
     @property
     def complete(self) -> bool:
-        """Whether no plan costs less: always so for "cost" unless a search met its limit."""
+        """Whether no plan costs less, by cost: always so unless a search met its limit."""
         return self.bound_s >= self.cost_s * (1 - 1e-9)
 
     def summary(self) -> str:
         """Say how it was found, what of all plans was looked at, and what it is estimated at."""
         counts, cost = self.counts, f"{self.cost_s * 1e6:.1f} µs"
-        if self.heuristic != "cost":
+        if self.heuristic not in BY_COST:
             return f"planned by the heuristic {self.heuristic}: {cost} estimated"
         looked = f"{counts.costed:,} costed, {counts.bounds:,} bounds"
         if not self.complete:
@@ -181,7 +185,8 @@ class FusionPlan:
             return f"the best plan found: {cost} estimated, none takes less than {least} ({looked})"
         space = max(1, counts.space)
         number = f"{space:,}" if space < 10**9 else f"2^{space.bit_length() - 1}"
-        return f"the cheapest plan of {number}: {cost} estimated ({looked})"
+        joined = ", operators over the same cells joined" if self.joining_saved_s else ""
+        return f"the cheapest plan of {number}{joined}: {cost} estimated ({looked})"
 
     def _repr_html_(self) -> str:
         """Show the operators in a notebook, in execution order."""

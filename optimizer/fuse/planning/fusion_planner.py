@@ -19,6 +19,7 @@ from ...collector_pause import seldom_collected
 from ..program.dag import Program
 from .fusion_candidates import Conditions, conditions
 from .fusion_plan import (
+    BY_COST,
     FusedOperator,
     FusionPlan,
     Heuristic,
@@ -29,6 +30,7 @@ from .fusion_plan import (
     Point,
 )
 from .machine_rates import Machine
+from .operator_unions import joined
 from .plan_search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
 from .plan_space import Operator, Region
 from .planning_graph import Operand, PlanningGraph, mask, members
@@ -65,8 +67,10 @@ def plan(
 ) -> FusionPlan:
     """Return the operators that a program runs as, fused where that is cheaper.
 
-    `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
-    what several read), or "none" (each node alone). `machine` is this one by default, as far as it
+    `heuristic` is "single" (the cheapest plan of operators with one result each, aggregates that
+    share a pass apart), "cost" (the same, operators joined where that costs less: the default),
+    "all" (fuse all that can be), "no_redundancy" (but what several read), or "none" (each node
+    alone). `machine` is this one by default, as far as it
     was measured. No operator may read and write more than `memory_bytes` together: raises
     FusionError where no plan keeps to that. Source: PVLDB 2018, sections 3 and 4.
     """
@@ -106,28 +110,35 @@ def make_plan(
     pruning: Pruning | None = None,
 ) -> FusionPlan:
     """Plan a program whose conditions are known; see plan."""
+    by_cost = heuristic in BY_COST
     graph = PlanningGraph(program, conditions if heuristic != "none" else Conditions())
     prices = TemplateCosts(graph, machine, memory_bytes)
     operators: list[Operator] = []
-    partitions: list[Partition] = []
-    counts: list[PlanCounts] = []
+    searched: list[tuple[Region, SearchResult]] = []
     bound_s = 0.0
-    for number, region in enumerate(regions(prices, joining=heuristic == "cost")):
+    for region in regions(prices, joining=by_cost):
         result, chosen = _choose(region, heuristic, pruning or Pruning())
         if result.cost_s == INFINITE:
             raise _no_plan(region)
         operators += chosen
-        counts.append(result.counts)
+        searched.append((region, result))
         bound_s += result.bound_s
-        partitions.append(_partition(number, region, result, chosen))
-    partitioned = {node for partition in partitions for node in partition.nodes}
+    partitioned = {node for region, _ in searched for node in region.nodes}
     for number in graph.forced - partitioned:
         operators.append(_alone(prices, number, heuristic))
         bound_s += operators[-1].cost_s
     chosen_s = sum(operator.cost_s for operator in operators)
     if heuristic == "cost":
+        operators = joined(prices, operators)
+    joining_saved_s = chosen_s - sum(operator.cost_s for operator in operators)
+    partitions = tuple(
+        _partition(number, region, result, operators)
+        for number, (region, result) in enumerate(searched)
+    )
+    if by_cost:
         operators = _without_small(prices, machine, operators)
     cost_s = sum(operator.cost_s for operator in operators)
+    counts = [result.counts for _, result in searched]
     total = PlanCounts(
         sum(count.space for count in counts),
         sum(count.costed for count in counts),
@@ -140,9 +151,10 @@ def make_plan(
         cost_s,
         heuristic,
         memo_table(graph),
-        tuple(partitions),
+        partitions,
         total,
-        bound_s=bound_s + cost_s - chosen_s if heuristic == "cost" else 0.0,
+        joining_saved_s=max(0.0, joining_saved_s),
+        bound_s=max(0.0, bound_s + cost_s - chosen_s) if by_cost else 0.0,
     )
 
 
@@ -231,7 +243,7 @@ def memo_table(graph: PlanningGraph) -> tuple[MemoEntry, ...]:
 def _choose(
     region: Region, heuristic: Heuristic, pruning: Pruning
 ) -> tuple[SearchResult, list[Operator]]:
-    if heuristic == "cost":
+    if heuristic in BY_COST:
         result = search(region, pruning)
         return result, region.operators(result.stored) if result.cost_s < INFINITE else []
     chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_args, overload
 
 import numpy as np
 
@@ -441,7 +441,8 @@ def fuse(
     al., PVLDB 2018), compiled, kept by shape, type and sparsity, and run. What isn't understood is
     computed by NumPy; `explain()` says what and why.
 
-    `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
+    `heuristic` is how plans are chosen: by cost, or single, all, no_redundancy, none for comparison
+    (docs/fusion-plans.md).
     `threads` limits the kernels' threads (None: all). `mode` says what runs: auto, the kernels
     unless a debugger, a tracer or a measurement of coverage is active; fused, the kernels in any
     case; traced, the function itself in each call, over arrays that wait; plain, the function as it
@@ -457,8 +458,8 @@ def fuse(
     if memory is not None and not (isinstance(memory, int | float) and memory > 0):
         raise FuseError(f"memory={memory!r}: give a number of bytes above 0")
     options = Options(heuristic, threads, memory)
-    if heuristic not in ("cost", "all", "no_redundancy", "none"):
-        raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")
+    if heuristic not in get_args(Heuristic):
+        raise FuseError(f"heuristic={heuristic!r} is none of {', '.join(get_args(Heuristic))}")
     if mode not in MODES:
         raise FuseError(f"mode={mode!r} is none of {', '.join(MODES)}")
     if function is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Imported within functions: what plans and compiles, which calls too small to pay do without.
 
-Heuristic = Literal["cost", "all", "no_redundancy", "none"]
+Heuristic = Literal["cost", "single", "all", "no_redundancy", "none"]
 
 
 # Tracing a region takes so long, and a share of it for each operator. A region that NumPy computes

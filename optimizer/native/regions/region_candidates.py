@@ -155,6 +155,11 @@ class Candidates:
         return self._nodes("worth")
 
     @cached_property
+    def begins(self) -> frozenset[int]:
+        """The nodes that a region of cells may end in, whether or not it gains anything."""
+        return self._nodes("begins")
+
+    @cached_property
     def _frames(self) -> Mapping[str, Frame]:
         return {frame.name: frame for frame in frames(self._graph)}
 

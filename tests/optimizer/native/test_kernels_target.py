@@ -1,10 +1,13 @@
 """The target `onnxruntime-cpu+kernels`: a library beside the model, and none for other targets."""
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 from tensolog.catalog.errors import ModelError
 from tensolog.optimizer import setting
@@ -406,12 +409,31 @@ def kind_of(name, nodes, gain_ns, sorts):
 
 def test_kinds_of_one_sort_come_before_those_that_gain_more():
     large = kind_of("large", {1, 2, 3}, 300, {0})
-    parts = [kind_of("left", {1, 2}, 200, {1}), kind_of("right", {3, 4}, 250, {1})]
+    parts = [kind_of("left", {1, 2}, 100, {1}), kind_of("right", {3, 4}, 150, {1})]
     separate = kind_of("apart", {5}, 100, {0})
     kinds = [separate, large, *parts]
     assert [kind.name for kind in cover(kinds)] == ["large", "apart"]
     assert [kind.name for kind in cover(kinds, 1)] == ["right", "left", "apart"]
     assert cover([], 1) == []
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 6), min_size=1), st.integers(-20, 300)), max_size=8)
+)
+def test_kinds_that_fit_together_gain_most(drawn):
+    kinds = [kind_of(str(n), nodes, gain_ns, {0}) for n, (nodes, gain_ns) in enumerate(drawn)]
+    chosen = cover(kinds)
+    assert sum(len(kind.nodes) for kind in chosen) == len(set().union(*(k.nodes for k in chosen)))
+    subsets = (s for size in range(len(kinds) + 1) for s in combinations(kinds, size))
+    fitting = (
+        s for s in subsets if all(a.nodes.isdisjoint(b.nodes) for a, b in combinations(s, 2))
+    )
+    most_ns = max(sum(kind.gain_ns for kind in subset) for subset in fitting)
+    gained_ns = sum(max(0.0, kind.gain_ns) for kind in chosen)
+    assert gained_ns == pytest.approx(most_ns, abs=1e-6)
+    taken = set().union(*(kind.nodes for kind in chosen))
+    assert all(kind in chosen or kind.nodes & taken for kind in kinds)
 
 
 def mish_after(operators):

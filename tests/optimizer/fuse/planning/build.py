@@ -1,6 +1,7 @@
 """Programs for tests: built by hand, with the shapes that NumPy would give, or drawn at random."""
 
 import random
+from dataclasses import replace
 
 from tensolog.optimizer.fuse.program.dag import Node, Program
 
@@ -211,3 +212,26 @@ def layered_program(source: random.Random, most: int = 3) -> Program:
         else:
             outputs.append(build.matmul(build.t(source.choice(pool)), a))
     return build.program(*outputs)
+
+
+def row_program(source: random.Random, shape, most: int = 12) -> Program:
+    """Draw cells of a shape in float32, and what their rows come to, which cells read again."""
+    build = Build()
+    rows, columns = shape
+    pool = [build.given(rows, columns), build.given(rows, columns)]
+    small = [build.given(columns), build.given(rows, 1), build.number(2.0)]
+    first = len(build.nodes)
+    for _ in range(source.randint(4, most)):
+        kind, a = source.random(), source.choice(pool[-4:])
+        if kind < 0.25:
+            pool.append(build.op(source.choice(["Exp", "Abs", "Sigmoid", "Neg"]), a))
+        elif kind < 0.75:
+            b = source.choice([*pool[-5:], *small])
+            pool.append(build.op(source.choice(["Mul", "Add", "Sub", "Max"]), a, b))
+        else:
+            small.append(build.reduce(source.choice(["ReduceSum", "ReduceMax"]), a, (1,), 1))
+    read = {input_ for node in build.nodes for input_ in node.inputs}
+    inner = range(first, len(build.nodes))
+    outputs = [number for number in inner if number not in read or source.random() < 0.08]
+    program = build.program(*outputs)
+    return replace(program, nodes=tuple(replace(each, dtype="float32") for each in program.nodes))
