@@ -269,8 +269,8 @@ def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def initializers_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield the dense initializers of a graph and the graphs in it."""
-    for each in nested(graph):
-        yield from each.initializer
+    for subgraph in nested(graph):
+        yield from subgraph.initializer
 
 
 def attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:

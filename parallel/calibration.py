@@ -42,15 +42,15 @@ class Pieces:
     """A model as the stages of a pipeline whose kernels take about equally long.
 
     `configs` has the piece of each operator, as the number of a device. `parted` are the stages,
-    which lie in `folder`, and `given` is what each is given for a request; none of both where what
-    is between pieces can't be passed on.
+    which lie in `folder`, and `piece_feeds` is what each is given for a request; none of both where
+    what is between pieces can't be passed on.
     """
 
     problem: Problem
     configs: tuple[Config, ...]
     folder: Path
     parted: Parted | None
-    given: tuple[dict[str, Array], ...]
+    piece_feeds: tuple[dict[str, Array], ...]
 
     def kernels_s(self, device: int) -> list[float]:
         """Return what the kernels of each operator take on a device."""
@@ -87,11 +87,11 @@ def pieces_of(problem: Problem, feeds: dict[str, Array], folder: Path) -> Pieces
     """
     configs = even_pipeline(problem, _PIECES)
     parted = _parted(problem, configs)
-    given: list[dict[str, Array]] = []
+    piece_feeds: list[dict[str, Array]] = []
     if parted is not None:
         parted.write(folder)
-        given = _passed(parted, folder, feeds, problem.cluster.devices[0].cores)
-    return Pieces(problem, configs, folder, parted, tuple(given))
+        piece_feeds = _passed(parted, folder, feeds, problem.cluster.devices[0].cores)
+    return Pieces(problem, configs, folder, parted, tuple(piece_feeds))
 
 
 def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Path) -> Calibration:
@@ -116,7 +116,7 @@ def calibrate(problem: Problem, model: Path, feeds: dict[str, Array], folder: Pa
         stages = [] if pieces.parted is None else pieces.parted.partition.stages
         separate = [
             opened(folder / stage.model, 0, arrays)
-            for stage, arrays in zip(stages, pieces.given, strict=True)
+            for stage, arrays in zip(stages, pieces.piece_feeds, strict=True)
         ]
         alone_s, beside_s, stages_s = _times(whole, separate)
     copies = _beyond(measure_weights(threads[0]), len(threads) * _weight_bytes(problem))
@@ -190,7 +190,7 @@ def _passed(
         for number, tensor in enumerate(partition.tensors)
         if tensor.owner == CALLER
     }
-    given = []
+    piece_feeds = []
     for stage in partition.stages:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -198,8 +198,8 @@ def _passed(
         reads = {partition.tensors[number].name: arrays[number] for number in stage.reads}
         names = [partition.tensors[number].name for number in stage.gives]
         arrays |= dict(zip(stage.gives, session.run(names, reads), strict=True))
-        given.append(reads)
-    return given
+        piece_feeds.append(reads)
+    return piece_feeds
 
 
 def _times(

@@ -424,14 +424,14 @@ def _whole(entry: Mapping[str, Any], key: str, least: int, where: str) -> int:
 def _number(entry: Mapping[str, Any], field: str, quantity: _Quantity, where: str) -> float:
     """Read a quantity under its field's key or its usual one, in SI units."""
     keys = ((field, 1.0), (quantity.key, quantity.factor))
-    given = [(key, factor) for key, factor in keys if key in entry]
-    if len(given) == 2:
+    present_keys = [(key, factor) for key, factor in keys if key in entry]
+    if len(present_keys) == 2:
         raise ClusterError(f"{where} says both {field} and {quantity.key}: keep one of them")
-    if not given:
+    if not present_keys:
         if quantity.otherwise is None:
             raise ClusterError(f"{where} lacks {quantity.key}")
         return quantity.otherwise
-    ((key, factor),) = given
+    ((key, factor),) = present_keys
     value = entry[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ClusterError(f"{where}: {key} is no number")
@@ -443,10 +443,10 @@ def _number(entry: Mapping[str, Any], field: str, quantity: _Quantity, where: st
     return value * factor
 
 
-def _check_number(value: float, what: str, least: float | None) -> None:
+def _check_number(value: float, subject: str, least: float | None) -> None:
     if not math.isfinite(value) or value < 0 or (least is None and value == 0):
         bound = "from" if least == 0 else "above"
-        raise ClusterError(f"{what} is {value:g}: a finite number {bound} 0 is needed")
+        raise ClusterError(f"{subject} is {value:g}: a finite number {bound} 0 is needed")
 
 
 def _check_device(device: Device) -> None:

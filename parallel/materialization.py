@@ -223,14 +223,14 @@ class _Writer:
                 axes,
             ]
             stem = self.graph.names[name]
-            given = [
+            bound_values = [
                 self.graph.add_constant(np.array(row, dtype=np.int64), f"{stem}/{word}")
                 for row, word in zip(bounds, ("starts", "ends", "axes"), strict=True)
             ]
             dtype = self.graph.dtype(name) or "float32"
             shape = tuple(high - low for low, high in box)
             result = self.graph.new_value(f"{stem}/slice", TensorType(dtype, shape))
-            self.add("Slice", (name, *given), result, "")
+            self.add("Slice", (name, *bound_values), result, "")
             self.box_values[key] = result
         return self.box_values[key]
 

@@ -116,14 +116,14 @@ def measure_machine(
 
 def this_machine(catalog: Catalog | None) -> Cluster:
     """Return this machine as a process for each core: as the catalog knows it, else measured."""
-    known = None
+    cluster = None
     if catalog is not None:
-        known = load_measured(catalog, identity().fingerprint, usable_cores())
-    if known is None:
-        known = measure_machine()
+        cluster = load_measured(catalog, identity().fingerprint, usable_cores())
+    if cluster is None:
+        cluster = measure_machine()
         if catalog is not None:
-            store_cluster(catalog, known)
-    return known
+            store_cluster(catalog, cluster)
+    return cluster
 
 
 def measure_rates(threads: int, places: Places, *, tell: Tell | None = None) -> dict[str, float]:
@@ -131,10 +131,10 @@ def measure_rates(threads: int, places: Places, *, tell: Tell | None = None) -> 
     with tempfile.TemporaryDirectory(prefix="tensolog-measure-") as name:
         kernels = _kernels(Path(name))
         medians = {}
-        for number, (what, (model, feeds)) in enumerate(kernels.items()):
+        for number, (kernel_name, (model, feeds)) in enumerate(kernels.items()):
             if tell is not None:
-                tell("measuring", number, len(kernels) + 1, what)
-            medians[what] = _busy(model, feeds, threads, places)
+                tell("measuring", number, len(kernels) + 1, kernel_name)
+            medians[kernel_name] = _busy(model, feeds, threads, places)
     several = (medians["more operators"] - medians["one operator"]) / (_COPIES - 1)
     return {
         "flops_per_s": 2.0 * _MATRIX**3 / medians["a matrix product"],
@@ -156,10 +156,10 @@ def _kernels(folder: Path) -> dict[str, tuple[Path, dict[str, Array]]]:
         "more operators": build_model(tiny, _COPIES),
     }
     written = {}
-    for number, (what, (model, feeds)) in enumerate(built.items()):
+    for number, (kernel_name, (model, feeds)) in enumerate(built.items()):
         path = folder / f"{number}.onnx"
         path.write_bytes(model)
-        written[what] = (path, feeds)
+        written[kernel_name] = (path, feeds)
     return written
 
 
@@ -324,7 +324,7 @@ def _alone_and_apart(
 def _latencies(groups: Sequence[Group], feeds: dict[str, Array]) -> list[float]:
     """Return the median seconds of a request in each group, timed in turns."""
     lanes = [group.lane(0) for group in groups]
-    given = {name: [array] for name, array in feeds.items()}
+    request = {name: [array] for name, array in feeds.items()}
     times: list[list[float]] = [[] for _ in groups]
     end_s = time.perf_counter() + _LINK_S
     for number in range(_ROUNDS):
@@ -332,7 +332,7 @@ def _latencies(groups: Sequence[Group], feeds: dict[str, Array]) -> list[float]:
             break
         for lane, times_of_lane in zip(lanes, times, strict=True):
             start_s = time.perf_counter()
-            lane.run(given, _LIMIT_S)
+            lane.run(request, _LIMIT_S)
             times_of_lane.append(time.perf_counter() - start_s)
     return [statistics.median(times_of_lane) for times_of_lane in times]
 

@@ -75,7 +75,7 @@ class _Parter:
     name: str
     graph: Graph = field(init=False)
     devices: dict[int, tuple[int, ...]] = field(init=False)
-    given: frozenset[int] = field(init=False)
+    graph_inputs: frozenset[int] = field(init=False)
     fixed: set[int] = field(init=False)
     order: list[int] = field(init=False)
     # Devices that have something to do, as the partition counts them.
@@ -87,7 +87,7 @@ class _Parter:
         self._take_defaults()
         self._name_constant_outputs()
         self.order = self.graph.order()
-        self.given = frozenset(self.graph.graph_inputs)
+        self.graph_inputs = frozenset(self.graph.graph_inputs)
         self.fixed = self._fixed(divided.cells)
         pieces = {value: self._pieces(value, divided.cells) for value in self.graph.graph_outputs}
         copies = self._copies(pieces)
@@ -125,8 +125,8 @@ class _Parter:
         for number in self.order:
             node = graph.nodes[number]
             reads = list(node.reads)
-            known = all(v in graph.constants or graph.producer.get(v) in fixed for v in reads)
-            if reads and known and not outputs & set(node.outputs) and is_pure(graph, node):
+            is_fixed = all(v in graph.constants or graph.producer.get(v) in fixed for v in reads)
+            if reads and is_fixed and not outputs & set(node.outputs) and is_pure(graph, node):
                 fixed.add(number)
         return fixed
 
@@ -147,18 +147,18 @@ class _Parter:
             value = node.inputs[0]
 
     def _is_everywhere(self, value: int) -> bool:
-        return value in self.given or self._is_known(value)
+        return value in self.graph_inputs or self._is_known(value)
 
     def _pieces(
         self, value: int, cells: Mapping[int, list[tuple[Box, int]]]
     ) -> list[tuple[Box, int, int]]:
         """Return the boxes of an output, each with the value that it is, and where it is made."""
-        if value in self.given:
+        if value in self.graph_inputs:
             return [(full_box(self._shape(value)), value, CALLER)]
         whole = [(full_box(self._shape(value)), value)]
         entry = self.problem.entry or 0
         return [
-            (box, cell, CALLER if cell in self.given else self._home(cell, entry))
+            (box, cell, CALLER if cell in self.graph_inputs else self._home(cell, entry))
             for box, cell in cells.get(value, whole)
         ]
 
@@ -180,12 +180,12 @@ class _Parter:
     def _before(self, copy: Copy) -> Iterator[tuple[int, Copy]]:
         """Yield the values that a copy reads, and who computes each; CALLER for what is given."""
         for value in dict.fromkeys(self.graph.nodes[copy[0]].reads):
-            if value in self.given:
+            if value in self.graph_inputs:
                 yield value, (CALLER, CALLER)
             elif not self._is_known(value):
                 yield value, (self.graph.producer[value], self._home(value, copy[1]))
 
-    def _stages(self, copies: Sequence[Copy], given: Collection[int]) -> dict[Copy, int]:
+    def _stages(self, copies: Sequence[Copy], returned_values: Collection[int]) -> dict[Copy, int]:
         """Number the stages, in an order in which they could run; return that of each copy.
 
         `given` are values that the caller gets.
@@ -205,7 +205,7 @@ class _Parter:
         for copy in copies:
             for _, other in self._before(copy):
                 readers.setdefault(other, []).append(copy)
-        ends = {self.graph.producer.get(value) for value in given}
+        ends = {self.graph.producer.get(value) for value in returned_values}
         for copy in reversed(copies):
             number, device = copy
             users = readers.get(copy, [])

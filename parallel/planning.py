@@ -102,8 +102,10 @@ class ParallelPlan:
             pairs = zip(operators, instance.plan, strict=True)
             for config, group in itertools.groupby(pairs, key=lambda pair: _said(pair[1], devices)):
                 names = [operator.name for operator, _ in group]
-                what = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
-                lines.append(f"  {config}: {what}")
+                operator_range = (
+                    names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+                )
+                lines.append(f"  {config}: {operator_range}")
         return "\n".join(lines)
 
 
@@ -197,7 +199,7 @@ class _Planner:
         )
         if results[best].score.excess_bytes:
             raise PlanError(self.refusal(results[best].score, planners))
-        rewriting = programs.told(best, [result.score for result in results])
+        rewriting = programs.rewriting(best, [result.score for result in results])
         exact = programs.is_whole and all(result.exact for result in results)
         first = None if results[0].score.excess_bytes else results[0]
         return replace(results[best], exact=exact, rewriting=rewriting, as_it_is=first)
@@ -251,7 +253,7 @@ class _Planner:
         """Return the best plan, of which the memory may be too much; `starts` are plans to try."""
         problem, goal = self.problem, self.goal
         space = self.space(problem)
-        given = [(start, Simulation(problem, start.plan)) for start in starts]
+        simulated_starts = [(start, Simulation(problem, start.plan)) for start in starts]
         compared: dict[str, float] = {}
         best: tuple[Score, Candidate, Simulation] | None = None
 
@@ -262,7 +264,7 @@ class _Planner:
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
             generated = candidates(space, goal, is_best, tight=tight)
-            for candidate_, simulation in itertools.chain(generated, given):
+            for candidate_, simulation in itertools.chain(generated, simulated_starts):
                 self.say(candidate_.name)
                 if (
                     candidate_ in starts

@@ -183,6 +183,6 @@ class RemoteWorkers:
     needed_bytes: tuple[int, ...]
 
 
-def _check(number: int, count: int, what: str, least: int = 0) -> None:
+def _check(number: int, count: int, noun: str, least: int = 0) -> None:
     if not least <= number < count:
-        raise ValueError(f"the partition names {what} that there is not: {number}")
+        raise ValueError(f"the partition names {noun} that there is not: {number}")

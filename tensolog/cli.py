@@ -127,9 +127,9 @@ def _report(error: Exception) -> int:
             return _fail(f"the catalog can't be used ({error}): {advice}", 2)
         case MemoryError():
             return _fail("out of memory: close other programs or use a machine with more", 2)
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    summary = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     advice = "set TENSOLOG_DEBUG=1 for the traceback and report it, please"
-    return _fail(f"a defect of tensolog: {what} ({advice})", 70)
+    return _fail(f"a defect of tensolog: {summary} ({advice})", 70)
 
 
 def _is_known(error: Exception) -> bool:

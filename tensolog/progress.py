@@ -104,7 +104,7 @@ class Progress:
             return
         self._printed = now
         best = f"; {self._best_phase} {self._best}" if self._best else self._promise()
-        line = f"[{self._time()}] {self._what()}"
+        line = f"[{self._time()}] {self._activity()}"
         print(f"{_cut(line, MOST_PLAIN_LETTERS - len(best))}{best}", file=self.stream, flush=True)
 
     def _time(self) -> str:
@@ -118,7 +118,7 @@ class Progress:
         """Say what is foretold, where that is anything."""
         return f"; {self._foretold_phase} {self._foretold}" if self._foretold else ""
 
-    def _what(self) -> str:
+    def _activity(self) -> str:
         phase, done, total, detail = self._doing
         count = f" {done}/{total}" if total > 1 else ""
         return f"{phase}{count} {detail}".rstrip()
@@ -142,7 +142,9 @@ class Progress:
         first.add_column(justify="right", no_wrap=True)
         spinner = Spinner("dots")
         spinner.start_time = 0.0  # a new one is drawn each time
-        first.add_row(spinner, line(self._what()), line(self._time().strip(), "progress.elapsed"))
+        first.add_row(
+            spinner, line(self._activity()), line(self._time().strip(), "progress.elapsed")
+        )
         seconds, (_, done, total, _) = time.monotonic() - self.started, self._doing
         if self.budget_s is not None:
             bar = ProgressBar(self.budget_s, min(seconds, self.budget_s))

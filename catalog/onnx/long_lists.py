@@ -55,17 +55,17 @@ def infer_with_data(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
     if not any(cut):
         return infer(model, data_prop=True, **options)
     typed = infer(model, **options)
-    shorter, given = _without(model, cut, types)
+    shorter, cut_values = _without(model, cut, types)
     inferred = infer(shorter, data_prop=True, **options)
     kept = iter(inferred.graph.node)
     nodes = [typed.graph.node[i] if is_cut else next(kept) for i, is_cut in enumerate(cut)]
-    without_data = {value.name for value in given}
+    without_data = {value.name for value in cut_values}
     outputs = [
         value if value.name in without_data else with_data
         for value, with_data in zip(typed.graph.output, inferred.graph.output, strict=True)
     ]
     names = {value.name for value in outputs}
-    values = [v for v in (*inferred.graph.value_info, *given) if v.name not in names]
+    values = [v for v in (*inferred.graph.value_info, *cut_values) if v.name not in names]
     result = onnx.ModelProto()
     result.CopyFrom(model)
     del result.graph.node[:], result.graph.value_info[:], result.graph.output[:]
@@ -87,15 +87,15 @@ def _without(
         for name in node.output
         if is_cut and name
     }
-    given = [onnx.ValueInfoProto(name=name, type=types.get(name)) for name in sorted(names)]
+    cut_values = [onnx.ValueInfoProto(name=name, type=types.get(name)) for name in sorted(names)]
     declared = [value for value in model.graph.value_info if value.name not in names]
     del rest.graph.node[:], rest.graph.value_info[:]
     rest.graph.node.extend(
         node for node, is_cut in zip(model.graph.node, cut, strict=True) if not is_cut
     )
     rest.graph.value_info.extend(declared)
-    rest.graph.input.extend(given)
-    return rest, given
+    rest.graph.input.extend(cut_values)
+    return rest, cut_values
 
 
 class _Readers:

@@ -62,7 +62,9 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
             payloads.append(_inline(catalog, tensor))
             continue
         if any(
-            isinstance(text, bytes) for it in tensor.external_data for text in (it.key, it.value)
+            isinstance(text, bytes)
+            for pair in tensor.external_data
+            for text in (pair.key, pair.value)
         ):
             raise ModelError(f"external data of tensor {tensor.name!r} is described by no UTF-8")
         reserved = {item.key for item in tensor.external_data if item.key.startswith(RESERVED)}

@@ -290,10 +290,10 @@ def _sparse_as_dense(model: onnx.ModelProto) -> onnx.ModelProto:
     declared.CopyFrom(model)
     for graph in nested(declared.graph):
         for sparse in graph.sparse_initializer:
-            known = graph.value_info.add(name=sparse.values.name).type.tensor_type
-            known.elem_type = sparse.values.data_type
+            tensor_type = graph.value_info.add(name=sparse.values.name).type.tensor_type
+            tensor_type.elem_type = sparse.values.data_type
             for size in sparse.dims:
-                known.shape.dim.add(dim_value=size)
+                tensor_type.shape.dim.add(dim_value=size)
         del graph.sparse_initializer[:]
     return declared
 

@@ -88,14 +88,14 @@ def read_chunks(file: IO[bytes], offset: int, size: int) -> Iterator[memoryview]
 
 
 @contextmanager
-def sound_rows(catalog: Catalog, what: str) -> Iterator[None]:
+def sound_rows(catalog: Catalog, subject: str) -> Iterator[None]:
     """Turn what rows raise that no release of tensolog writes into a CatalogError."""
     try:
         yield
     except _UNSOUND as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CatalogError(
-            f"{what} of the catalog {catalog.path} is damaged ({reason}): import the model again"
+            f"{subject} of the catalog {catalog.path} is damaged ({reason}): import the model again"
         ) from error
 
 

@@ -57,8 +57,8 @@ def forget_model(catalog: Catalog, model_id: int) -> Forgotten:
     catalog.check_writable()
     connection = catalog.connection
     with catalog.transaction():
-        known = connection.execute("SELECT name FROM model WHERE model_id = $1", [model_id])
-        names = known.fetchall()
+        rows = connection.execute("SELECT name FROM model WHERE model_id = $1", [model_id])
+        names = rows.fetchall()
         if not names:
             raise CatalogError(
                 f"the catalog {catalog.path} has no model {model_id}: "

@@ -123,8 +123,8 @@ def merge(source: Catalog, target: Catalog) -> Keys:
             _append(source, target, table, f"{column} > 0", keys)
         _append_processors(source, target, keys)
         for table, (named_by, column) in BY_HASH.items():
-            known = target.sql(f"SELECT {column} FROM {named_by}").to_arrow_table()
-            with registered(source, known):
+            present_keys = target.sql(f"SELECT {column} FROM {named_by}").to_arrow_table()
+            with registered(source, present_keys):
                 new = f"{column} NOT IN (SELECT {column} FROM tensolog_rows)"
                 rows = source.sql(f"FROM {table} WHERE {new}").to_arrow_table()
             insert_rows(target, table, rows)

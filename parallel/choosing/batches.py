@@ -44,18 +44,18 @@ def drawn_feeds(
     for slot in inputs:
         if slot.name not in shapes:
             continue
-        given = shapes[slot.name]
-        if len(given) != len(slot.shape) or any(
+        bound_shape = shapes[slot.name]
+        if len(bound_shape) != len(slot.shape) or any(
             isinstance(size, int) and size != value
-            for size, value in zip(slot.shape, given, strict=False)
+            for size, value in zip(slot.shape, bound_shape, strict=False)
         ):
             raise ModelError(
-                f"--input-shape gives {slot.name!r} the shape {list(given)}: it has "
+                f"--input-shape gives {slot.name!r} the shape {list(bound_shape)}: it has "
                 f"{[size or '?' for size in slot.shape]}"
             )
         bound |= {
             size: value
-            for size, value in zip(slot.shape, given, strict=True)
+            for size, value in zip(slot.shape, bound_shape, strict=True)
             if isinstance(size, str)
         }
     wanted = {}
@@ -79,8 +79,8 @@ def find_batch_axis(instance: Instance, shapes: Mapping[str, tuple[int, ...]]) -
     """Tell whether requests to a model may be joined, by what an instance of it computes."""
     inputs = instance.inputs
     if reason := _bar(inputs, instance.outputs):
-        given = inputs[0].shape[0] if inputs and inputs[0].shape else 1
-        return BatchAxis(False, reason, given if isinstance(given, int) else 1)
+        batch_size = inputs[0].shape[0] if inputs and inputs[0].shape else 1
+        return BatchAxis(False, reason, batch_size if isinstance(batch_size, int) else 1)
     whole = drawn_feeds(inputs, shapes, _ROWS)
     try:
         together = _outputs(instance, whole)

@@ -181,8 +181,8 @@ class _DeviceRace:
         for also in instances:
             setting = replace(also, batch=self.rows)
             if all(setting != contender.setting for contender in self.contenders):
-                each, limits = [also.threads] * also.instances, most * also.instances
-                self.enter(setting, partial(self.instances, each, limits))
+                thread_counts, limits = [also.threads] * also.instances, most * also.instances
+                self.enter(setting, partial(self.instances, thread_counts, limits))
 
     def instances(self, cores: Sequence[int], memory: Sequence[int]) -> Opened:
         opened: list[Instance] = []
@@ -223,8 +223,8 @@ class _DeviceRace:
         single = Setting(1, devices[order[0]].cores, self.rows)
         fits = self.open_parts(plans[:1], problem, None, single)
         if fits and len(plans) > 1 and len({device.cores for device in devices}) == 1:
-            each = Setting(len(plans), devices[0].cores, self.rows)
-            self.open_parts(plans, problem, None, each)
+            setting = Setting(len(plans), devices[0].cores, self.rows)
+            self.open_parts(plans, problem, None, setting)
 
     def open_divided(self) -> None:
         """Open the plans that divide the model; those for less memory where it is too much."""
@@ -272,8 +272,10 @@ class _DeviceRace:
         is_whole = source is not None and len(first.devices) < 2 and not steps_of(source)
         if is_whole or not all(part.partition.is_like(first) for part in parted):
             return False
-        known = [division.parted for setting, division in self.divisions.items() if setting.plan]
-        if any(first.stages == other.partition.stages for other in known):
+        divided_models = [
+            division.parted for setting, division in self.divisions.items() if setting.plan
+        ]
+        if any(first.stages == other.partition.stages for other in divided_models):
             return False
         setting = replace(setting, threads=first.threads[0])
         # Not by the divisions' number: one that could not be opened is made anew under its name.
@@ -350,9 +352,9 @@ class _DeviceRace:
         for setting, contender in by_setting.items():
             if setting != first.setting:
                 ahead = lead(contender, by_setting[first.setting], self.asked.goal)
-                what = "speed" if self.asked.goal == "latency" else "throughput"
+                quantity = "speed" if self.asked.goal == "latency" else "throughput"
                 bounds = f"({ahead.low:.2f} to {ahead.high:.2f})"
-                self.reasons.append(f"{setting} has {ahead.value:.2f} {bounds} of its {what}")
+                self.reasons.append(f"{setting} has {ahead.value:.2f} {bounds} of its {quantity}")
         if first.setting.plan and whole is None:
             self.reasons.append("no process has the memory for the whole model")
         single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)

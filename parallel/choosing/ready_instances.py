@@ -54,13 +54,13 @@ class Crews:
 
         Opening a model keeps a core busy: several are opened in the time of one.
         """
-        known = [instance for crew in self._crews.values() for instance in crew]
-        each = max((instance.resident_bytes for instance in known), default=0)
-        count = len(known)
+        instances = [instance for crew in self._crews.values() for instance in crew]
+        instance_bytes = max((instance.resident_bytes for instance in instances), default=0)
+        count = len(instances)
         for threads in thread_counts:
             missing = self._cores // threads - len(self._crews.get(threads, []))
             count += max(0, missing)
-            if not each or count * each > _MEMORY_SHARE * self._memory_bytes:
+            if not instance_bytes or count * instance_bytes > _MEMORY_SHARE * self._memory_bytes:
                 return
             if threads not in self._crews:
                 self._starting[threads] = self._started(threads, 0, missing)
@@ -108,12 +108,12 @@ class Crews:
 
     def _make_room(self, threads: int, missing: int) -> None:
         """End crews of other thread counts where all of them would not fit into memory."""
-        known = [instance for crew in self._crews.values() for instance in crew]
-        if not known:
+        instances = [instance for crew in self._crews.values() for instance in crew]
+        if not instances:
             return
-        each = max(instance.resident_bytes for instance in known)
+        instance_bytes = max(instance.resident_bytes for instance in instances)
         for other in [count for count in self._crews if count != threads]:
-            needed = (missing + sum(map(len, self._crews.values()))) * each
+            needed = (missing + sum(map(len, self._crews.values()))) * instance_bytes
             if needed <= _MEMORY_SHARE * self._memory_bytes:
                 return
             self._dismiss(other)

@@ -173,17 +173,17 @@ def _is_settled(lead: Ratio, good_enough: float | None) -> bool:
 
 def warm(runners: Sequence[Runner], feeds: Feeds, limit_s: float) -> None:
     """Run each runner a few times; raises what that raises."""
-    given = {name: [array] for name, array in feeds.items()}
+    request = {name: [array] for name, array in feeds.items()}
     for runner in runners:
         for _ in range(_WARM_RUNS):
-            runner.run(given, limit_s)
+            runner.run(request, limit_s)
 
 
 def timed(
     runners: Sequence[Runner], feeds: Feeds, seconds: float, least_runs: int, limit_s: float
 ) -> RunTimes:
     """Keep runners busy for so long; nanoseconds of each run of each of them."""
-    given = {name: [array] for name, array in feeds.items()}
+    request = {name: [array] for name, array in feeds.items()}
     laps: RunTimes = [[] for _ in runners]
     errors: list[BaseException] = []
     ready = threading.Barrier(len(runners))
@@ -195,7 +195,7 @@ def timed(
             end = time.monotonic() + seconds
             while len(times) < least_runs or time.monotonic() < end:
                 start = time.perf_counter_ns()
-                runner.run(given, limit_s)
+                runner.run(request, limit_s)
                 times.append(float(time.perf_counter_ns() - start))
         except BaseException as error:
             errors.append(error)

@@ -42,8 +42,8 @@ def choose_instances(asked: Requirements, model: Path, variant: str) -> ServedMo
         asked.tell("checking the batch", str(model))
         axis = find_batch_axis(instance, asked.sizes)
         if not axis.is_free:
-            given = next((array for array in feeds.values() if array.ndim), None)
-            axis = replace(axis, rows=1 if given is None else given.shape[0] or 1)
+            batched_feed = next((array for array in feeds.values() if array.ndim), None)
+            axis = replace(axis, rows=1 if batched_feed is None else batched_feed.shape[0] or 1)
         crews.feeds_of = _feeds_of(instance.inputs, asked.sizes, axis)
         choice = choose(
             crews,

@@ -119,14 +119,14 @@ class ClusterGroup(Group):
 
     def _open(self, engine: Engine, files: StageFiles, places: Sequence[Place]) -> None:
         token, group = new_token(), secrets.token_hex(6)
-        told = {}
+        site_options = {}
         for number, address in enumerate(self._addresses):
             needed = {
                 name: files.digests[name]
                 for device in self._layout.devices(number)
                 for name in files.names[device]
             }
-            told[address] = [
+            site_options[address] = [
                 json.dumps(
                     {
                         "site": number,
@@ -141,7 +141,7 @@ class ClusterGroup(Group):
                     }
                 )
             ]
-        answers = engine.run_each(prepare, told)
+        answers = engine.run_each(prepare, site_options)
         for address, answer in answers.items():
             if isinstance(answer, BaseException):
                 raise UnreachableError(address, str(answer) or type(answer).__name__)

@@ -86,7 +86,7 @@ class ClusterCrew:
         models = light_models(pieces)
         addresses = [self._workers[device.name].address for device in self._cluster.devices]
         asked = {
-            address: [models, pieces.given, device.cores]
+            address: [models, pieces.piece_feeds, device.cores]
             for address, device in zip(addresses, self._cluster.devices, strict=True)
         }
         answers = self._engine.run_each(piece_times, asked, _TIMING_S)

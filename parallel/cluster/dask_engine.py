@@ -84,7 +84,7 @@ class Engine:
                 f"the cluster at {address} does not speak plain TCP: tensors would go unencrypted "
                 "between its workers, which is not what it was set up for"
             )
-        self._known: dict[str, Worker] = {}
+        self._workers_by_address: dict[str, Worker] = {}
 
     def workers(self) -> list[Worker]:
         """Return the workers that answer. Raises EngineError where one can't run parts of models.
@@ -92,7 +92,7 @@ class Engine:
         Versions and machines are asked for once for each worker.
         """
         rows = self._rows()
-        new = [address for address in rows if address not in self._known]
+        new = [address for address in rows if address not in self._workers_by_address]
         versions = {name: version(name) for name in _ALIKE}
         for name, local_version in versions.items():
             # A function of the standard library: what is asked for need not be there.
@@ -112,17 +112,21 @@ class Engine:
                     f"the worker {row['name']} ({address}) can't run models: "
                     f"{described or type(described)}"
                 )
-            given = int(row.get("memory_limit") or 0)
-            self._known[address] = Worker(
+            limit_bytes = int(row.get("memory_limit") or 0)
+            self._workers_by_address[address] = Worker(
                 str(row["name"]),
                 address,
                 min(int(row["nthreads"]), described["cores"]),
-                min(given or described["memory_bytes"], described["memory_bytes"]),
+                min(limit_bytes or described["memory_bytes"], described["memory_bytes"]),
                 described["machine"],
                 described["fingerprint"],
                 described["processor"],
             )
-        return [self._known[address] for address in rows if address in self._known]
+        return [
+            self._workers_by_address[address]
+            for address in rows
+            if address in self._workers_by_address
+        ]
 
     def _asked(
         self,

@@ -36,21 +36,23 @@ def light_models(pieces: Pieces) -> list[bytes]:
 
 
 async def piece_times(
-    models: Sequence[bytes], given: Sequence[dict[str, Array]], threads: int
+    models: Sequence[bytes], piece_feeds: Sequence[dict[str, Array]], threads: int
 ) -> list[float]:
     """Return the seconds of a run of each model on the worker in which this runs.
 
     One is opened after the other, so that the worker needs memory for the largest alone.
     """
-    return await asyncio.to_thread(_times, models, given, threads)
+    return await asyncio.to_thread(_times, models, piece_feeds, threads)
 
 
-def _times(models: Sequence[bytes], given: Sequence[dict[str, Array]], threads: int) -> list[float]:
+def _times(
+    models: Sequence[bytes], piece_feeds: Sequence[dict[str, Array]], threads: int
+) -> list[float]:
     claim = claim_processors([threads])
     try:
         return [
             _time(model, feeds, threads, claim.places[0])
-            for model, feeds in zip(models, given, strict=True)
+            for model, feeds in zip(models, piece_feeds, strict=True)
         ]
     finally:
         claim.release()

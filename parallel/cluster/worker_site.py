@@ -72,34 +72,34 @@ def describe(dask_worker: Any = None) -> dict[str, Any]:
     }
 
 
-def prepare(told: str, dask_worker: Any = None) -> dict[str, Any]:
+def prepare(site_json: str, dask_worker: Any = None) -> dict[str, Any]:
     """Open a site in a worker; return where it listens, and the digests of models that it lacks.
 
-    `told` is JSON, as cluster_group.py writes it.
+    `site_json` is JSON, as cluster_group.py writes it.
     """
     host = dask_worker.address.partition("://")[2].rpartition(":")[0].strip("[]")
-    site = WorkerSite(json.loads(told), host, Path(dask_worker.local_directory) / MODELS)
+    site = WorkerSite(json.loads(site_json), host, Path(dask_worker.local_directory) / MODELS)
     site.thread.start()
     return {"address": asdict(site.address), "missing": site.missing}
 
 
 class WorkerSite:
-    """The site of a worker in a group; `told` is what cluster_group.py says of it."""
+    """The site of a worker in a group; `options` is what cluster_group.py says of it."""
 
-    def __init__(self, told: dict[str, Any], host: str, folder: Path) -> None:
-        self._number: int = told["site"]
-        self._token: str = told["token"]
-        partition = read_as(Partition, told["partition"])
-        self._layout = Layout(partition, told["slots"], tuple(told["sites"]))
+    def __init__(self, options: dict[str, Any], host: str, folder: Path) -> None:
+        self._number: int = options["site"]
+        self._token: str = options["token"]
+        partition = read_as(Partition, options["partition"])
+        self._layout = Layout(partition, options["slots"], tuple(options["sites"]))
         self._devices = self._layout.devices(self._number)
-        self._limits: list[int] = told["memory_limit_bytes"]  # by device
-        self._threads: list[int] = told["threads"]  # by device
+        self._limits: list[int] = options["memory_limit_bytes"]  # by device
+        self._threads: list[int] = options["threads"]  # by device
         # Names in the group's folder, and the digests of their contents.
-        self._files: dict[str, str] = told["files"]
+        self._files: dict[str, str] = options["files"]
         self._store = folder
         self._store.mkdir(parents=True, exist_ok=True)
         _delete_old(self._store)
-        self._folder = folder / f"group-{told['group']}-{self._number}"
+        self._folder = folder / f"group-{options['group']}-{self._number}"
         self.missing = sorted(
             digest for digest in set(self._files.values()) if not self._has(digest)
         )

@@ -107,7 +107,7 @@ class Family:
             for program in self.programs[1:]
         ]
 
-    def told(self, chosen: int, scores: Sequence[Score]) -> Rewriting:
+    def rewriting(self, chosen: int, scores: Sequence[Score]) -> Rewriting:
         """Tell how one of the programs came to be chosen, and how good all of them are."""
         program, single = self.programs[chosen], self._best_for_one()
         anyway = {(step.rule, step.nodes) for step in single.steps}
@@ -153,13 +153,13 @@ def family(
         programs_found[_key(original)] = first
     for block, divided in _by_block(problem, programs, space_of, progress):
         key = _key(divided.selected)
-        known = programs_found.get(key)
-        if known is None:
+        program = programs_found.get(key)
+        if program is None:
             name = FOR_ONE if len(block) == 1 else f"rewritten for {len(block)} devices"
             gap = divided.gap if programs.has_all else None
-            known = _rewritten(name, programs, divided.selected, gap)
-        start = _candidate(programs, known, divided, block)
-        programs_found[key] = replace(known, starts=(*known.starts, start))
+            program = _rewritten(name, programs, divided.selected, gap)
+        start = _candidate(programs, program, divided, block)
+        programs_found[key] = replace(program, starts=(*program.starts, start))
     is_whole = programs.is_whole
     if len(original) <= _FEW_OPERATORS:
         every = list(itertools.islice(programs.every(), _FEW_PROGRAMS + 1))

@@ -182,7 +182,7 @@ def _weights(problem: Problem) -> list[float]:
     for operator in problem.workload.operators:
         inputs = {v for v in operator.inputs if v is not None and v not in problem.sent} - seen
         seen |= inputs
-        given = [v for v in operator.outputs if v is not None]
+        outputs = [v for v in operator.outputs if v is not None]
         size = sum(values[v].size_bytes for v in inputs)
-        weights.append(float(size + math.ceil(sum(values[v].size_bytes for v in given) / 64) + 1))
+        weights.append(float(size + math.ceil(sum(values[v].size_bytes for v in outputs) / 64) + 1))
     return weights

@@ -87,9 +87,9 @@ class _Endpoints:
         """Turn what is raised into an answer."""
 
         async def guarded(request: Request) -> Response:
-            asked = request.path_params
-            known = asked.get("name", self._name) == self._name
-            if not known or asked.get("version", "1") != "1":
+            parameters = request.path_params
+            is_served = parameters.get("name", self._name) == self._name
+            if not is_served or parameters.get("version", "1") != "1":
                 return _error(404, f"there is no such model: {self._name}, version 1, is served")
             try:
                 response: Response = await answer(request)
@@ -104,9 +104,9 @@ class _Endpoints:
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody is there to read it
             except Exception as error:  # ours, or memory that is used up: others are served on
-                told = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                _LOG.error("a request could not be answered: %s", told)
-                return _error(500, told)
+                message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                _LOG.error("a request could not be answered: %s", message)
+                return _error(500, message)
             return response
 
         return guarded
@@ -179,8 +179,8 @@ def _error(status: int, message: str, headers: Mapping[str, str] | None = None) 
 def _no_such_path(request: Request, error: Exception) -> Response:
     """Answer for a path or method that there is not, as for all else that is wrong."""
     assert isinstance(error, HTTPException)
-    what = f"{error.detail}: {request.method} {request.url.path}"
-    return _error(error.status_code, what, error.headers)
+    message = f"{error.detail}: {request.method} {request.url.path}"
+    return _error(error.status_code, message, error.headers)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -232,10 +232,10 @@ def serve(
 
         threading.Thread(target=run, daemon=True).start()
         try:
-            told = False
-            while not ended.wait(_LOOK_S if told else 0.01):
-                if server.started and not told:
-                    told = True
+            is_announced = False
+            while not ended.wait(_LOOK_S if is_announced else 0.01):
+                if server.started and not is_announced:
+                    is_announced = True
                     if started is not None:
                         started(session.setting)
         finally:

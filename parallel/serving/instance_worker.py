@@ -101,7 +101,7 @@ class Worker:
         self._names = [entry.name for entry in self._session.get_outputs()]
         self._bound: dict[str, BoundRun] = {}
         # By key, which stands for feeds of the same shapes.
-        self._known: dict[str, Outputs | None] = {}
+        self._outputs_by_key: dict[str, Outputs | None] = {}
 
     def describe(self) -> dict[str, Any]:
         """Say what the model takes and gives, how long it took to open, and what memory it has."""
@@ -140,9 +140,9 @@ class Worker:
     def _load(self, key: str, places: dict[str, Any]) -> int:
         """Bind the tensors that lie there, to be run again and again; say what memory it takes."""
         feeds = {name: array.copy() for name, array in self._inputs.read(places).items()}
-        run = BoundRun(self._session, feeds, own_time=False, outputs=self._known.get(key))
+        run = BoundRun(self._session, feeds, own_time=False, outputs=self._outputs_by_key.get(key))
         self._bound = {key: run}
-        self._known[key] = run.outputs
+        self._outputs_by_key[key] = run.outputs
         return resident_bytes()
 
     def _time(self, key: str, seconds: float, least_runs: int) -> list[float]:

@@ -55,14 +55,14 @@ class PartWorker:
                 self._bindings[stage, slot] = self._bound(stage, slot)
         # Who waits for which stage, here and elsewhere, and what is to be reported to the caller.
         self._next: dict[int, list[int]] = {}
-        self._told: dict[int, list[int]] = {stage: [] for stage in self._stages}
+        self._inboxes_after: dict[int, list[int]] = {stage: [] for stage in self._stages}
         for number, other_stage in enumerate(partition.stages):
             inbox = self._inboxes[other_stage.device]
             for before in other_stage.after:
                 if other_stage.device == device:
                     self._next.setdefault(before, []).append(number)
-                elif before in self._told and inbox not in self._told[before]:
-                    self._told[before].append(inbox)
+                elif before in self._inboxes_after and inbox not in self._inboxes_after[before]:
+                    self._inboxes_after[before].append(inbox)
         self._reported = {number for number in self._stages if number in partition.reported}
         self._waits: dict[tuple[int, int], int] = {}
         self._failed: set[tuple[int, int]] = set()
@@ -128,7 +128,7 @@ class PartWorker:
             except Exception as error:  # whatever the runtime raises is its reason to refuse
                 state, reason = FAILED, line_of(error)
         step = step_message(stage, slot, state, sequence)
-        for inbox in self._told[stage]:
+        for inbox in self._inboxes_after[stage]:
             os.write(inbox, step)
         if stage in self._reported:
             os.write(self._callers[slot], done_message(stage, slot, state, sequence, reason))

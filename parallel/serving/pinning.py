@@ -59,7 +59,9 @@ def assign_each(
         return others.get(processor.number, 0)
 
     nodes: dict[int, list[Processor]] = {}
-    for processor in sorted(available, key=lambda each: (load(each), each.sibling, each.number)):
+    for processor in sorted(
+        available, key=lambda candidate: (load(candidate), candidate.sibling, candidate.number)
+    ):
         nodes.setdefault(processor.node, []).append(processor)
     assigned = []
     for threads in counts:

@@ -319,8 +319,8 @@ class ParallelSession:
                     f"the input {slot.name!r} is {array.dtype}: the model takes {wanted}"
                 )
             fits = len(slot.shape) == array.ndim and all(
-                not isinstance(size, int) or size == given
-                for size, given in zip(slot.shape, array.shape, strict=False)
+                not isinstance(size, int) or size == array_size
+                for size, array_size in zip(slot.shape, array.shape, strict=False)
             )
             if not fits:
                 wanted_shape = ", ".join(str(size or "?") for size in slot.shape)

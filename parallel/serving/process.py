@@ -53,11 +53,11 @@ class WorkerProcess:
             )
         here, there = socket.socketpair()
         path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109
-        told = json.dumps({**arguments, "path": path, "pipe": there.fileno()})
+        arguments_json = json.dumps({**arguments, "path": path, "pipe": there.fileno()})
         code = _CODE.format(package=__package__, module=module)
         try:
             with there, os.fdopen(anonymous_file(), "wb") as file, _interrupts_wait():
-                file.write(told.encode())
+                file.write(arguments_json.encode())
                 file.seek(0)
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", code, str(file.fileno())],

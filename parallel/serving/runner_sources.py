@@ -123,11 +123,11 @@ class GroupSource(Source):
         Where that could not be started while this driver waited, it is told so, and does not try
         by itself: to find that a worker is missing takes long.
         """
-        known = self._failures
+        earlier_failures = self._failures
         with self._lock:
             while True:
                 if self._group is None:
-                    if self._failure is not None and self._failures > known:
+                    if self._failure is not None and self._failures > earlier_failures:
                         raise self._failure
                     self._group = self._started()
                 try:

@@ -24,10 +24,12 @@ def timeline_of(simulation: Simulation) -> Timeline:
         task, begin = times.tasks[key], times.begin[key]
         if times.end[key] == begin:
             continue
-        kind, what, target = _described(problem, task, names)
+        kind, label, target = _described(problem, task, names)
         free = begin + task.seconds
         spans.append(
-            Span(lane[task.resource], kind, what, begin, free, times.end[key], lane.get(target, -1))
+            Span(
+                lane[task.resource], kind, label, begin, free, times.end[key], lane.get(target, -1)
+            )
         )
     spans.sort(key=lambda span: (span.begin_s, span.lane))
     whole = max((span.end_s for span in spans), default=0.0)
@@ -37,19 +39,19 @@ def timeline_of(simulation: Simulation) -> Timeline:
 
 def _described(problem: Problem, task: Task, names: Sequence[str]) -> tuple[Kind, str, int]:
     """Say what a task is, and which device it sends to."""
-    number, what = task.key[:2]
+    number, task_kind = task.key[:2]
     operators, values = problem.workload.operators, problem.workload.graph.names
-    if what == COMPUTE:
+    if task_kind == COMPUTE:
         return "compute", f"{operators[number].kernel.op_type} {operators[number].name}", -1
     if number < 0:
         name = values[task.key[2]]
     else:
         value = operators[number].outputs[task.key[2]]
         name = operators[number].name if value is None else values[value]
-    if what in (MOVE, PARTIAL):
-        target = task.key[4] if what == MOVE else task.key[5]
+    if task_kind in (MOVE, PARTIAL):
+        target = task.key[4] if task_kind == MOVE else task.key[5]
         return "send", f"{name} to {names[target]}, {task.size_bytes / 1024:.1f} KiB", target
-    return "join", f"{'sum' if what == ADD else 'pieces'} of {name}", -1
+    return "join", f"{'sum' if task_kind == ADD else 'pieces'} of {name}", -1
 
 
 def _joined(spans: Sequence[Span], narrow_s: float) -> Iterator[Span]:
@@ -76,5 +78,5 @@ def _joined_span(group: Sequence[Span]) -> Span:
     first, end = group[0], group[-1]
     if len(group) == 1:
         return first
-    what = f"{first.what} to {end.what}, {len(group)} operators"
-    return Span(first.lane, first.kind, what, first.begin_s, end.free_s, end.end_s)
+    label = f"{first.what} to {end.what}, {len(group)} operators"
+    return Span(first.lane, first.kind, label, first.begin_s, end.free_s, end.end_s)

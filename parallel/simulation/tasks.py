@@ -173,10 +173,10 @@ class Problem:
         """Choose who sends to a device: the fastest link, and of equal ones another for each."""
         if len(holders) == 1:
             return holders[0]
-        known = self._nearest.get((holders, target))
-        if known is None:
-            known = self._nearest[holders, target] = self._find_nearest(holders, target)
-        return known
+        sender = self._nearest.get((holders, target))
+        if sender is None:
+            sender = self._nearest[holders, target] = self._find_nearest(holders, target)
+        return sender
 
     def _find_nearest(self, holders: tuple[int, ...], target: int) -> int:
         if target in holders:
@@ -302,9 +302,9 @@ def operator_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Ite
             seconds = problem.seconds(number, part.kernel, device)
             contended = problem.times.contended(part.kernel, device)
             if summed:  # it is sliced, for each of those that add the parts up
-                for cell, given in zip(part.gives, operator.outputs, strict=True):
-                    if given is not None:
-                        size = elements(cell) * problem.workload.values[given].item_bytes
+                for cell, output_value in zip(part.gives, operator.outputs, strict=True):
+                    if output_value is not None:
+                        size = elements(cell) * problem.workload.values[output_value].item_bytes
                         seconds += problem.times.moved_bytes(2 * size, device)
             boxes = ((value, problem.need(part, position, value)) for position, value in constants)
             yield Task(
@@ -316,9 +316,9 @@ def operator_tasks(problem: Problem, plan: Sequence[Config], number: int) -> Ite
                 weights=tuple((value, box) for value, box in boxes if box is not None),
             )
     if config.reduction is not None:
-        for output, given in enumerate(operator.outputs):
-            if given is not None:
-                yield from _sums(problem, config, number, output, given)
+        for output, output_value in enumerate(operator.outputs):
+            if output_value is not None:
+                yield from _sums(problem, config, number, output, output_value)
 
 
 def _sums(problem: Problem, config: Config, number: int, output: int, value: int) -> Iterator[Task]:

@@ -65,16 +65,16 @@ class Times:
                 if device.fingerprint and key not in self._measured:
                     rows = catalog.sql(_MEASURED, [*key, RUNTIME]).fetchall()
                     self._measured[key] = dict(rows)
-        self._known: dict[tuple[str, tuple[object, ...]], float] = {}
+        self._operator_s: dict[tuple[str, tuple[object, ...]], float] = {}
         self._models = [device.model for device in cluster.devices]
 
     def operator(self, kernel: Kernel, device: int) -> float:
         """Return the seconds of an operator on a device, by its number."""
         key = (kernel.hash, self._models[device])
-        if key not in self._known:
+        if key not in self._operator_s:
             factor = 1.0 if self.calibration is None else self.calibration.factor_of(device)
-            self._known[key] = factor * self._operator(kernel, self.cluster.devices[device])
-        return self._known[key]
+            self._operator_s[key] = factor * self._operator(kernel, self.cluster.devices[device])
+        return self._operator_s[key]
 
     def _operator(self, kernel: Kernel, device: Device) -> float:
         if kernel.is_constant:

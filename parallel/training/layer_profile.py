@@ -85,8 +85,8 @@ class LayerProfile:
             return (whole,)
         parts = [1 << bit for bit in range(samples.bit_length()) if samples >> bit & 1]
         runs = [self.runs.get((processor, tensor, part)) for part in parts]
-        known = tuple(run for run in runs if run is not None)
-        return known if known and len(known) == len(parts) else None
+        measured_runs = tuple(run for run in runs if run is not None)
+        return measured_runs if measured_runs and len(measured_runs) == len(parts) else None
 
 
 def read_metis(folder: str | Path, *, activation_bytes: float = 0.0) -> LayerProfile:
@@ -149,10 +149,10 @@ def _number(facts: object, path: Path, *keys: str) -> float:
 
 
 def _numbers(facts: object, path: Path, *keys: str) -> tuple[float, ...]:
-    given = _inside(facts, path, keys)
-    if not isinstance(given, list):
+    numbers = _inside(facts, path, keys)
+    if not isinstance(numbers, list):
         raise ClusterError(f"{path}: {'.'.join(keys)} is no list of numbers")
-    return tuple(_checked(number, path, keys) for number in given)
+    return tuple(_checked(number, path, keys) for number in numbers)
 
 
 def _checked(number: object, path: Path, keys: tuple[str, ...]) -> float:

@@ -147,11 +147,11 @@ class Machine:
         """Return the runs of the group's slowest processor."""
         if samples == 0:
             return ()
-        each = [self.profile.slices(p, len(group), samples) for p in set(group)]
-        known = [runs for runs in each if runs is not None]
-        if len(known) < len(each):
+        processor_runs = [self.profile.slices(p, len(group), samples) for p in set(group)]
+        measured_runs = [runs for runs in processor_runs if runs is not None]
+        if len(measured_runs) < len(processor_runs):
             return None
-        return max(known, key=lambda runs: sum(sum(run.layer_s) for run in runs))
+        return max(measured_runs, key=lambda runs: sum(sum(run.layer_s) for run in runs))
 
     def stage_shares(self, stage: Stage, samples: int) -> tuple[Share, ...] | None:
         """Return what each group of a stage does of a microbatch."""

@@ -38,7 +38,7 @@ _UNIT = {"Acos", "Asin", "Atanh"}
 
 
 def build_model(
-    kernel: Kernel, copies: int = 1, apart: dict[str, Array] | None = None
+    kernel: Kernel, copies: int = 1, external_arrays: dict[str, Array] | None = None
 ) -> tuple[bytes, dict[str, Array]]:
     """Return a serialized model of `copies` independent copies, and its feeds.
 
@@ -46,8 +46,9 @@ def build_model(
     since inside a model no kernel finds its constants in the cache because another has them too:
     they differ, for the runtime keeps equal ones once.
     A view is timed on one element: inside a graph the runtime only renames its buffer, while here
-    it would copy the model's input. Constants of 4 MiB and more go into `apart`, by name, if it is
-    given, and are declared as external data: a protobuf would hold them three times on the way.
+    it would copy the model's input. Constants of 4 MiB and more go into `external_arrays`, by name,
+    if it is given, and are declared as external data: a protobuf would hold them three times on the
+    way.
     KernelError where the operator can't stand alone.
     """
     if kernel.is_view and not kernel.is_constant:
@@ -60,7 +61,7 @@ def build_model(
     constants: list[TensorProto] = []
     feeds: dict[str, Array] = {}
     inputs, outputs, nodes = [], [], []
-    given: dict[str, Array] = {}
+    operand_arrays: dict[str, Array] = {}
     arrays = {
         position: kernel_input(kernel, position, spec, rng)
         for position, spec in enumerate(kernel.inputs)
@@ -76,11 +77,11 @@ def build_model(
                 if copy and spec.value is None:
                     array = np.roll(array, copy)
                 names.append(name)
-                given[name] = array
-                if apart is None or array.nbytes < _LARGE:
+                operand_arrays[name] = array
+                if external_arrays is None or array.nbytes < _LARGE:
                     constants.append(_tensor(name, spec.dtype, array))
                 else:
-                    apart[name] = array.copy()
+                    external_arrays[name] = array.copy()
                     constants.append(_external(name, spec, array.nbytes))
             else:
                 name = f"x{position}_{copy}"
@@ -88,8 +89,8 @@ def build_model(
                 inputs.append(
                     helper.make_tensor_value_info(name, element_type(spec.dtype), spec.shape)
                 )
-                feeds[name] = given[name] = kernel_input(kernel, position, spec, rng)
-        if reason := fatal_input(kernel.op_type, [given.get(name) for name in names]):
+                feeds[name] = operand_arrays[name] = kernel_input(kernel, position, spec, rng)
+        if reason := fatal_input(kernel.op_type, [operand_arrays.get(name) for name in names]):
             raise KernelError(f"{kernel.label()}: {reason}")
         output_names = [f"y{position}_{copy}" for position in range(max(1, kernel.outputs))]
         nodes.append(_node(kernel, names, output_names))

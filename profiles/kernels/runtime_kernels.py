@@ -123,9 +123,9 @@ def _types_run(
         path, threads=threads, execution=execution, profile_prefix=path.with_name("profile")
     )
     wanted = {entry.name for entry in session.get_inputs()}
-    given = {name: array for name, array in feeds.items() if name in wanted}
-    run_session(session, given)
-    types: Types = {name: (array.dtype.name, array.shape) for name, array in given.items()}
+    model_feeds = {name: array for name, array in feeds.items() if name in wanted}
+    run_session(session, model_feeds)
+    types: Types = {name: (array.dtype.name, array.shape) for name, array in model_feeds.items()}
     for tensor in model.graph.initializer:
         types[tensor.name] = (dtype_name(tensor.data_type), tuple(tensor.dims))
     output_types = {

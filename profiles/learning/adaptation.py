@@ -86,8 +86,8 @@ class Adaptation:
             return np.zeros(len(families)), np.ones(len(families))
         places = np.asarray(places, np.float64)
         across = self.spread.covariance(families, places, self._families, self._places)
-        known = np.einsum("nm,mk,nk->n", across, self._among, across) / self.spread.variance
-        return across @ self._weights, np.sqrt(np.clip(1.0 - known, _LEAST_UNSHARED, 1.0))
+        explained = np.einsum("nm,mk,nk->n", across, self._among, across) / self.spread.variance
+        return across @ self._weights, np.sqrt(np.clip(1.0 - explained, _LEAST_UNSHARED, 1.0))
 
 
 def fit_spread(groups: Sequence[tuple[Array, Array, Array]]) -> Spread:

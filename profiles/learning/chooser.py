@@ -133,11 +133,11 @@ class _Process:
         self._agree = np.empty((count, 0))  # and their inner products
         self._numbers: list[int] = []
         devices = float(columns.shape[1] > 0)
-        self._own = 10 ** random.uniform(-1.2, 0.3, _DRAWS)
-        self._own_scale = 10 ** random.uniform(0.0, 1.0, _DRAWS)
-        self._other = devices * 10 ** random.uniform(-1.0, 0.3, _DRAWS)
-        self._other_scale = 10 ** random.uniform(-0.5, 0.7, _DRAWS)
-        self._linear = devices * 10 ** random.uniform(-1.0, 0.3, _DRAWS)
+        self._place_deviation = 10 ** random.uniform(-1.2, 0.3, _DRAWS)
+        self._place_scale = 10 ** random.uniform(0.0, 1.0, _DRAWS)
+        self._column_deviation = devices * 10 ** random.uniform(-1.0, 0.3, _DRAWS)
+        self._column_scale = 10 ** random.uniform(-0.5, 0.7, _DRAWS)
+        self._linear_deviation = devices * 10 ** random.uniform(-1.0, 0.3, _DRAWS)
         self._noise = 10 ** random.uniform(-2.0, -0.5, _DRAWS)
 
     def add(self, number: int) -> None:
@@ -151,15 +151,17 @@ class _Process:
         self._agree = np.column_stack([self._agree, agree])
         self._numbers.append(number)
 
-    def predict(self, known: Array) -> tuple[Array, Array]:
+    def predict(self, measured: Array) -> tuple[Array, Array]:
         """Return mean and standard deviation for every configuration, given those of `add`."""
-        middle, scale = known.mean(), max(known.std(), 1e-3)
-        target = (known - middle) / scale
+        middle, scale = measured.mean(), max(measured.std(), 1e-3)
+        target = (measured - middle) / scale
         draws = np.arange(_DRAWS)[:, None, None]
         among = self._covariance(draws, self._numbers)
-        among += (self._noise[draws] ** 2 + 1e-8) * np.eye(len(known))
+        among += (self._noise[draws] ** 2 + 1e-8) * np.eye(len(measured))
         factor = np.linalg.cholesky(among)
-        solved = np.linalg.solve(among, np.broadcast_to(target[:, None], (_DRAWS, len(known), 1)))
+        solved = np.linalg.solve(
+            among, np.broadcast_to(target[:, None], (_DRAWS, len(measured), 1))
+        )
         evidence = -0.5 * solved[..., 0] @ target
         evidence -= np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(1)
         likeliest = np.argsort(-evidence, kind="stable")[:_MIXED]
@@ -170,9 +172,11 @@ class _Process:
             across = self._covariance(draw, slice(None))
             mean_of_draw = across @ solved[draw, :, 0]
             inside = np.linalg.solve(factor[draw], across.T)
-            prior = self._own[draw] ** 2 + self._other[draw] ** 2
+            prior = self._place_deviation[draw] ** 2 + self._column_deviation[draw] ** 2
             prior += (
-                self._linear[draw] ** 2 * (self._columns**2).sum(1) / max(self._columns.shape[1], 1)
+                self._linear_deviation[draw] ** 2
+                * (self._columns**2).sum(1)
+                / max(self._columns.shape[1], 1)
             )
             mean += weight * mean_of_draw
             square += weight * (np.maximum(prior - (inside**2).sum(0), 0.0) + mean_of_draw**2)
@@ -180,11 +184,13 @@ class _Process:
         return middle + scale * mean, scale * deviation
 
     def _covariance(self, draw: Any, rows: Any) -> Array:
-        result: Array = self._own[draw] ** 2 * matern(self._near[rows] / self._own_scale[draw])
+        result: Array = self._place_deviation[draw] ** 2 * matern(
+            self._near[rows] / self._place_scale[draw]
+        )
         if self._columns.shape[1]:
-            other = matern(self._alike[rows] / self._other_scale[draw])
-            result = result + self._other[draw] ** 2 * other
-            result = result + self._linear[draw] ** 2 * self._agree[rows]
+            other = matern(self._alike[rows] / self._column_scale[draw])
+            result = result + self._column_deviation[draw] ** 2 * other
+            result = result + self._linear_deviation[draw] ** 2 * self._agree[rows]
         return result
 
 

@@ -47,8 +47,8 @@ class KernelPredictor:
         name = str(model) if isinstance(model, Path) else "the model"
         try:
             self._session, self.metadata = open_trained(model)
-            known = (self.metadata["kind"], self.metadata["format"]) == (KIND, FORMAT)
-            known &= self.metadata["columns"] == list(COLUMNS)
+            is_readable = (self.metadata["kind"], self.metadata["format"]) == (KIND, FORMAT)
+            is_readable &= self.metadata["columns"] == list(COLUMNS)
             self.operators = np.array(self.metadata["operators"], np.int64)
             self.spread = Spread(**self.metadata["spread"])
             self.factor = float(self.metadata["interval"]["factor"])
@@ -58,7 +58,7 @@ class KernelPredictor:
             raise PredictorError(
                 f"{name} is no model of costs of kernels: make one with tensolog costs train"
             ) from error
-        if not known:
+        if not is_readable:
             raise PredictorError(
                 f"{name} is of another format: train it anew with tensolog costs train"
             )
@@ -96,8 +96,8 @@ class KernelPredictor:
 
     def nearest(self, example: KernelRows, count: int = 2) -> list[Neighbour]:
         """Name the kernels that were trained on and are most like this one, of its operator."""
-        known = (k for k in self.metadata["known"] if k["opcode"] == example.opcode)
-        return nearest_of(known, "place", example.place[0, TELLING], count)
+        trained_kernels = (k for k in self.metadata["known"] if k["opcode"] == example.opcode)
+        return nearest_of(trained_kernels, "place", example.place[0, TELLING], count)
 
 
 class Forecast:
@@ -110,7 +110,7 @@ class Forecast:
         self.predictor = predictor
         self._machine, self._configuration = machine, (threads, level)
         self._adaptation = Adaptation(predictor.spread)
-        self._known: dict[str, KernelRows | None] = {}
+        self._rows_by_hash: dict[str, KernelRows | None] = {}
         self._logs: dict[str, float] = {}
         self._costs: dict[str, Cost | None] = {}
         self._measured: dict[str, float] = {}
@@ -131,9 +131,9 @@ class Forecast:
         if not news:
             return
         self._measured |= news
-        known = dict(list(self._measured.items())[-_MOST_LEARNED:])
-        rows = [row for key in known if (row := self._known[key]) is not None]
-        errors = np.log(list(known.values())) - [self._logs[key] for key in known]
+        latest = dict(list(self._measured.items())[-_MOST_LEARNED:])
+        rows = [row for key in latest if (row := self._rows_by_hash[key]) is not None]
+        errors = np.log(list(latest.values())) - [self._logs[key] for key in latest]
         self._adaptation.learn(
             np.array([row.opcode for row in rows]),
             np.concatenate([row.place for row in rows]),
@@ -142,15 +142,15 @@ class Forecast:
         self._costs = {}
 
     def _rows(self, kernel: Kernel) -> KernelRows | None:
-        if kernel.hash not in self._known:
+        if kernel.hash not in self._rows_by_hash:
             graph = graph_of_kernel(kernel, "model", {self._configuration: 1.0}, self._machine)
             rows = kernel_rows(graph, self._machine.cores)
             if rows is not None and not self.predictor.knows(rows):
                 rows = None
-            self._known[kernel.hash] = rows
+            self._rows_by_hash[kernel.hash] = rows
             if rows is not None:
                 self._logs[kernel.hash] = float(self.predictor.logs([rows])[0])
-        return self._known[kernel.hash]
+        return self._rows_by_hash[kernel.hash]
 
     def _predicted(self, kernel: Kernel) -> Cost | None:
         rows = self._rows(kernel)

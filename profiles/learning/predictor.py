@@ -62,7 +62,7 @@ def open_trained(model: bytes | Path) -> tuple[Any, dict[str, Any]]:
 
 
 def nearest_of(
-    known: Iterable[Mapping[str, Any]], key: str, place: Array, count: int
+    trained_entries: Iterable[Mapping[str, Any]], key: str, place: Array, count: int
 ) -> list[Neighbour]:
     """Return those of what was trained on whose place, under a key, is the nearest to another."""
     neighbours = [
@@ -71,9 +71,9 @@ def nearest_of(
             float(entry["time_ns"]),
             float(np.linalg.norm(place - np.array(entry[key]))),
         )
-        for entry in known
+        for entry in trained_entries
     ]
-    return sorted(neighbours, key=lambda each: (each.distance, each.label))[:count]
+    return sorted(neighbours, key=lambda neighbour: (neighbour.distance, neighbour.label))[:count]
 
 
 class CostPredictor:
@@ -84,7 +84,7 @@ class CostPredictor:
         name = str(model) if isinstance(model, Path) else "the model"
         try:
             self._session, self.metadata = open_trained(model)
-            known = self.metadata["format"] == FORMAT
+            is_readable = self.metadata["format"] == FORMAT
             self._codes = np.array(self.metadata["codes"], np.int64)
             shapes = {entry.name: entry.shape for entry in self._session.get_inputs()}
             self._features = int(shapes["features"][1])
@@ -96,7 +96,7 @@ class CostPredictor:
             raise PredictorError(
                 f"{name} is no model of costs: make one with tensolog costs train"
             ) from error
-        if not known:
+        if not is_readable:
             raise PredictorError(
                 f"{name} is of format {self.metadata['format']}, not {FORMAT}: train it anew "
                 "with tensolog costs train"
@@ -130,8 +130,8 @@ class CostPredictor:
         The distance is that of the means of their nodes' features, in scaled units.
         """
         summary_, signature = summary(example), graph_signature(example)
-        known = (k for k in self.metadata.get("known", ()) if k["signature"] == signature)
-        return nearest_of(known, "summary", summary_, count)
+        trained_graphs = (k for k in self.metadata.get("known", ()) if k["signature"] == signature)
+        return nearest_of(trained_graphs, "summary", summary_, count)
 
     def member_logs(self, example: Example) -> Array:
         """Return log(time in ns) by each member of the ensemble: (members, c)."""

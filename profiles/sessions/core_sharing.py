@@ -53,13 +53,13 @@ class Demand:
         with _lock:
             _threads[key] = threads
             if shares_cores is not None:
-                _told[key] = shares_cores
+                _listeners[key] = shares_cores
             _tell()
 
 
 _lock = threading.RLock()  # a session may be collected while another one is counted
 _threads: dict[int, int] = {}
-_told: dict[int, Callable[[bool], object]] = {}
+_listeners: dict[int, Callable[[bool], object]] = {}
 _is_shared = False
 
 
@@ -81,14 +81,14 @@ def will_cores_be_shared(threads: int) -> bool:
 def _leave(key: int) -> None:
     with _lock:
         del _threads[key]
-        _told.pop(key, None)
+        _listeners.pop(key, None)
         _tell()
 
 
 def _tell() -> None:
     global _is_shared
     _is_shared = sum(list(_threads.values())) > cores()
-    for tell in list(_told.values()):
+    for tell in list(_listeners.values()):
         tell(_is_shared)
 
 

@@ -138,15 +138,15 @@ def run_session(
     `limit_s` seconds, and what ONNX Runtime raises.
     """
     wanted = {entry.name for entry in session.get_inputs()}
-    given = {name: array for name, array in feeds.items() if name in wanted}
+    model_feeds = {name: array for name, array in feeds.items() if name in wanted}
     options = _endable_options()
     if limit_s is None:
-        return list(session.run(names, given, options))
+        return list(session.run(names, model_feeds, options))
     late = threading.Timer(limit_s, _terminate, (options,))
     late.daemon = True
     late.start()
     try:
-        return list(session.run(names, given, options))
+        return list(session.run(names, model_feeds, options))
     except Exception as error:
         if options.terminate:
             raise RunLimitError(limit_s) from error
@@ -220,14 +220,14 @@ class BoundRun:
             return None
         return tuple((value.element_type(), tuple(value.shape())) for value in self._values)
 
-    def _bind(self, known: Outputs | None) -> Any:
+    def _bind(self, output_types: Outputs | None) -> Any:
         values = {name: ort_value(array) for name, array in self.feeds.items()}
         names = [entry.name for entry in self._session.get_outputs()]
-        if known is None:
+        if output_types is None:
             outputs = self._session.run_with_ort_values(names, values, self._options)
         else:
             make = onnxruntime.OrtValue.ortvalue_from_shape_and_type
-            outputs = [make(list(shape), element_type) for element_type, shape in known]
+            outputs = [make(list(shape), element_type) for element_type, shape in output_types]
         self._values = outputs
         binding = self._session.io_binding()
         for name, value in values.items():

@@ -111,7 +111,7 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
     Example:
       tensolog catalog export 1 -o model.onnx
     """
-    output = shared.output_file(output, what="the model")
+    output = shared.output_file(output, content="the model")
     from ..catalog.onnx.writer import write_model
 
     with shared.open_to_read(catalog_path) as opened:
@@ -142,7 +142,7 @@ def forget(catalog_path: str | None, model_id: int) -> None:
     with Catalog(catalog_path) as opened:
         removed = forget_model(opened, model_id)
     counts = [(removed.nodes, "node"), (removed.plans, "plan"), (removed.constants, "constant")]
-    parts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+    parts = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     name, size = one_line(removed.name), format_size(removed.size_bytes)
     click.echo(f"forgot model {model_id} ({name}): {parts} ({size})")
 

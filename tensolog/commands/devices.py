@@ -88,7 +88,7 @@ def measure(
             "that they were started with"
         )
     if output is not None:
-        output = shared.output_file(output, what="the description")
+        output = shared.output_file(output, content="the description")
     with on_interrupt("nothing was stored"), Progress(quiet=quiet) as progress:
         progress("measuring", 0, 0, "")
         from ..catalog import Catalog
@@ -138,7 +138,7 @@ def measure(
             echo(f"links between them: {shown[0]}, {shown[1]} GB/s")
 
 
-def _ends(cluster: Cluster, what: str) -> list[Link]:
+def _ends(cluster: Cluster, quantity: str) -> list[Link]:
     """Return the links that have the least and the most of something."""
-    links = sorted(cluster.links, key=lambda link: float(getattr(link, what)))
+    links = sorted(cluster.links, key=lambda link: float(getattr(link, quantity)))
     return [links[0], links[-1]]

@@ -137,7 +137,7 @@ def _draw_timeline(folder: Path, output: Path) -> None:
     from ..parallel.deployment.deployment import DeploymentError, read_deployment
     from ..parallel.timeline import timeline_svg
 
-    output = shared.output_file(output, what="the timeline")
+    output = shared.output_file(output, content="the timeline")
     plan = read_deployment(folder)
     if plan.timeline is None:
         raise DeploymentError(

@@ -131,15 +131,15 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
     written = _output(model, output, in_place)
-    place = shared.output_file(Path(written), what="the model", may_be_folder=True)
+    place = shared.output_file(Path(written), content="the model", may_be_folder=True)
     taken = {model.resolve(), place.resolve()}
     if report is not None:
-        report = shared.output_file(report, what="the report")
+        report = shared.output_file(report, content="the report")
         if report.resolve() in taken:
             raise click.UsageError("--report names the same file as a model")
         taken.add(report.resolve())
     if keep is not None:
-        keep = shared.output_file(keep, what="the plans")
+        keep = shared.output_file(keep, content="the plans")
         if keep.resolve() in taken:
             raise click.UsageError("--keep names the same file as a model or the report")
 

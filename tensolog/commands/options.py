@@ -140,20 +140,20 @@ input_shape_option = click.option(
 )
 
 
-def jobs_option_of(what: str) -> Callable[[F], F]:
+def jobs_option_of(nouns: str) -> Callable[[F], F]:
     """Return the option of how many to prove at a time."""
     return click.option(
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help=f"{what} to prove at a time.  [default: all cores]",
+        help=f"{nouns} to prove at a time.  [default: all cores]",
     )
 
 
 jobs_option = jobs_option_of("Rules")
 
 
-def timeout_option(what: str) -> Callable[[F], F]:
+def timeout_option(purpose: str) -> Callable[[F], F]:
     """Return the option of the seconds for one thing."""
     return click.option(
         "--timeout",
@@ -161,7 +161,7 @@ def timeout_option(what: str) -> Callable[[F], F]:
         metavar="S",
         default=20.0,
         show_default=True,
-        help=f"Time {what}.",
+        help=f"Time {purpose}.",
     )
 
 
@@ -180,7 +180,7 @@ def print_json(value: object) -> None:
     click.echo(json_text(value))
 
 
-def output_file(path: Path, *, what: str, may_be_folder: bool = False) -> Path:
+def output_file(path: Path, *, content: str, may_be_folder: bool = False) -> Path:
     """Refuse a path that can't be written, before any work is done.
 
     Of a symbolic link it gives what is behind: that is replaced, not the link.
@@ -191,13 +191,13 @@ def output_file(path: Path, *, what: str, may_be_folder: bool = False) -> Path:
             raise click.ClickException(f"{path} is a link that leads back to itself")
     folder = path.parent
     if not folder.is_dir():
-        raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
+        raise click.ClickException(f"{folder} is not a folder: make it first, then write {content}")
     if path.is_dir() and not may_be_folder:
-        raise click.ClickException(f"{path} is a folder: name a file for {what}")
+        raise click.ClickException(f"{path} is a folder: name a file for {content}")
     if path.exists() and not (
         path.is_file() or path.is_dir()
     ):  # a device would be replaced, not written to
-        raise click.ClickException(f"{path} is no regular file: name another for {what}")
+        raise click.ClickException(f"{path} is no regular file: name another for {content}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: {_refusal(folder)}")
     return path

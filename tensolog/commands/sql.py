@@ -61,7 +61,7 @@ def sql(
     """
     form = form or _form(output)
     if output is not None:
-        output = shared.output_file(output, what="the result")
+        output = shared.output_file(output, content="the result")
     elif form == "parquet":
         raise click.UsageError("parquet is not text: name a file with -o FILE")
     if query == "-":

@@ -75,7 +75,7 @@ def test_pieces_are_timed_with_weights_that_are_drawn(tmp_path, monkeypatch):
     models = piece_times.light_models(pieces)
     weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     assert sum(map(len, models)) < 0.05 * weights
-    seconds = piece_times._times(models, pieces.given, 1)
+    seconds = piece_times._times(models, pieces.piece_feeds, 1)
     assert len(seconds) == len(pieces.parted.partition.stages) and min(seconds) > 0
     calibration = calibrate_each(pieces, [seconds, [2 * value for value in seconds]])
     assert len(calibration.of_average) == len(problem.workload.operators)

@@ -167,7 +167,7 @@ def one_piece(problem, feeds, folder):
     pieces = pieces_of(problem, feeds, folder)
     partition = pieces.parted.partition
     parted = replace(pieces.parted, partition=replace(partition, stages=partition.stages[:1]))
-    return replace(pieces, parted=parted, given=pieces.given[:1])
+    return replace(pieces, parted=parted, piece_feeds=pieces.piece_feeds[:1])
 
 
 @pytest.fixture

@@ -62,11 +62,11 @@ def inline(
         return list(clauses), list(subsumptions)
     for name in (n for n in declarations if n in unsafe):
         if name in directed or any(s.dominated.name == name for s in subsumptions):
-            what = "a directive" if name in directed else "a subsumption"
+            obstacle = "a directive" if name in directed else "a subsumption"
             raise DatalogError.at(
                 declarations[name].position,
-                f"relation {name} is inline, its clauses need what their callers bind, and {what} "
-                "needs its rows",
+                f"relation {name} is inline, its clauses need what their callers bind, and "
+                f"{obstacle} needs its rows",
             )
     bodies: dict[str, list[Clause]] = {name: [] for name in unsafe}
     for clause in clauses:

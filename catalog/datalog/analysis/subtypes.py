@@ -83,13 +83,15 @@ class Subtypes:
         for argument, wanted in _typed(clause.head, declarations):
             if isinstance(argument, Variable):
                 have = types.get(same.get(argument.name, argument.name), frozenset())
-                what = f"variable {shown(argument.name)}"
+                subject = f"variable {shown(argument.name)}"
             elif isinstance(argument, Cast):
-                have, what = frozenset({argument.type_name}), "this value"
+                have, subject = frozenset({argument.type_name}), "this value"
             else:
                 continue
             if not all(self.within(name, wanted) for name in have):
-                reason = f"{what} is {' or '.join(sorted(have))}, which is no subtype of {wanted}"
+                reason = (
+                    f"{subject} is {' or '.join(sorted(have))}, which is no subtype of {wanted}"
+                )
                 errors.reported.append(DatalogError.at(argument.position, reason))
         errors.check()
 

@@ -211,8 +211,10 @@ class Kinds:
             if s.is_record and (node.name == NIL or len(s.branches[""]) == count)
         )
         if not options:
-            what = "record type" if node.name == NIL else f"record type of {_count(count, 'field')}"
-            raise DatalogError.at(node.position, f"no {what} is declared")
+            missing = (
+                "record type" if node.name == NIL else f"record type of {_count(count, 'field')}"
+            )
+            raise DatalogError.at(node.position, f"no {missing} is declared")
         self._restrict(node, options)
         if node.name == RECORD:
             self._records.append(node)
@@ -253,20 +255,21 @@ class Kinds:
             return " or ".join(k for k in (*KINDS, *self._structures) if k in options)
 
         if isinstance(expression, Variable):
-            what = f"variable {shown(expression.name)}"
+            subject = f"variable {shown(expression.name)}"
         elif isinstance(expression, String):
-            what = "this string"
+            subject = "this string"
         elif isinstance(expression, Number):
-            what = f"the constant {expression.value}"
+            subject = f"the constant {expression.value}"
         elif isinstance(expression, Functor) and builds(expression):
             words = {RECORD: "this record", NIL: "nil"}
-            what = words.get(expression.name, f"branch {expression.name[1:]}")
+            subject = words.get(expression.name, f"branch {expression.name[1:]}")
         elif isinstance(expression, Functor):
-            what = f"the result of {'-' if expression.name == 'neg' else expression.name}"
+            subject = f"the result of {'-' if expression.name == 'neg' else expression.name}"
         else:
-            what = "this value"
+            subject = "this value"
         raise DatalogError.at(
-            expression.position, f"type clash: {what} is {spell(have)}, but {spell(want)} is needed"
+            expression.position,
+            f"type clash: {subject} is {spell(have)}, but {spell(want)} is needed",
         )
 
     def _literal(self, literal: Literal) -> None:

@@ -30,8 +30,8 @@ def strip_comments(text: str, path: str) -> str:
         kind, piece = match.lastgroup, match.group()
         position = match.end()
         if kind in ("open", "quote"):
-            what = "comment" if kind == "open" else "string"
-            raise _error_in(text, match.start(), path, f"this {what} is never closed")
+            construct = "comment" if kind == "open" else "string"
+            raise _error_in(text, match.start(), path, f"this {construct} is never closed")
         if kind == "hash":
             # A directive goes on with the text after it: comments and strings may follow.
             if not line.strip() or line.lstrip().startswith("#"):

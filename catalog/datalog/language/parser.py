@@ -529,8 +529,8 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         if len(bodies) != 1:
             raise _refuse(position, f"disjunction inside {name}", "give it a relation of its own")
         if (target is None) != (name == "count"):
-            what = "takes no expression" if target is not None else "needs an expression"
-            raise DatalogError.at(position, f"{name} {what}")
+            complaint = "takes no expression" if target is not None else "needs an expression"
+            raise DatalogError.at(position, f"{name} {complaint}")
         return Aggregate(str(name), target, bodies[0], position)
 
     def counter(self, items: Children) -> Functor:

@@ -150,7 +150,7 @@ class Lookup:
     def __init__(self, relations: Sequence[RelationPlan], rows: Sequence[Rows]) -> None:
         """Take the relations that stay, and their rows."""
         self._relations, self._rows = tuple(relations), list(rows)
-        self._made: dict[Index, dict[Any, Any]] = {}
+        self._indexes: dict[Index, dict[Any, Any]] = {}
 
     def first(
         self,
@@ -166,14 +166,14 @@ class Lookup:
         relations = (*self._relations, *(relation for relation, _ in further))
         entries = [_Entries(index, relations) for index in indexes]
         tables = _Tables(entries, [*self._rows, *(rows for _, rows in further)])
-        known = {number: self._made[i] for number, i in enumerate(indexes) if i in self._made}
+        known = {number: self._indexes[i] for number, i in enumerate(indexes) if i in self._indexes}
         tables.indexes.update(known)
         derived: Rows = {}
         plan = ProgramPlan(relations, tuple(indexes), ())
         _Clause(clause, plan).solve(tables, derived)
         for number, index in enumerate(indexes):
             if number in tables.indexes and index.relation < len(self._rows):
-                self._made[index] = tables.indexes[number]
+                self._indexes[index] = tables.indexes[number]
         return next(iter(derived), None)
 
 

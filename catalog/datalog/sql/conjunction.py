@@ -305,7 +305,7 @@ class Body:
                     self.values[side.name] = self.share(value)
                     return True
                 if ready and isinstance(side, Functor) and builds(side) and self._opens(side):
-                    self.conditions.extend(self._apart(self.share(self.sql(other)), side))
+                    self.conditions.extend(self._destructure(self.share(self.sql(other)), side))
                     return True
         return False
 
@@ -318,7 +318,7 @@ class Body:
             for a in node.arguments
         )
 
-    def _apart(self, value: str, node: Functor) -> Iterator[str]:
+    def _destructure(self, value: str, node: Functor) -> Iterator[str]:
         """Take a value apart: bind variables among the fields, and give tests of the rest."""
         yield shape_sql(node.name, value)
         for place, argument in fields(node):
@@ -332,7 +332,7 @@ class Body:
                 and builds(argument)
                 and is_open(argument, self.values)
             ):
-                yield from self._apart(self.share(field), argument)
+                yield from self._destructure(self.share(field), argument)
             else:
                 yield f"{field} = {self.sql(argument)}"
 
@@ -397,7 +397,7 @@ class Body:
                 seen.setdefault(argument.name, value)
                 continue
             if isinstance(argument, Functor) and is_pattern(argument):
-                tests.extend(self._apart(value, argument))
+                tests.extend(self._destructure(value, argument))
             else:
                 tests.append(f"{value} = {self.sql(argument)}")
         where = f" WHERE {' AND '.join(tests)}" if tests else ""

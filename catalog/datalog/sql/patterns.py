@@ -182,7 +182,7 @@ class _Reader:
 
     def _element(self, first: bool) -> str:
         """Read a character, a range of characters or a class."""
-        start, is_class = self._one()
+        start, is_class = self._character_or_class()
         if start == r"\-" and not first and not self.text.startswith("]", self.position):
             raise ForeignPatternError("a hyphen amid a class")
         rest = self.text[self.position : self.position + 2]
@@ -193,14 +193,14 @@ class _Reader:
         self.position += 1
         if self.position >= len(self.text):
             raise InvalidPatternError("a class is never closed")
-        end, is_class = self._one()
+        end, is_class = self._character_or_class()
         if is_class:
             raise InvalidPatternError("a range to a class")
         if _value(start) > _value(end):
             raise InvalidPatternError("a range that ends before it begins")
         return f"{start}-{end}"
 
-    def _one(self) -> tuple[str, bool]:
+    def _character_or_class(self) -> tuple[str, bool]:
         if self.text.startswith(("[.", "[="), self.position):
             raise ForeignPatternError("a collating element")
         if self._takes("[:"):

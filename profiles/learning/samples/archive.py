@@ -123,8 +123,8 @@ def write_archive(graph: CostGraph, file: IO[bytes]) -> None:
 
 def _read_arrays(path: Path, file: zipfile.ZipFile) -> dict[str, Array]:
     members = {info.filename: info for info in file.infolist()}
-    known = {f"{name}.npy" for arrays in _ARRAYS.values() for name in arrays}
-    if unknown := sorted(set(members) - known):
+    array_files = {f"{name}.npy" for arrays in _ARRAYS.values() for name in arrays}
+    if unknown := sorted(set(members) - array_files):
         raise ArchiveError(f"{path} holds {unknown[0]!r}, which is no array of TpuGraphs' format")
     if len(members) != len(file.infolist()):
         raise ArchiveError(f"{path} holds an array twice: get it again")
@@ -197,9 +197,9 @@ def _check_shapes(collection: Collection, arrays: Mapping[str, Array]) -> dict[s
         for dimension, size in zip(dimensions, array.shape, strict=True):
             if sizes.setdefault(dimension, size) != size:
                 where = f" as {origin[dimension]} has" if dimension in origin else ""
-                what = f" {dimension}" if isinstance(dimension, str) else ""
+                label = f" {dimension}" if isinstance(dimension, str) else ""
                 raise ArchiveError(
-                    f"{name} has shape {array.shape}, and not {sizes[dimension]}{what}{where}"
+                    f"{name} has shape {array.shape}, and not {sizes[dimension]}{label}{where}"
                 )
             origin.setdefault(dimension, name)
     return sizes

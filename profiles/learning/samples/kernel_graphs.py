@@ -61,8 +61,12 @@ def graph_of_kernel(
     center = len(operands)
     edges = [(center, number) for number in range(center)]
     edges += [(center + 1 + number, center) for number in range(len(results))]
-    configurations = sorted(times_ns, key=lambda each: (each[1] != _DEFAULT_LEVEL, *each))
-    runtimes = np.array([max(round(times_ns[each]), 1) for each in configurations], np.int64)
+    configurations = sorted(
+        times_ns, key=lambda configuration: (configuration[1] != _DEFAULT_LEVEL, *configuration)
+    )
+    runtimes = np.array(
+        [max(round(times_ns[configuration]), 1) for configuration in configurations], np.int64
+    )
     return CostGraph(
         f"{FOLDER}{architecture}_{kernel.hash[:16]}.npz",
         {

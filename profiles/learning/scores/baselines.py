@@ -108,9 +108,9 @@ def score_baselines(
                     training=training,
                 ).SerializeToString()
             )
-            each = [network.predict(examples[n]) for n in test]
+            network_predictions = [network.predict(examples[n]) for n in test]
             predicted, least, most = (
-                np.concatenate([getattr(scored, name) for scored in each])
+                np.concatenate([getattr(scored, name) for scored in network_predictions])
                 for name in ("times_ns", "least_ns", "most_ns")
             )
             times = np.array([sample.time_ns for sample in tested])

@@ -75,28 +75,33 @@ def score_graphs(
         if progress is not None:
             progress(number, len(architectures))
         unseen = [example for example in examples if example.architecture == architecture]
-        known = without(examples, unseen)
-        if not known:
+        training_examples = without(examples, unseen)
+        if not training_examples:
             continue
-        table = np.concatenate([_rows(_few(example)) for example in known])
-        logs = np.concatenate([_few(example).logs for example in known])
+        table = np.concatenate([_rows(_few(example)) for example in training_examples])
+        logs = np.concatenate([_few(example).logs for example in training_examples])
         tested = np.concatenate([_rows(example) for example in unseen])
         ends = np.cumsum([len(example.logs) for example in unseen])[:-1]
         for name, regression in learners.items():
             predicted = np.exp(regression(table, logs, tested))
             times = np.split(predicted, ends)
-            scores.append(_score(name, architecture, len(known), unseen, times))
+            scores.append(_score(name, architecture, len(training_examples), unseen, times))
         if networks:
-            model = train_ensemble(known, prior_feature=prior, training=training)
+            model = train_ensemble(training_examples, prior_feature=prior, training=training)
             predictor = CostPredictor(model.SerializeToString())
             predictions = [predictor.predict(example) for example in unseen]
             within = [
-                (each.least_ns <= np.exp(example.logs)) & (np.exp(example.logs) <= each.most_ns)
-                for each, example in zip(predictions, unseen, strict=True)
+                (prediction.least_ns <= np.exp(example.logs))
+                & (np.exp(example.logs) <= prediction.most_ns)
+                for prediction, example in zip(predictions, unseen, strict=True)
             ]
-            times = [each.times_ns for each in predictions]
+            times = [prediction.times_ns for prediction in predictions]
             covered = float(np.mean(np.concatenate(within)))
-            scores.append(_score("graph network", architecture, len(known), unseen, times, covered))
+            scores.append(
+                _score(
+                    "graph network", architecture, len(training_examples), unseen, times, covered
+                )
+            )
     if not scores:
         raise LearningError("the architectures have the same graphs, so none can be left out")
     return scores

@@ -66,13 +66,13 @@ def train_ensemble(
     }
     trained: list[dict[str, Array]] = []
     errors: list[Array] = []
-    for number, (known, unseen) in enumerate(folds):
+    for number, (training_examples, unseen) in enumerate(folds):
 
         def tell(done: int, total: int, number: int = number) -> None:
             if progress is not None:
                 progress(number * total + done, len(folds) * total)
 
-        parameters = fit(known, shape, used, seed=seed + number, progress=tell)
+        parameters = fit(training_examples, shape, used, seed=seed + number, progress=tell)
         trained.append({name: value.numpy() for name, value in parameters.items()})
         alone = CostPredictor(
             cost_model(
@@ -104,7 +104,7 @@ def train_on_kernels(
     described = {
         "machine": machine.name,
         "threads": threads,
-        "known": _known([sample.kernel.label() for sample in distinct], examples),
+        "known": _trained_graphs([sample.kernel.label() for sample in distinct], examples),
     }
     return train_ensemble(
         examples,
@@ -132,7 +132,7 @@ def train_on_graphs(
         prior_feature=prior,
         training=training,
         seed=seed,
-        described={"known": _known([example.path for example in examples], examples)},
+        described={"known": _trained_graphs([example.path for example in examples], examples)},
         progress=progress,
     )
 
@@ -149,7 +149,7 @@ def timed_examples(
     return examples, prior
 
 
-def _known(labels: Sequence[str], examples: Sequence[Example]) -> list[dict[str, Any]]:
+def _trained_graphs(labels: Sequence[str], examples: Sequence[Example]) -> list[dict[str, Any]]:
     """Describe what was trained on, so that the nearest of it can be named."""
     return [
         {
@@ -214,9 +214,9 @@ def _folds(
     architectures = sorted({example.architecture for example in examples})
     if len(architectures) > 1:
         groups = np.array([architectures.index(example.architecture) for example in examples])
-        what = "architectures"
+        omitted = "architectures"
     elif len(examples) > 1:
-        groups, what = np.arange(len(examples)), "graphs"
+        groups, omitted = np.arange(len(examples)), "graphs"
     else:
         (example,) = examples
         order = np.random.default_rng(0).permutation(len(example.logs))
@@ -237,8 +237,8 @@ def _folds(
             for example, group in zip(examples, groups, strict=True)
             if group % members == number
         ]
-        if known := without(examples, unseen):
-            folds.append((known, unseen))
+        if training_examples := without(examples, unseen):
+            folds.append((training_examples, unseen))
     if not folds:  # all have the same graphs
         return "nothing", [(list(examples), [])] * members
-    return what, folds
+    return omitted, folds

@@ -96,15 +96,15 @@ def left_out(
     """
     contents = {kernel.content for kernel in tested}
     names = {kernel.architecture for kernel in tested}
-    known = [
+    training_kernels = [
         kernel
         for kernel in kernels
         if kernel.content not in contents and kernel.architecture not in names
     ]
-    if not known:
+    if not training_kernels:
         return {}
-    operators = operators_of(known)
-    trees = fit_trees(known, operators)
+    operators = operators_of(training_kernels)
+    trees = fit_trees(training_kernels, operators)
     scored: dict[str, tuple[Array, Array, Array]] = {}
     for name in sorted(names):
         of_one = [

@@ -55,10 +55,10 @@ def initial(shape: Shape, examples: list[Example], seed: int, dtype: Any = None)
     def vector(size: int, value: float = 0.0) -> Tensor:
         return torch.full((size,), value, dtype=kind)
 
-    width, given = shape.width, shape.embedding + shape.features
+    width, node_features = shape.width, shape.embedding + shape.features
     parameters = {
         "embedding": matrix(len(shape.codes) + 1, shape.embedding) * 0.5,
-        "node": matrix(given, width),
+        "node": matrix(node_features, width),
         "configured": matrix(shape.configuration_features, width),
         "start": vector(width),
         "pool": matrix(width, width),
@@ -78,7 +78,9 @@ def initial(shape: Shape, examples: list[Example], seed: int, dtype: Any = None)
     features = np.concatenate([example.features for example in examples])
     configurations = np.concatenate([_few_configurations(example) for example in examples])
     for name, values in (("features", features), ("configurations", configurations)):
-        mean, deviation = (each(values, axis=0, dtype=np.float64) for each in (np.mean, np.std))
+        mean, deviation = (
+            statistic(values, axis=0, dtype=np.float64) for statistic in (np.mean, np.std)
+        )
         # What is the same in all examples says nothing, and is not blown up where it differs later.
         deviation = np.where(deviation > 1e-3, deviation, 1.0)
         parameters[f"fixed_{name}_mean"] = torch.as_tensor(mean).to(kind)

@@ -39,7 +39,7 @@ class Table:
 
     width: int
     values: dict[str, Tensor] = field(default_factory=dict)
-    known: dict[str, Array] = field(default_factory=dict)
+    is_computed: dict[str, Array] = field(default_factory=dict)
 
     def rows(self, example: Example, segments: int, dtype: Any) -> tuple[Tensor, Array]:
         """Return a graph's embeddings, and which of them were ever computed."""
@@ -47,8 +47,8 @@ class Table:
         if key not in self.values:
             shape = (segments, len(example.logs))
             self.values[key] = torch.zeros((*shape, self.width), dtype=dtype)
-            self.known[key] = np.zeros(shape, dtype=bool)
-        return self.values[key], self.known[key]
+            self.is_computed[key] = np.zeros(shape, dtype=bool)
+        return self.values[key], self.is_computed[key]
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ def graph_sums(
         stale = np.setdiff1d(np.arange(count), selection.fresh)
         if len(stale) and kept > 0.0:
             stale = stale[random.random(len(stale)) < kept]
-            values, known = table.rows(selection.example, count, mine.dtype)
-            for number in stale[~known[np.ix_(stale, selection.chosen)].all(axis=1)]:
-                _renew(parameters, selection, int(number), values, known, codes)
+            values, is_computed = table.rows(selection.example, count, mine.dtype)
+            for number in stale[~is_computed[np.ix_(stale, selection.chosen)].all(axis=1)]:
+                _renew(parameters, selection, int(number), values, is_computed, codes)
             total = total + values[np.ix_(stale, selection.chosen)].sum(dim=0)
             values[np.ix_(selection.fresh, selection.chosen)] = mine.detach()
-            known[np.ix_(selection.fresh, selection.chosen)] = True
+            is_computed[np.ix_(selection.fresh, selection.chosen)] = True
         sums.append(total)
     return torch.stack(sums)
 
@@ -120,8 +120,8 @@ def add_gradients(
     ]
     first = 0
     for parts in _side_by_side(_fresh_parts(selections), most_nodes):
-        own = torch.stack(weights[first : first + len(parts)])
-        encode(parameters, batch_of(parts, codes)).backward(own)
+        part_gradients = torch.stack(weights[first : first + len(parts)])
+        encode(parameters, batch_of(parts, codes)).backward(part_gradients)
         first += len(parts)
 
 
@@ -163,10 +163,10 @@ def _renew(
     selection: Selection,
     number: int,
     values: Tensor,
-    known: Array,
+    is_computed: Array,
     codes: Array,
 ) -> None:
     part = (selection.example, selection.segments[number], selection.chosen)
     with torch.no_grad():
         values[number, selection.chosen] = encode(parameters, batch_of([part], codes))[0]
-    known[number, selection.chosen] = True
+    is_computed[number, selection.chosen] = True

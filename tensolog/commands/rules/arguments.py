@@ -19,18 +19,18 @@ rules_argument = click.argument(
 REFUSED = 1  # exit code: the question was answered, and the answer is no
 
 
-def chosen(given: Sequence[str], *, everything: bool = False) -> list[Rule]:
+def chosen(names: Sequence[str], *, everything: bool = False) -> list[Rule]:
     """Read what was named; all shipped rules where `everything` is asked for."""
     from ...rules import load_rules
 
     if everything:
-        if given:
+        if names:
             raise click.UsageError("--all and names exclude each other")
         return list(load_rules())
-    if not given:
+    if not names:
         raise click.UsageError("name files or rules, or say --all for the shipped ones")
     rules: list[Rule] = []
-    for name in given:
+    for name in names:
         rules += from_file(Path(name)) if _is_path(name) else [shipped(name)]
     return list({(rule.path, rule.name): rule for rule in rules}.values())
 

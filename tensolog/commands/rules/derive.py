@@ -47,7 +47,7 @@ def derive(
       tensolog rules derive --all --by found.rules
       tensolog rules derive EliminateSplitOfConcat MergeAddedConvs
     """
-    given = chosen(rules, everything=everything)
+    candidates = chosen(rules, everything=everything)
     from ...optimizer.egraph.redundancy import Redundancy, redundancy
     from ...progress import Progress
 
@@ -55,13 +55,15 @@ def derive(
     redundancies: list[Redundancy] = []
     until = time.monotonic() + budget
     with Progress(quiet=as_json, budget_s=budget) as progress:
-        for i, rule in enumerate(given):
+        for i, rule in enumerate(candidates):
             if time.monotonic() > until:
                 break
-            progress("deriving", i, len(given), rule.name)
+            progress("deriving", i, len(candidates), rule.name)
             redundancies.append(redundancy(rule, others))
     if as_json:
-        shared.print_json({"rules": redundancies, "not_looked_at": len(given) - len(redundancies)})
+        shared.print_json(
+            {"rules": redundancies, "not_looked_at": len(candidates) - len(redundancies)}
+        )
         return
     for item in redundancies:
         if item.status == "derived":
@@ -70,5 +72,5 @@ def derive(
         f"{sum(i.status == s for i in redundancies)} {s}" for s in ("derived", "new", "no instance")
     ]
     echo(f"{counted(len(redundancies), 'rule')}: {', '.join(totals)}")
-    if len(redundancies) < len(given):
-        echo(f"{len(given) - len(redundancies)} were not looked at: the budget ended")
+    if len(redundancies) < len(candidates):
+        echo(f"{len(candidates) - len(redundancies)} were not looked at: the budget ended")

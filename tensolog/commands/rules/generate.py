@@ -162,14 +162,14 @@ def generate(
     if optimized is not None:
         if model_path is None:
             raise click.UsageError("--optimized names where to write a --model: name that, too")
-        optimized = shared.output_file(optimized, what="the model", may_be_folder=True)
+        optimized = shared.output_file(optimized, content="the model", may_be_folder=True)
         if optimized.resolve() in [path.resolve() for path in (model_path, output) if path]:
             raise click.UsageError("--optimized names the same file as --model or --output")
     names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
     if model_path is None and not names:
         raise click.UsageError("--operators names none: MatMul,Concat are two")
     if output is not None:
-        output = shared.output_file(output, what="the rules")
+        output = shared.output_file(output, content="the rules")
         if output.exists():
             raise click.ClickException(f"{output} exists: name another file with --output")
     from ...catalog.files import replacing
@@ -223,9 +223,12 @@ def generate(
             settings["budget"] = _FINDING * budget
             results = _runs_for(model_path, **settings)
         rules = [rule for result in results for rule in result.rules]
-        written = [(each, each.proved if unmeasured else each.rules) for each in results]
+        written = [
+            (generation_run, generation_run.proved if unmeasured else generation_run.rules)
+            for generation_run in results
+        ]
         if output is not None:
-            texts = [each.text_of(some) for each, some in written if some]
+            texts = [generation_run.text_of(some) for generation_run, some in written if some]
             with replacing(output) as file:
                 file.write("\n".join(texts).encode())
         if model_path is not None and (rules or optimized is not None):

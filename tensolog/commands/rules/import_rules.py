@@ -47,7 +47,7 @@ def import_rules(
       tensolog rules import equations.txt --json | jq .totals
     """
     if out is not None:
-        out = shared.output_file(out, what="the rules")
+        out = shared.output_file(out, content="the rules")
         if out.exists():
             raise click.ClickException(f"{out} exists: name another file with --output")
     from ...profiles.machine import cores
@@ -58,13 +58,13 @@ def import_rules(
     done = 0
     with Progress(quiet=as_json) as progress:
 
-        def told(imported: Imported) -> None:
+        def show_progress(imported: Imported) -> None:
             nonlocal done
             done += 1
             progress("proving", done, 0, f"{done} rules, {imported.name}: {imported.status}")
 
         progress("reading", 0, 1, str(file))
-        report = run(file, workers=jobs or cores(), timeout=timeout, progress=told)
+        report = run(file, workers=jobs or cores(), timeout=timeout, progress=show_progress)
     written = report.write(out) if out is not None else None
     if as_json:
         shared.print_json(report.record())

@@ -176,7 +176,7 @@ def _prove(
     others = [rule for rule in rules if rule not in entered]
     has_orphans = bool(whole) and not no_ledger and bool(orphans(whole, Ledger.load()))
     if entered or has_orphans:
-        shared.output_file(shipped_path(), what="the ledger (or say --no-ledger)")
+        shared.output_file(shipped_path(), content="the ledger (or say --no-ledger)")
     jobs = jobs or cores()
     done: list[tuple[Rule, Verdict]] = []
     longest = max((len(rule.name) for rule in rules), default=0)

@@ -43,7 +43,7 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
     if path.name == target.name:
         raise click.ClickException(f"{rule_.name} is rejected already")
     for changed in (path, target):
-        shared.output_file(changed, what="the rules")
+        shared.output_file(changed, content="the rules")
     from ...rules.gate.prover_pool import prove_rules
 
     (verdict,) = prove_rules([rule_], 1, timeout=timeout, search=timeout / 2, floating=True)

@@ -65,7 +65,7 @@ def new(name: str, path: Path | None) -> None:
         raise click.ClickException(
             f"{name!r} is no name of a rule: write words with capitals, as EliminateAddOfZero"
         )
-    path = shared.output_file(path or Path(f"{name}.rules"), what="the rule")
+    path = shared.output_file(path or Path(f"{name}.rules"), content="the rule")
     text = TEMPLATE.format(name=name)
     from ...rules import parse_rules
 
@@ -106,7 +106,7 @@ def format_files(files: tuple[str, ...], check: bool) -> None:
             continue
         changed.append(name)
         if not check:
-            with replacing(shared.output_file(path, what="the rules")) as file:
+            with replacing(shared.output_file(path, content="the rules")) as file:
                 file.write(after.encode())
     for name in changed:
         echo(f"would reformat {name}" if check else f"reformatted {name}")

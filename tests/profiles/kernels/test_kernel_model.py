@@ -162,7 +162,7 @@ def test_copies_have_constants_of_their_own(dtype):
 def test_large_constants_beside_the_model_are_the_same(kernel):
     outside = {}
     whole, feeds = build_model(kernel)
-    small, same_feeds = build_model(kernel, apart=outside)
+    small, same_feeds = build_model(kernel, external_arrays=outside)
     assert len(small) < 10_000 and len(outside) == 1
     session = open_session(small, threads=1, execution=AS_WRITTEN, constants=outside)
     outside.clear()

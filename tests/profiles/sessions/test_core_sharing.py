@@ -28,7 +28,7 @@ X = np.eye(8, dtype=np.float32)
 def machine(monkeypatch):
     """Be in a process without other sessions, with two cores."""
     monkeypatch.setattr(core_sharing, "_threads", {})
-    monkeypatch.setattr(core_sharing, "_told", {})
+    monkeypatch.setattr(core_sharing, "_listeners", {})
     monkeypatch.setattr(core_sharing, "_is_shared", False)
     monkeypatch.setattr(core_sharing, "cores", lambda: 2)
 
@@ -83,7 +83,7 @@ def test_who_has_asked_is_told_as_sessions_come_and_go():
     gc.collect()
     assert answers[-2:] == [True, False]
     first.leave()
-    assert not core_sharing._threads and not core_sharing._told
+    assert not core_sharing._threads and not core_sharing._listeners
 
 
 def test_sessions_count_as_long_as_they_are_there(model):
