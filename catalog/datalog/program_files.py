@@ -151,8 +151,8 @@ def _row(program: Program, text: str) -> tuple[str, Row]:
         raise TensologError(f"{text} is no row of {relation.name}({columns}): give each a constant")
     if any(kind not in plain for kind in relation.kinds):
         raise TensologError(f"no reasons are known of rows with records, as in {relation.name}")
-    given = zip(values, relation.kinds, strict=True)
-    if not all(_is_of(value, kind) for value, kind in given):
+    typed_values = zip(values, relation.kinds, strict=True)
+    if not all(_is_of(value, kind) for value, kind in typed_values):
         raise TensologError(f"{text} is no row of {relation.name}({', '.join(relation.kinds)})")
     return relation.name, tuple(plain[k](v) for v, k in zip(values, relation.kinds, strict=True))
 

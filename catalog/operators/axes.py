@@ -106,9 +106,9 @@ def _uses(part: Expression, name: str) -> Iterator[tuple[Expression, bool] | Non
             return
         case Call(function, arguments) if function in functions():
             definition = functions()[function]
-            given = dict(zip(definition.parameters, arguments, strict=True))
+            argument_of = dict(zip(definition.parameters, arguments, strict=True))
             if any(mentions(argument, name) for argument in arguments):
-                yield from _uses(replace_names(definition.expression, given), name)
+                yield from _uses(replace_names(definition.expression, argument_of), name)
         case _:
             for inner in part.parts:
                 yield from _uses(inner, name)

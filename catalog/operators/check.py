@@ -37,20 +37,20 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
             input_.name for input_ in operator.inputs
         }:
             raise SpecificationError(output.place, f"{output.like} is no input")
-        checker.all([output.code], known)
+        checker.check_all([output.code], known)
     for declared in operator.inputs:
-        checker.all((declared.default, *_expressions(declared.shape)), known)
+        checker.check_all((declared.default, *_expressions(declared.shape)), known)
     for attribute in operator.attributes:
-        checker.all([attribute.default], known)
-    checker.all([let.expression for let in operator.lets], known)
-    checker.all([require.condition for require in operator.requires], known)
+        checker.check_all([attribute.default], known)
+    checker.check_all([let.expression for let in operator.lets], known)
+    checker.check_all([require.condition for require in operator.requires], known)
     tensors: list[s.Output | s.Local] = [*operator.outputs, *operator.locals]
     for tensor in tensors:
         values = [value for value in operator.values if value.name == tensor.name]
         if len(values) != 1:
             how = "no" if not values else "more than one"
             raise SpecificationError(tensor.place, f"{tensor.name} has {how} value")
-        checker.all(_expressions(tensor.shape), known)
+        checker.check_all(_expressions(tensor.shape), known)
         value = values[0]
         if value.indices is not None and len(value.indices) != len(tensor.shape):
             raise SpecificationError(
@@ -62,7 +62,7 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
         if value.name not in declared_names:
             raise SpecificationError(value.place, f"{value.name} is neither output nor local")
         inner = {name for name, _ in value.indices or ()} | ({value.each} - {None})
-        checker.one(value.expression, known | {name for name in inner if name is not None})
+        checker.check(value.expression, known | {name for name in inner if name is not None})
 
 
 def _expressions(shape: Iterable[s.Dimension]) -> list[Expression | None]:
@@ -73,12 +73,12 @@ class _Checker:
     def __init__(self, functions: Mapping[str, s.Function]) -> None:
         self.functions = functions
 
-    def all(self, expressions: Iterable[Expression | None], known: set[str]) -> None:
+    def check_all(self, expressions: Iterable[Expression | None], known: set[str]) -> None:
         for expression in expressions:
             if expression is not None:
-                self.one(expression, known)
+                self.check(expression, known)
 
-    def one(self, expression: Expression, known: set[str]) -> None:
+    def check(self, expression: Expression, known: set[str]) -> None:
         match expression:
             case Literal():
                 return
@@ -88,12 +88,12 @@ class _Checker:
             case Call():
                 self.call(expression, known)
             case s.Comprehension(inner, sources):
-                self.all([source.values for source in sources], known)
-                self.one(inner, known | {source.name for source in sources})
+                self.check_all([source.values for source in sources], known)
+                self.check(inner, known | {source.name for source in sources})
             case s.Reduction(_, items, body):
                 self.reduction(items, body, known)
             case _:
-                self.all(expression.parts, known)
+                self.check_all(expression.parts, known)
 
     def call(self, call: Call, known: set[str]) -> None:
         name = call.function
@@ -107,24 +107,24 @@ class _Checker:
             raise SpecificationError(
                 call.place, f"{name} takes {count} arguments, not {len(call.arguments)}"
             )
-        self.all(call.arguments, known)
+        self.check_all(call.arguments, known)
 
     def reduction(self, items: tuple[s.Item, ...], body: Expression, known: set[str]) -> None:
         known = set(known)
         for item in items:
             match item:
                 case s.Range(name, extent, _):
-                    self.one(extent, known)
+                    self.check(extent, known)
                     known.add(name)
                 case s.Let(name, inner, _):
-                    self.one(inner, known)
+                    self.check(inner, known)
                     known.add(name)
                 case s.Guard(condition):
-                    self.one(condition, known)
+                    self.check(condition, known)
                 case s.Over(name, values):
-                    self.one(values, known)
+                    self.check(values, known)
                     known.add(name)
-        self.one(body, known)
+        self.check(body, known)
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -59,7 +59,7 @@ def parse_classes(text: str, path: str = "classes.ops") -> dict[tuple[str, str],
 
     Raises CatalogError with the line of the first mistake.
     """
-    found: dict[tuple[str, str], Classification] = {}
+    classes: dict[tuple[str, str], Classification] = {}
     domain = ""
     for number, line in enumerate(text.splitlines(), start=1):
         match line.partition("#")[0].split():
@@ -67,8 +67,8 @@ def parse_classes(text: str, path: str = "classes.ops") -> dict[tuple[str, str],
                 pass
             case ["domain", name]:
                 domain = "" if name == "ai.onnx" else name
-            case ["op", name, kind, *rest] if kind in CLASSES and (domain, name) not in found:
-                found[domain, name] = Classification(kind, _commutative(rest, path, number))
+            case ["op", name, kind, *rest] if kind in CLASSES and (domain, name) not in classes:
+                classes[domain, name] = Classification(kind, _commutative(rest, path, number))
             case ["op", name, kind, *_] if kind in CLASSES:
                 raise CatalogError(f"{path}:{number}: {name} has a line already")
             case ["op", _, kind, *_]:
@@ -77,7 +77,7 @@ def parse_classes(text: str, path: str = "classes.ops") -> dict[tuple[str, str],
                 )
             case _:
                 raise CatalogError(f"{path}:{number}: expected `domain NAME` or `op NAME CLASS`")
-    return found
+    return classes
 
 
 def _commutative(words: list[str], path: str, number: int) -> int | None:

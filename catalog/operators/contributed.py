@@ -78,8 +78,8 @@ def _schema(meaning: Specification) -> defs.OpSchema:
         meaning.opset,
         inputs=[_input(declared) for declared in block.inputs],
         outputs=[
-            _Formal(output.name, "T", param_option=_Option.Optional if at else _Option.Single)
-            for at, output in enumerate(block.outputs)
+            _Formal(output.name, "T", param_option=_Option.Optional if position else _Option.Single)
+            for position, output in enumerate(block.outputs)
         ],
         type_constraints=[("T", _FLOATS, ""), ("M", _ANY, "")],
         attributes=[_attribute(declared) for declared in block.attributes],
@@ -116,13 +116,13 @@ def _inference(meaning: Specification) -> Callable[[Any], None]:
             return
         first = types[0].tensor_type
         shapes = [_shape(type_, position) for position, type_ in enumerate(types)]
-        known = all(type_ is None or type_.tensor_type.HasField("shape") for type_ in types)
-        given = {}
+        are_ranked = all(type_ is None or type_.tensor_type.HasField("shape") for type_ in types)
+        attributes = {}
         for declared in meaning.blocks[0].attributes:
             attribute = context.get_attribute(declared.name)
             if attribute is not None and attribute.type:
-                given[declared.name] = helper.get_attribute_value(attribute)
-        inferred = _outputs(meaning, shapes, given) if known else []
+                attributes[declared.name] = helper.get_attribute_value(attribute)
+        inferred = _outputs(meaning, shapes, attributes) if are_ranked else []
         for output in range(context.get_num_outputs()):
             dims = inferred[output] if output < len(inferred) else None
             type_ = helper.make_tensor_type_proto(first.elem_type, dims)
@@ -151,10 +151,13 @@ def _outputs(
         for name, value in attributes.items()
     }
     try:
-        found = meaning.shapes(shapes, plain)
+        output_shapes = meaning.shapes(shapes, plain)
     except ShapeError:  # a mode that is not described: the types are known, the shapes are not
         return []
-    return [[size if isinstance(size, int) else _name(size) for size in shape] for shape in found]
+    return [
+        [size if isinstance(size, int) else _name(size) for size in shape]
+        for shape in output_shapes
+    ]
 
 
 def _name(size: object) -> str | None:

@@ -214,7 +214,9 @@ def _by_name() -> Mapping[str, tuple[_Statement, ...]]:
 
 def _called(texts: Sequence[str]) -> list[str]:
     """Return the texts of the functions that texts call, directly or not, by name."""
-    defined = {known.name: known.text for known in _statements() if known.kind == "def"}
+    defined = {
+        statement.name: statement.text for statement in _statements() if statement.kind == "def"
+    }
     called: dict[str, str] = {}
     waiting = list(texts)
     while waiting:

@@ -48,20 +48,20 @@ class Expansion:
     outputs: tuple[Definition, ...]
     requirements: tuple[tuple[Term, str], ...]
 
-    def at(self, known: Mapping[str, Term]) -> Expansion:
+    def with_values(self, values: Mapping[str, Term]) -> Expansion:
         """Return the expansion with symbols replaced; raise ShapeError if a requirement fails."""
-        requirements = [(substitute(c, known), text) for c, text in self.requirements]
+        requirements = [(substitute(c, values), text) for c, text in self.requirements]
         failed = [text for condition, text in requirements if condition is False]
         if failed:
             raise ShapeError(f"{failed[0]} doesn't hold")
 
         def fixed(definition: Definition) -> Definition:
-            dimensions = tuple(substitute(d, known) for d in definition.shape)
-            return replace(definition, shape=dimensions, value=substitute(definition.value, known))
+            dimensions = tuple(substitute(d, values) for d in definition.shape)
+            return replace(definition, shape=dimensions, value=substitute(definition.value, values))
 
         return Expansion(
             tuple(
-                tensor and replace(tensor, shape=tuple(substitute(d, known) for d in tensor.shape))
+                tensor and replace(tensor, shape=tuple(substitute(d, values) for d in tensor.shape))
                 for tensor in self.inputs
             ),
             self.names,
@@ -112,14 +112,14 @@ def lengths_of(declared: s.Input, rank: int, scope: Scope) -> list[int]:
             lengths.append(len(lookup(item.name, scope)))
         else:
             lengths.append(None)
-    known = sum(length or 0 for length in lengths)
+    fixed_length = sum(length or 0 for length in lengths)
     free = lengths.count(None)
-    if known > rank or (free == 0 and known != rank):
-        wanted = f"{'at least ' if free else ''}{known}"
+    if fixed_length > rank or (free == 0 and fixed_length != rank):
+        wanted = f"{'at least ' if free else ''}{fixed_length}"
         raise RankError(f"{declared.name} has rank {rank}, expected {wanted}")
     if free > 1:
         raise ShapeError(f"the shape of {declared.name} says too little")
-    return [rank - known if length is None else length for length in lengths]
+    return [rank - fixed_length if length is None else length for length in lengths]
 
 
 class _Builder:
@@ -156,9 +156,9 @@ class _Builder:
     def _later(self, expression: Expression) -> Lazy:
         return Lazy(lambda: evaluate(expression, self.scope))
 
-    def _attribute(self, attribute: s.Attribute, given: Mapping[str, object]) -> Value:
-        if attribute.name in given:
-            value = given[attribute.name]
+    def _attribute(self, attribute: s.Attribute, values: Mapping[str, object]) -> Value:
+        if attribute.name in values:
+            value = values[attribute.name]
             if isinstance(value, bytes):
                 return value.decode("utf-8", "backslashreplace")
             return list(value) if isinstance(value, tuple) else value
@@ -195,15 +195,17 @@ class _Builder:
     def _bind_inputs(self) -> list[Tensor | None]:
         operator = self.operator
         most = None if any(i.variadic for i in operator.inputs) else len(operator.inputs)
-        given = max((at for at, shape in enumerate(self.shapes, 1) if shape is not None), default=0)
-        if most is not None and given > most:
-            raise RankError(f"{operator.name} takes {most} inputs, {given} are given")
+        input_count = max(
+            (number for number, shape in enumerate(self.shapes, 1) if shape is not None), default=0
+        )
+        if most is not None and input_count > most:
+            raise RankError(f"{operator.name} takes {most} inputs, {input_count} are given")
         bound: list[tuple[s.Input, int, tuple[Term, ...]]] = []
-        for at, declared in enumerate(operator.inputs):
+        for first, declared in enumerate(operator.inputs):
             if declared.kind != "tensor":
-                self._bind_list(declared, at)
+                self._bind_list(declared, first)
                 continue
-            positions = range(at, len(self.shapes)) if declared.variadic else [at]
+            positions = range(first, len(self.shapes)) if declared.variadic else [first]
             for position in positions:
                 shape = self.shapes[position] if position < len(self.shapes) else None
                 if shape is not None:
@@ -227,13 +229,13 @@ class _Builder:
         return tensors
 
     def _name_tensors(self, tensors: Sequence[Tensor | None]) -> None:
-        for at, declared in enumerate(self.operator.inputs):
+        for position, declared in enumerate(self.operator.inputs):
             if declared.kind != "tensor":
                 continue
             if declared.variadic:
-                self.scope.names[declared.name] = [t for t in tensors[at:] if t is not None]
-            elif at < len(tensors) and tensors[at] is not None:
-                self.scope.names[declared.name] = tensors[at]
+                self.scope.names[declared.name] = [t for t in tensors[position:] if t is not None]
+            elif position < len(tensors) and tensors[position] is not None:
+                self.scope.names[declared.name] = tensors[position]
             else:
                 default = declared.default
                 value = None if default is None else evaluate(default, self.scope)
@@ -264,13 +266,13 @@ class _Builder:
         starts: dict[int, tuple[str, int, int]],
     ) -> None:
         lengths = lengths_of(declared, len(shape), self.scope)
-        at = 0
+        start = 0
         for item, length in zip(declared.shape, lengths, strict=True):
-            part = list(shape[at : at + length])
+            part = list(shape[start : start + length])
             name = item.name
             if item.kind == "broadcast" and name is not None:
                 groups.setdefault(name, []).append(part)
-                starts[position] = (name, at, length)
+                starts[position] = (name, start, length)
             elif item.kind == "any":
                 pass
             elif item.kind == "each" and name is not None:
@@ -286,16 +288,16 @@ class _Builder:
                 self._equal(
                     name or "a dimension", [evaluate(item.expression, self.scope)], [part[0]]
                 )
-            at += length
+            start += length
 
     def _bound(self, name: str) -> bool:
         return name in self.scope.names
 
-    def _equal(self, name: str, known: Value, part: list[Term]) -> None:
-        known = known if isinstance(known, list) else [known]
-        if len(known) != len(part):
-            raise ShapeError(f"*{name} is {known} and {part}")
-        for size, other in zip(known, part, strict=True):
+    def _equal(self, name: str, bound: Value, part: list[Term]) -> None:
+        bound = bound if isinstance(bound, list) else [bound]
+        if len(bound) != len(part):
+            raise ShapeError(f"*{name} is {bound} and {part}")
+        for size, other in zip(bound, part, strict=True):
             self._require(apply("=", size, other), f"{name}: {size} = {other}")
 
     def _require(self, condition: Term, text: str) -> None:
@@ -358,7 +360,7 @@ class _Builder:
         name: str,
         shape: list[list[Term]],
         value: s.Value,
-        each: int | None,
+        number: int | None,
         kind: str | int | None,
         like: str | None,
     ) -> Definition:
@@ -377,7 +379,7 @@ class _Builder:
                 names[index] = new if star else new[0]
                 indices += new
             if value.each is not None:
-                names[value.each] = each
+                names[value.each] = number
             scope = self.scope.inner(names)
         term = scalar(evaluate(value.expression, scope), scope)
         if isinstance(term, list | str) or term is None:

@@ -30,11 +30,11 @@ class UnknownNumberError(ShapeError):
     """A number must be known that isn't: with it, the operator may well take what it is given."""
 
 
-def integer(value: object, what: str = "a list function") -> int:
+def integer(value: object, purpose: str = "a list function") -> int:
     """Return a known integer; raise UnknownNumberError for an unknown one."""
     if isinstance(value, int):
         return value
-    raise UnknownNumberError(f"{what} needs a number that is known, not {value}")
+    raise UnknownNumberError(f"{purpose} needs a number that is known, not {value}")
 
 
 def _rank(values: Sequence[object]) -> int:
@@ -74,10 +74,10 @@ def _take(values: Sequence[Any], places: Sequence[object]) -> list[Any]:
 
 
 def _invert(order: Sequence[object]) -> list[Any]:
-    known = [integer(entry, "a permutation") for entry in order]
-    if sorted(known) != list(range(len(known))):
-        raise ShapeError(f"{known} is no permutation")
-    return [known.index(at) for at in range(len(known))]
+    places = [integer(entry, "a permutation") for entry in order]
+    if sorted(places) != list(range(len(places))):
+        raise ShapeError(f"{places} is no permutation")
+    return [places.index(place) for place in range(len(places))]
 
 
 def _range(count: object) -> list[Any]:
@@ -116,10 +116,10 @@ def _reindex(index: list[Term], shape: list[Term], target: list[Term]) -> list[T
     source = [(i, d) for i, d in zip(index[head:end], shape[head:end], strict=True) if d != 1]
     inner = [d for d in target[head:last] if d != 1]
     if [d for _, d in source] == inner:
-        found = iter([i for i, _ in source])
+        inner_indices = iter([i for i, _ in source])
     else:
-        found = iter(unravel(ravel([i for i, _ in source], [d for _, d in source]), inner))
-    middle: list[Term] = [0 if d == 1 else next(found) for d in target[head:last]]
+        inner_indices = iter(unravel(ravel([i for i, _ in source], [d for _, d in source]), inner))
+    middle: list[Term] = [0 if d == 1 else next(inner_indices) for d in target[head:last]]
     return [*index[:head], *middle, *index[end:]]
 
 
@@ -138,12 +138,12 @@ def _reshaped(shape: list[Term], wanted: list[object], allow_zero: object) -> li
     if -1 in sizes:
         axis = sizes.index(-1)
         # what both sides share cancels, so that unknown dimensions don't stand in a division
-        known, whole = [size for size in sizes if size != -1], list(shape)
-        for size in list(known):
+        known_sizes, whole = [size for size in sizes if size != -1], list(shape)
+        for size in list(known_sizes):
             if size != 0 and size in whole:
-                known.remove(size)
+                known_sizes.remove(size)
                 whole.remove(size)
-        divisor = product(known)
+        divisor = product(known_sizes)
         if divisor == 0:
             raise ShapeError("-1 beside a dimension of 0 says nothing")
         if is_number(product(whole)) and is_number(divisor) and product(whole) % divisor:  # type: ignore[operator]
@@ -193,8 +193,8 @@ def _einsum(equation: str, shapes: Sequence[list[Term]]) -> list[Any]:
     sizes: dict[str, Term] = {}
     for labels, shape in zip(expanded, shapes, strict=True):
         for label, extent in zip(labels, shape, strict=True):
-            known = sizes.get(label, 1)
-            sizes[label] = _common(known, extent, False)
+            earlier = sizes.get(label, 1)
+            sizes[label] = _common(earlier, extent, False)
     everywhere = [label for labels in expanded for label in labels]
     dots = sorted({label for label in everywhere if label.startswith(".")}, reverse=True)
     if arrow:
@@ -209,7 +209,7 @@ def _einsum(equation: str, shapes: Sequence[list[Term]]) -> list[Any]:
         raise ShapeError(f"the output of {equation!r} isn't made of its operands' labels")
     summed = [label for label in sizes if label not in result]
     names = result + summed
-    number = {label: at for at, label in enumerate(names)}
+    number = {label: position for position, label in enumerate(names)}
     return [
         [sizes[label] for label in names],
         len(result),
@@ -222,7 +222,7 @@ def _labels(text: str, rank: int, equation: str) -> list[str]:
     hidden = rank - len(before) - len(after)
     if hidden < 0 or (hidden > 0 and not dots):
         raise ShapeError(f"{text!r} of {equation!r} doesn't fit rank {rank}")
-    return [*before, *(f".{at:02d}" for at in reversed(range(hidden))), *after]
+    return [*before, *(f".{number:02d}" for number in reversed(range(hidden))), *after]
 
 
 def _spread(index: Sequence[Term], shape: Sequence[Term], target: Sequence[Term]) -> list[Term]:
@@ -235,7 +235,7 @@ def _spread(index: Sequence[Term], shape: Sequence[Term], target: Sequence[Term]
 
 def _units(shape: Sequence[Term]) -> list[int]:
     """Return the axes of dimension 1."""
-    return [at for at, d in enumerate(shape) if integer(d, "Squeeze without axes") == 1]
+    return [axis for axis, d in enumerate(shape) if integer(d, "Squeeze without axes") == 1]
 
 
 def _element(array: Any) -> Term:

@@ -82,10 +82,10 @@ def evaluate(expression: Expression, scope: Scope) -> Value:
         case Name(name):
             return lookup(name, scope)
         case Binary("and" | "or" as symbol, left, right):
-            known = truth(scalar(evaluate(left, scope), scope))
-            if known is (symbol == "or"):
-                return known
-            return apply(symbol, known, truth(scalar(evaluate(right, scope), scope)))
+            decided = truth(scalar(evaluate(left, scope), scope))
+            if decided is (symbol == "or"):
+                return decided
+            return apply(symbol, decided, truth(scalar(evaluate(right, scope), scope)))
         case Binary(symbol, left, right):
             return operate(symbol, [evaluate(left, scope), evaluate(right, scope)], scope)
         case Unary(symbol, operand):
@@ -108,8 +108,8 @@ def evaluate(expression: Expression, scope: Scope) -> Value:
         case s.Slice(base, first, last):
             values = evaluate(base, scope)
             bounds = [
-                None if at is None else integer(evaluate(at, scope), "a slice")
-                for at in (first, last)
+                None if bound is None else integer(evaluate(bound, scope), "a slice")
+                for bound in (first, last)
             ]
             return values[bounds[0] : bounds[1]]
         case Index(base, indices):
@@ -185,12 +185,12 @@ def operate(symbol: str, values: Sequence[Value], scope: Scope) -> Value:
     return apply(symbol, *operands)
 
 
-def _side_by_side(operands: Sequence[Value], what: str) -> list[list[Value]]:
+def _side_by_side(operands: Sequence[Value], operator: str) -> list[list[Value]]:
     lengths = {len(value) for value in operands if isinstance(value, list)}
     if len(lengths) > 1:
-        if what in ("=", "!="):
+        if operator in ("=", "!="):
             raise ShapeError(f"{operands[0]} and {operands[1]} have different lengths")
-        raise ShapeError(f"{what} of lists of {sorted(lengths)} entries")
+        raise ShapeError(f"{operator} of lists of {sorted(lengths)} entries")
     return [
         [value[place] if isinstance(value, list) else value for value in operands]
         for place in range(next(iter(lengths)))
@@ -257,8 +257,8 @@ def _call(call: Call, scope: Scope) -> Value:
     name = call.function
     arguments = _entries(call.arguments, scope)
     if name in ("present", "absent"):
-        given = arguments[0] is not None and getattr(arguments[0], "present", True)
-        return given == (name == "present")
+        is_present = arguments[0] is not None and getattr(arguments[0], "present", True)
+        return is_present == (name == "present")
     if name == "shape":
         return list(arguments[0].shape)
     if name in scope.functions:

@@ -21,10 +21,10 @@ def parsed(text: str, path: str, line: int) -> Statement:
     """Return the one statement of a text that begins on a line of a file; see parse."""
     name = hashlib.sha256(f"{_version()}\n{path}:{line}\n{text}".encode()).hexdigest()
     entry = cache_path() / "specifications" / f"{name[:32]}.pickle"
-    return cached_on_disk(entry, lambda: _one(text, path, line))
+    return cached_on_disk(entry, lambda: _only_statement(text, path, line))
 
 
-def _one(text: str, path: str, line: int) -> Statement:
+def _only_statement(text: str, path: str, line: int) -> Statement:
     (statement,) = parse(text, path, line)
     return statement
 

@@ -65,12 +65,12 @@ def parse(text: str, path: str = "<specification>", first_line: int = 1) -> tupl
     except lark.exceptions.UnexpectedInput as error:
         raise _syntax_error(error, text, path, first_line) from None
     try:
-        found: tuple[s.Statement, ...] = _Builder(text, path, first_line).transform(tree)
+        statements: tuple[s.Statement, ...] = _Builder(text, path, first_line).transform(tree)
     except lark.exceptions.VisitError as error:
         if isinstance(error.orig_exc, SpecificationError):
             raise error.orig_exc from None
         raise
-    return found
+    return statements
 
 
 @cache
@@ -83,20 +83,20 @@ def _syntax_error(
     error: lark.exceptions.UnexpectedInput, text: str, path: str, first_line: int
 ) -> SpecificationError:
     line, column = error.line, error.column
-    found = ""
+    token_text = ""
     if isinstance(error, lark.exceptions.UnexpectedToken):
-        found = str(error.token)
+        token_text = str(error.token)
         expected = set(error.accepts or error.expected)
     else:
         expected = set(getattr(error, "allowed", None) or ())
         if error.pos_in_stream is not None and error.pos_in_stream < len(text):
-            found = text[error.pos_in_stream]
-    if line is None or line < 1 or not found:
+            token_text = text[error.pos_in_stream]
+    if line is None or line < 1 or not token_text:
         line = text.count("\n") + 1
         column = len(text) - text.rfind("\n")
     hints = sorted(_HINTS[name] for name in expected if name in _HINTS)
-    what = f"{found!r} can't stand here" if found else "the text ends too early"
-    reason = f"{what}; expected {' or '.join(hints)}" if hints else what
+    problem = f"{token_text!r} can't stand here" if token_text else "the text ends too early"
+    reason = f"{problem}; expected {' or '.join(hints)}" if hints else problem
     return SpecificationError(Place(path, line + first_line - 1, column), reason)
 
 
@@ -108,9 +108,9 @@ class _Builder(Transformer[Token, Any]):
         super().__init__()
         self.text, self.path, self.offset = text, path, first_line - 1
 
-    def _place(self, at: Any) -> Place:
-        line = getattr(at, "line", None)
-        return Place(self.path, (line or 1) + self.offset, getattr(at, "column", None) or 1)
+    def _place(self, token: Any) -> Place:
+        line = getattr(token, "line", None)
+        return Place(self.path, (line or 1) + self.offset, getattr(token, "column", None) or 1)
 
     # ---- statements
     def start(self, meta: Any, children: list[Any]) -> tuple[s.Statement, ...]:
@@ -252,8 +252,8 @@ class _Builder(Transformer[Token, Any]):
         return s.Value(str(name), index, None, expression, self._place(name))
 
     def value_each(self, meta: Any, children: list[Any]) -> s.Value:
-        name, each, index, expression = children
-        return s.Value(str(name), index, str(each), expression, self._place(name))
+        name, counter, index, expression = children
+        return s.Value(str(name), index, str(counter), expression, self._place(name))
 
     def index(self, meta: Any, children: list[Any]) -> tuple[tuple[str, bool], ...]:
         return tuple(child for child in children if child is not None)
@@ -280,8 +280,8 @@ class _Builder(Transformer[Token, Any]):
     def chain(self, meta: Any, children: list[Any]) -> Expression:
         place = self._place(meta)
         links: list[Expression] = [
-            Binary(children[at], children[at - 1], children[at + 1], place)
-            for at in range(1, len(children), 2)
+            Binary(children[position], children[position - 1], children[position + 1], place)
+            for position in range(1, len(children), 2)
         ]
         whole = links[0]
         for link in links[1:]:

@@ -96,13 +96,13 @@ def first_version(domain: str, op_type: str) -> int | None:
 
 def _specification(schema: Any) -> OperatorSpec:
     domain, name, since = str(schema.domain), str(schema.name), int(schema.since_version)
-    known = classifications().get((domain, name), Classification())
+    classification = classifications().get((domain, name), Classification())
     return OperatorSpec(
         domain=domain,
         op_type=name,
         since_version=since,
-        kind=known.kind,
-        commutative=known.commutative(since),
+        kind=classification.kind,
+        commutative=classification.commutative(since),
         deterministic=_deterministic(schema),
         min_inputs=schema.min_input,
         max_inputs=schema.max_input,
@@ -122,14 +122,14 @@ def _deterministic(schema: Any) -> bool:
 
 def _attribute(attribute: Any) -> AttributeSpec:
     default = attribute.default_value
-    given = default.type != onnx.AttributeProto.UNDEFINED
-    value = onnx.helper.get_attribute_value(default) if given else None
+    has_default = default.type != onnx.AttributeProto.UNDEFINED
+    value = onnx.helper.get_attribute_value(default) if has_default else None
     return AttributeSpec(
         name=attribute.name,
         type=attribute.type.name,
         required=attribute.required,
         default=_plain(value),
-        default_text=attribute_text(default) if given else None,
+        default_text=attribute_text(default) if has_default else None,
     )
 
 

@@ -45,7 +45,9 @@ class Slice(Expression):
 
     def with_parts(self, change: Callable[[Expression], Expression]) -> Slice:
         """Another list between other bounds."""
-        first, last = (None if at is None else change(at) for at in (self.first, self.last))
+        first, last = (
+            None if bound is None else change(bound) for bound in (self.first, self.last)
+        )
         return Slice(change(self.of), first, last, self.place)
 
 

@@ -139,16 +139,16 @@ def spool_constant(
     """Write the bytes of a constant to the catalog's spool file, once; return where they start."""
     catalog.check_writable()
     spool = catalog.spool
-    if spool.known is None:
+    if spool.offsets is None:
         rows = catalog.connection.execute(
             "SELECT constant_hash, location_offset FROM constant WHERE location = ?",
             [spool.location],
         ).fetchall()
         there = spool.location is not None and Path(spool.location).exists()
-        spool.known = dict(rows) if there else {}
-    if constant_hash not in spool.known:
-        spool.known[constant_hash] = spool.append(chunks)
-    return spool.known[constant_hash]
+        spool.offsets = dict(rows) if there else {}
+    if constant_hash not in spool.offsets:
+        spool.offsets[constant_hash] = spool.append(chunks)
+    return spool.offsets[constant_hash]
 
 
 def _store_part(catalog: Catalog, constants: list[Constant]) -> None:

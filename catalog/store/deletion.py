@@ -75,7 +75,7 @@ def forget_model(catalog: Catalog, model_id: int) -> Forgotten:
                 f"UPDATE {table} SET {column} = NULL WHERE {column} = $1", [model_id]
             )
         removed = _remove_constants(catalog)
-    catalog.spool.known = None
+    catalog.spool.offsets = None
     if not catalog.in_transaction:
         _remove_spool(catalog)
     return Forgotten(model_id, names[0][0], nodes, plans, len(removed), sum(removed.values()))

@@ -23,7 +23,7 @@ class Spool:
         self._temporary = catalog_path == ":memory:"
         if not self._temporary:
             self._path = Path(catalog_path + ".constants").absolute()
-        self.known: dict[str, int] | None = None  # constant -> offset
+        self.offsets: dict[str, int] | None = None  # constant -> offset
 
     @property
     def location(self) -> str | None:

@@ -116,7 +116,7 @@ class Stage(StageFile):
         self._merged = False
         if not path.exists():
             _make(path)
-        known = _known(path)
+        shared_tables = _read_shared_tables(path)
         beside = Path(os.path.realpath(path))
         beside = beside.with_name(f"{beside.name}{_INFIX}{self.token}")
         self._hands_over = os.access(path, os.W_OK) and os.access(beside.parent, os.W_OK)
@@ -125,7 +125,7 @@ class Stage(StageFile):
         try:
             super().__init__(beside if self._hands_over else ":memory:")
             with self.transaction():
-                for table, rows in known.items():
+                for table, rows in shared_tables.items():
                     insert_rows(self, table, rows)
         except BaseException:
             _remove(beside)
@@ -230,7 +230,7 @@ def _merge_once(staged: Catalog, shared: Catalog, token: str) -> Keys | None:
         return keys
 
 
-def _known(path: Path) -> dict[str, pa.Table]:
+def _read_shared_tables(path: Path) -> dict[str, pa.Table]:
     """Read what a run wants to know of the shared catalog; nothing where that is held for long."""
     try:
         shared = _open_shared(path, read_only=True, patience_s=RUN_PATIENCE_S)
@@ -242,7 +242,7 @@ def _known(path: Path) -> dict[str, pa.Table]:
         if not is_old:
             return {table: shared.sql(query).to_arrow_table() for table, query in _KNOWN.items()}
     Catalog(path, patience_s=RUN_PATIENCE_S).close()  # brings it up to date
-    return _known(path)
+    return _read_shared_tables(path)
 
 
 def _make(path: Path) -> None:

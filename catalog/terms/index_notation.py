@@ -239,15 +239,15 @@ def is_integer(term: Term) -> bool:
 
 def apply(function: str, *arguments: Term) -> Term:
     """Return a primitive applied to terms, folded where all is known."""
-    known = all(map(is_number, arguments))
-    if function == "/" and known:
+    are_numbers = all(map(is_number, arguments))
+    if function == "/" and are_numbers:
         left, right = arguments
         if isinstance(left, float) or isinstance(right, float) or left % right == 0:  # type: ignore[operator]
             return _divide(left, right)
         return Apply(function, arguments)
     if function in ("//", "%") and arguments[1] == 0:
         return Apply(function, arguments)
-    if known and function in _FOLD:
+    if are_numbers and function in _FOLD:
         return _FOLD[function](*arguments)
     if function in ("and", "or"):
         return _logical(function, *arguments)
@@ -272,9 +272,9 @@ def _divide(left: object, right: object) -> Term:
 
 
 def _logical(function: str, left: Term, right: Term) -> Term:
-    for known, other in ((left, right), (right, left)):
-        if isinstance(known, bool):
-            return other if known == (function == "and") else known
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, bool):
+            return other if side == (function == "and") else side
     return Apply(function, (left, right))
 
 
@@ -302,8 +302,8 @@ def _integer(function: str, left: Term, right: Term) -> Term:
         case ("-", Apply("+", (a, b)), c) if a == c:
             return b
         case ("+" | "-", Apply("+" | "-" as inner, (a, int() as b)), int() as c):
-            known = (b if inner == "+" else -b) + (c if function == "+" else -c)
-            return apply("+", a, known) if known >= 0 else apply("-", a, -known)
+            offset = (b if inner == "+" else -b) + (c if function == "+" else -c)
+            return apply("+", a, offset) if offset >= 0 else apply("-", a, -offset)
         case _:
             return Apply(function, (left, right))
 
@@ -350,17 +350,17 @@ def total(terms: list[Term]) -> Term:
     return whole
 
 
-def substitute(term: Term, known: Mapping[str, Term]) -> Term:
+def substitute(term: Term, values: Mapping[str, Term]) -> Term:
     """Return a term with symbols replaced, folded anew."""
     match term:
         case Symbol(name):
-            return known.get(name, term)
+            return values.get(name, term)
         case Apply(function, arguments):
-            return apply(function, *(substitute(argument, known) for argument in arguments))
+            return apply(function, *(substitute(argument, values) for argument in arguments))
         case Select(condition, then, otherwise):
-            chosen = substitute(condition, known)
+            chosen = substitute(condition, values)
             if isinstance(chosen, bool):
-                return substitute(then if chosen else otherwise, known)
-            return select(chosen, substitute(then, known), substitute(otherwise, known))
+                return substitute(then if chosen else otherwise, values)
+            return select(chosen, substitute(then, values), substitute(otherwise, values))
         case _:
-            return map_children(lambda part: substitute(part, known), term)
+            return map_children(lambda part: substitute(part, values), term)

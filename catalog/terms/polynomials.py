@@ -38,13 +38,13 @@ class Polynomial(Generic[Atom]):
         """Take over coefficients, of which none is 0."""
         self.terms = dict(sorted(terms.items()))
 
-    def _made(self, terms: Mapping[tuple[Atom, ...], int], other: Self | None = None) -> Self:
+    def _with_terms(self, terms: Mapping[tuple[Atom, ...], int], other: Self | None = None) -> Self:
         """Return a polynomial of the same kind, of terms of this one and of another."""
         return type(self)(terms)
 
     def _number(self, value: int) -> Self:
         """Return a known number as a polynomial of the same kind."""
-        return self._made({(): value} if value else {})
+        return self._with_terms({(): value} if value else {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Polynomial) and self.terms == other.terms
@@ -116,12 +116,12 @@ class Polynomial(Generic[Atom]):
                 terms[monomial] = total
             else:
                 terms.pop(monomial, None)
-        return self._made(terms, other)
+        return self._with_terms(terms, other)
 
     __radd__ = __add__
 
     def __neg__(self) -> Self:
-        return self._made({m: -c for m, c in self.terms.items()})
+        return self._with_terms({m: -c for m, c in self.terms.items()})
 
     def __sub__(self, other: Self | int) -> Self:
         return self + -other
@@ -137,7 +137,7 @@ class Polynomial(Generic[Atom]):
             for right, d in other.terms.items():
                 monomial = tuple(sorted(left + right)) if left and right else left or right
                 terms[monomial] = terms.get(monomial, 0) + c * d
-        return self._made({m: c for m, c in terms.items() if c}, other)
+        return self._with_terms({m: c for m, c in terms.items() if c}, other)
 
     __rmul__ = __mul__
 
@@ -154,7 +154,7 @@ class Polynomial(Generic[Atom]):
                 rest[monomial] = coefficient
             else:
                 quotient[remaining] = coefficient // scale
-        return self._made(quotient), self._made(rest)
+        return self._with_terms(quotient), self._with_terms(rest)
 
     def exact_quotient(self, divisor: Self) -> Self | None:
         """Return q with self = q * divisor, found by long division; None where there is none."""
@@ -168,7 +168,7 @@ class Polynomial(Generic[Atom]):
             remaining = _without(monomial, lead)
             if remaining is None or rest.terms[monomial] % divisor.terms[lead]:
                 return None
-            part = self._made({remaining: rest.terms[monomial] // divisor.terms[lead]})
+            part = self._with_terms({remaining: rest.terms[monomial] // divisor.terms[lead]})
             quotient, rest = quotient + part, rest - part * divisor
         return quotient
 
@@ -214,8 +214,8 @@ def linear(term: Term) -> Polynomial[Variable] | None:
             if first is None or other is None:
                 return None
             if function == "*":
-                known = first.number is not None or other.number is not None
-                return first * other if known else None
+                is_linear = first.number is not None or other.number is not None
+                return first * other if is_linear else None
             return first + other if function == "+" else first - other
         case _:
             return None

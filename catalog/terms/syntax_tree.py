@@ -156,11 +156,11 @@ def walk(expression: E) -> Iterator[E]:
         waiting += reversed(part.parts)
 
 
-def replace_names(expression: Expression, known: Mapping[str, Expression]) -> Expression:
+def replace_names(expression: Expression, replacements: Mapping[str, Expression]) -> Expression:
     """Return an expression with others in the places of names."""
     if isinstance(expression, Name):
-        return known.get(expression.text, expression)
-    return expression.with_parts(lambda part: replace_names(part, known))
+        return replacements.get(expression.text, expression)
+    return expression.with_parts(lambda part: replace_names(part, replacements))
 
 
 def mentions(expression: Expression, name: str) -> bool:

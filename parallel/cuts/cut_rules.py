@@ -114,7 +114,7 @@ class _Statement:
         self.names = [
             f"{'XWBCDEFGHIJK'[p] if p < 12 else 'Z'}{p}" for p in range(len(kernel.inputs))
         ]
-        self.known = known_inputs(kernel)
+        self.known_positions = known_inputs(kernel)
         self.conditions: list[str] = ["n1 >= 1", "n2 >= 1"]
         self.operands: list[str] = []
         self.joins: list[str] = []
@@ -160,8 +160,8 @@ class _Statement:
                 raise _UnsaidError
             return "", "", ""
         name = self.names[position]
-        if position in self.known:
-            return self._known(position, spec)
+        if position in self.known_positions:
+            return self._known_operand(position, spec)
         if slicing is None:
             self.operands.append(f"{name} [{', '.join(self._sizes(position, spec))}] {spec.dtype}")
             second = "" if position in self.cut.once else name
@@ -179,7 +179,7 @@ class _Statement:
         self.joins.append(f"{name} = Concat<axis={slicing.axis}>({name}p1, {name}p2)")
         return name, f"{name}p1", f"{name}p2"
 
-    def _known(self, position: int, spec: TensorSpec) -> tuple[str, str, str]:
+    def _known_operand(self, position: int, spec: TensorSpec) -> tuple[str, str, str]:
         if self.cut.slices[position] is not None or spec.value is None:
             raise _UnsaidError
         value = list(spec.value)

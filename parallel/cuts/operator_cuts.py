@@ -167,7 +167,7 @@ def expanded(kernel: Kernel) -> Expansion | None:
     try:
         return about.expand(
             shapes, dict(kernel.attributes), values=values, outputs=kernel.outputs
-        ).at({})
+        ).with_values({})
     except TensologError:
         return None
 

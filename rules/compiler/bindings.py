@@ -201,20 +201,24 @@ class Bindings(KnownNumbers):
     def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
         """The shapes of the operands that `*name` stands for."""
         shapes = [self._shape_at(value) for value in self.lists.get(name, (ABSENT,))]
-        known = tuple(shape for shape in shapes if shape is not None)
-        if len(known) != len(shapes):
+        declared_shapes = tuple(shape for shape in shapes if shape is not None)
+        if len(declared_shapes) != len(shapes):
             raise UnknownError
-        return known
+        return declared_shapes
 
     def measure(self, name: str) -> int | None:
         """A rank or length as rank_bounds.py names it; None for an operand that is absent."""
-        what, of = measure_of(name)
-        if what == "outputs":
+        quantity, of = measure_of(name)
+        if quantity == "outputs":
             listed = len(self.patterns[of].outputs)
             return len(self.view.outputs(self.match.nodes[of])) - listed
-        if what == "len":
-            return len(self.lists[of]) if of in self.lists else len(self.sequence(self._known(of)))
-        if what == "rank" and of in self.lists:
+        if quantity == "len":
+            return (
+                len(self.lists[of])
+                if of in self.lists
+                else len(self.sequence(self._list_value(of)))
+            )
+        if quantity == "rank" and of in self.lists:
             ranks = {len(shape) for shape in self.shapes_of(of)}
             if len(ranks) > 1:
                 raise UnknownError
@@ -222,9 +226,9 @@ class Bindings(KnownNumbers):
         if self.value(of) == ABSENT:
             return None
         shape = self.shape_of(of)
-        return len(shape) if what == "rank" else self.integer(shape[0] if shape else 1)
+        return len(shape) if quantity == "rank" else self.integer(shape[0] if shape else 1)
 
-    def _known(self, name: str) -> Value:
+    def _list_value(self, name: str) -> Value:
         if name not in self.names:
             raise UnknownError
         return self.names[name]

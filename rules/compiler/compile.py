@@ -232,8 +232,8 @@ class ClauseBuilder:
 
     def _present(self, node: PatternNode) -> list[builders.Part]:
         """Operands that are not optional must not be -1."""
-        known = [s for operator in node.operators for s in schemas.versions(operator)]
-        few = min((s.min_input for s in known), default=0)
+        operator_schemas = [s for operator in node.operators for s in schemas.versions(operator)]
+        few = min((s.min_input for s in operator_schemas), default=0)
         return [
             comparison(f"v_{item.value}", ">=", 0)
             for i, item in enumerate(node.inputs)
@@ -325,11 +325,13 @@ class ClauseBuilder:
     def _are_listed(self, node: PatternNode, attributes: Sequence[str]) -> bool:
         """Whether `attribute` lists attributes: tensors and graphs are told by no text."""
         return not any(
-            known.attributes[name].type not in _LISTED
+            operator_schema.attributes[name].type not in _LISTED
             for operator in node.operators
-            for known in schemas.versions(operator, self.rule.opset_from, self.rule.opset_to)
+            for operator_schema in schemas.versions(
+                operator, self.rule.opset_from, self.rule.opset_to
+            )
             for name in attributes
-            if name in known.attributes
+            if name in operator_schema.attributes
         )
 
     def _shape(self, shape: tuple[Expression, ...]) -> Atoms:

@@ -67,13 +67,13 @@ class ModelView:
         attributes = self.attributes(node)
         if name in attributes:
             return attributes[name]
-        known = self._schema_attributes(node).get(name)
-        return None if known is None else schemas.default_of(known)
+        declared = self._schema_attributes(node).get(name)
+        return None if declared is None else schemas.default_of(declared)
 
     def _schema_attributes(self, node: int) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
         op = self.nodes[node]
-        known = schema(op.op_type, self.opset, op.domain)
-        return {} if known is None else known.attributes
+        operator_schema = schema(op.op_type, self.opset, op.domain)
+        return {} if operator_schema is None else operator_schema.attributes
 
     def attributes(self, node: int) -> Mapping[str, object]:
         """The attributes that are set on the node."""

@@ -82,7 +82,7 @@ class _Builder:
         self.outputs: dict[int, Reference] = {}
         self.dtypes: dict[str, str] = {}
         # Where a name of the right side is: a correction makes a name of its output anew.
-        self.made: dict[str, str] = {}
+        self.new_names: dict[str, str] = {}
 
     def build(self) -> Replacement:
         """Go through the right side line by line."""
@@ -126,7 +126,7 @@ class _Builder:
             for name in local:
                 if dtype:
                     self.dtypes[name] = dtype
-        self.made.update({o.value: o.value + suffix for o in node.outputs})
+        self.new_names.update({o.value: o.value + suffix for o in node.outputs})
         op_type = self._chosen(node)
         self.nodes.append(
             NewNode(
@@ -165,11 +165,11 @@ class _Builder:
             return [self._literal(item.literal, dtype)]
         name = item.value or ""
         if item.star:
-            if name in self.made:
+            if name in self.new_names:
                 return [f"{name}.{i}" for i in range(len(self.bound.lists[name]))]
             return list(self.bound.lists[name])
-        if name in self.made:
-            return [self.made[name]]
+        if name in self.new_names:
+            return [self.new_names[name]]
         value = self.match.values[name]
         if value != ABSENT:
             return [value]
@@ -229,8 +229,8 @@ class _Builder:
             name = item.value or ""
             if item.literal is not None:
                 types.append(None)
-            elif name in self.made:
-                types.append(self.dtypes.get(self.made[name]))
+            elif name in self.new_names:
+                types.append(self.dtypes.get(self.new_names[name]))
             elif item.star:
                 ids = self.bound.lists[name]
                 types.append(self.view.dtype(ids[0]) if ids else None)

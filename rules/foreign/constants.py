@@ -27,34 +27,34 @@ def separated(rule: ForeignRule) -> ForeignRule:
     return replace(rule, outputs=tuple(pairs))
 
 
-def _copied(term: Term, fresh: Callable[[Apply], Term], known: dict[Term, Term]) -> Term:
+def _copied(term: Term, fresh: Callable[[Apply], Term], copies: dict[Term, Term]) -> Term:
     """A term with constants made anew; what has inputs stays one term wherever it stands."""
     if isinstance(term, Variable):
         return term
     if term.operator in CONSTANTS:
         return fresh(term)
-    if term in known:
-        return known[term]
-    copied = replace(term, operands=tuple(_copied(item, fresh, known) for item in term.operands))
+    if term in copies:
+        return copies[term]
+    copied = replace(term, operands=tuple(_copied(item, fresh, copies) for item in term.operands))
     if any(isinstance(part, Variable) for part in parts((term,))):
-        known[term] = copied
+        copies[term] = copied
     return copied
 
 
 def merged(rule: ForeignRule, shapes: Shapes) -> ForeignRule:
     """The rule with constants of one kind and one size as one term again."""
     first: dict[object, Term] = {}
-    known: dict[Term, Term] = {}
+    copies: dict[Term, Term] = {}
     for term in parts((*rule.sources, *rule.targets)):
         if isinstance(term, Apply) and term.operator in CONSTANTS:
             key = (term.operator, term.parameters, shapes.shape(term))
-            known[term] = first.setdefault(key, term)
+            copies[term] = first.setdefault(key, term)
 
     def visit(term: Term) -> Term:
         if isinstance(term, Variable):
             return term
-        if term not in known:
-            known[term] = replace(term, operands=tuple(map(visit, term.operands)))
-        return known[term]
+        if term not in copies:
+            copies[term] = replace(term, operands=tuple(map(visit, term.operands)))
+        return copies[term]
 
     return replace(rule, outputs=tuple((visit(a), visit(b)) for a, b in rule.outputs))

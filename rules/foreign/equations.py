@@ -197,8 +197,8 @@ def _apply(name: str, integers: list[int], operands: tuple[Term, ...]) -> Term:
         operator, output = "split", _integer(name.removeprefix("split_"))
     if operator == "transpose":
         return build(operator, _transposed(integers), operands)
-    known = operator in LEADING and name not in ("split", *SPELLINGS.values())
-    if not known:
+    is_operator = operator in LEADING and name not in ("split", *SPELLINGS.values())
+    if not is_operator:
         raise UnknownOperatorError(f"unknown operator {name}")
     names = LEADING[operator]
     if len(integers) > len(names):

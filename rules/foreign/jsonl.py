@@ -158,7 +158,7 @@ class _Side:
             raise UnreadableError(f"{title} has {len(nodes)} nodes; {DEEPEST} are the most")
         self.title, self.nodes = title, nodes
         self.open: list[int] = []
-        self.known: dict[tuple[int, int], Term] = {}
+        self.terms: dict[tuple[int, int], Term] = {}
 
     def value(self, node: int, output: int) -> Term:
         """Output `output` of a node, or the input -node."""
@@ -168,11 +168,11 @@ class _Side:
             raise UnreadableError(f"{self.title} has no node {node}")
         if node in self.open:
             raise UnreadableError(f"node {node} of {self.title} reads itself")
-        if (node, output) not in self.known:
+        if (node, output) not in self.terms:
             self.open.append(node)
-            self.known[node, output] = self._term(node, output)
+            self.terms[node, output] = self._term(node, output)
             self.open.pop()
-        return self.known[node, output]
+        return self.terms[node, output]
 
     def _term(self, node: int, output: int) -> Term:
         entry = self.nodes[node]
@@ -206,12 +206,12 @@ def _operator(entry: dict[str, Any]) -> str:
 
 
 def _parameters(entry: dict[str, Any], operator: str) -> dict[str, int]:
-    given = entry.get("params", {})
-    if not isinstance(given, dict) or not all(map(_is_integer, given.values())):
+    parameters = entry.get("params", {})
+    if not isinstance(parameters, dict) or not all(map(_is_integer, parameters.values())):
         raise UnreadableError(f"the parameters of {entry.get('op')} are no integers by name")
-    values = {PARAMETERS[key]: value for key, value in given.items() if key in PARAMETERS}
-    if "PM_NUM_INPUTS" in given:
-        values["operands"] = given["PM_NUM_INPUTS"]
+    values = {PARAMETERS[key]: value for key, value in parameters.items() if key in PARAMETERS}
+    if "PM_NUM_INPUTS" in parameters:
+        values["operands"] = parameters["PM_NUM_INPUTS"]
     if operator == "transpose":
         values.setdefault("rank", 0)
     return values

@@ -23,7 +23,7 @@ ONNX = {
 class Side:
     """One side of a rule: `lines` are its statements, `names` what its terms are called.
 
-    `text` writes a size; `made` is told of each term once it has a name.
+    `text` writes a size; `on_node` is called for each term once it has a name.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Side:
                 else f"{self.prefix}{self.count}_unused"
             )
         self.names.update({part: names[i] for i, part in read_parts.items()})
-        given = ", ".join(map(self.text, lengths))
+        lengths_text = ", ".join(map(self.text, lengths))
         operand = self.names[term.operands[0]]
         axis = term.parameter("axis")
-        self.lines.append(f"{', '.join(names)} = Split<axis={axis}>({operand}, [{given}])")
+        self.lines.append(f"{', '.join(names)} = Split<axis={axis}>({operand}, [{lengths_text}])")
 
     # ------------------------------------------------------------------------------ operators
 

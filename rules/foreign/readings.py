@@ -104,8 +104,8 @@ def _conditions(rule: ForeignRule, translation: Translation) -> tuple[Condition,
         conditions.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
     if reading.pointwise:
         conditions += [
-            Condition(f"dim({name}, {axis}) = 1", f"{given} is a 1x1 kernel")
-            for given, name in names.items()
+            Condition(f"dim({name}, {axis}) = 1", f"{operand} is a 1x1 kernel")
+            for operand, name in names.items()
             if name.startswith("W")
             for axis in (2, 3)
         ]
@@ -121,7 +121,7 @@ def _before(shapes: Shapes, term: Term) -> Shape | None:
     shape = shapes.shapes[term]
     if shape is None:
         return None
-    return Shape(tuple(item.substitute(shapes.known) for item in shape.sizes), shape.rest)
+    return Shape(tuple(item.substitute(shapes.sizes) for item in shape.sizes), shape.rest)
 
 
 def _of_one_shape(
@@ -164,7 +164,7 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
 
 
 def _groups(shapes: Shapes, term: Apply) -> Size:
-    return shapes.groups[term].substitute(shapes.known)
+    return shapes.groups[term].substitute(shapes.sizes)
 
 
 def _name(term: Term, names: dict[str, str]) -> str:

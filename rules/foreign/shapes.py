@@ -74,7 +74,7 @@ class Shapes:
     groups: dict[Term, Size] = field(default_factory=dict)
     bounds: list[tuple[Bound, bool]] = field(default_factory=list)
     agree: list[tuple[Term, Term]] = field(default_factory=list)
-    known: dict[Atom, Size] = field(default_factory=dict)
+    sizes: dict[Atom, Size] = field(default_factory=dict)
     open_before: int = 0
     on_target: bool = False
 
@@ -103,7 +103,7 @@ class Shapes:
 
     def conditions(self) -> Iterator[tuple[Size, Size]]:
         """The sizes that must be equal for the right side's sake alone."""
-        for atom, before in self.known.items():
+        for atom, before in self.sizes.items():
             after = self.equalities.resolve(before)
             if before.atom == atom and after != before:
                 yield before, after
@@ -115,7 +115,7 @@ class Shapes:
         try:
             for term in parts(self.sources):
                 self._visit(term)
-            self.known = {a: self.equalities.resolve(of_atom(a)) for a in self.equalities.order}
+            self.sizes = {a: self.equalities.resolve(of_atom(a)) for a in self.equalities.order}
             self.open_before = len(self.equalities.open)
             self.on_target = True
             for term in parts(self.targets):

@@ -44,9 +44,9 @@ class Size(Polynomial[Atom]):
         atoms = {atom for monomial in self.terms for atom in monomial}
         return atoms.union(*(part.atoms() for atom in atoms for part in atom.parts))
 
-    def substitute(self, known: Mapping[Atom, Size]) -> Size:
+    def substitute(self, replacements: Mapping[Atom, Size]) -> Size:
         """The size with other sizes in the places of some unknowns."""
-        return self.replaced(lambda atom: _substituted(atom, known))
+        return self.replaced(lambda atom: _substituted(atom, replacements))
 
 
 def size(value: Size | int) -> Size:
@@ -108,23 +108,23 @@ def wide(sizes: Iterable[Size]) -> Size:
             parts.add(item)
     if len(parts) <= 1:
         return next(iter(parts), size(1))
-    known = [p for p in parts if p.number is not None]
-    if len(known) == 1:
-        return known[0]  # not 1, so the others are 1 or the same
+    numbers = [p for p in parts if p.number is not None]
+    if len(numbers) == 1:
+        return numbers[0]  # not 1, so the others are 1 or the same
     ordered = tuple(sorted(parts, key=str))
     return of_atom(Atom("|".join(map(str, ordered)), "wide", ordered))
 
 
-def _substituted(atom: Atom, known: Mapping[Atom, Size]) -> Size:
-    if atom in known:
-        return known[atom]
+def _substituted(atom: Atom, replacements: Mapping[Atom, Size]) -> Size:
+    if atom in replacements:
+        return replacements[atom]
     if atom.kind == "floor":
-        numerator, divisor = (part.substitute(known) for part in atom.parts)
+        numerator, divisor = (part.substitute(replacements) for part in atom.parts)
         return floor(numerator, divisor.number or 1)
     if atom.kind == "exact":
-        return exact(*(part.substitute(known) for part in atom.parts))
+        return exact(*(part.substitute(replacements) for part in atom.parts))
     if atom.kind == "wide":
-        return wide(part.substitute(known) for part in atom.parts)
+        return wide(part.substitute(replacements) for part in atom.parts)
     return of_atom(atom)
 
 

@@ -35,11 +35,11 @@ class Apply:
 
     def __hash__(self) -> int:
         # Terms share parts; hashing them anew at every level would take exponential time.
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = hash((self.operator, self.parameters, self.operands, self.output))
-            object.__setattr__(self, "_hash", known)
-        return known
+        cached_hash: int | None = self.__dict__.get("_hash")
+        if cached_hash is None:
+            cached_hash = hash((self.operator, self.parameters, self.operands, self.output))
+            object.__setattr__(self, "_hash", cached_hash)
+        return cached_hash
 
     def parameter(self, name: str) -> int:
         """A parameter by its name."""

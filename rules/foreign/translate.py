@@ -100,7 +100,7 @@ class _Writer:
         rewrite = Side(shapes, shapes.targets, "R", self.names, self._text)
         lines = [f"rule {self.rule.name}", "  tags    explore", f"  source  [{self.rule.system}]"]
         lines.append(f"  opset   >= {15 if self.kept else 13}")
-        lines.append(f"  given   {f',{NEXT}'.join(self._given(match))}")
+        lines.append(f"  given   {f',{NEXT}'.join(self._given_items(match))}")
         lines += ["  match", *(f"    {line}" for line in [*match.lines, *self._kept()])]
         lines += ["  rewrite", *(f"    {line}" for line in [*rewrite.lines, *self._kept()])]
         lines.append("  equal   rounding")
@@ -134,7 +134,7 @@ class _Writer:
 
     # ------------------------------------------------------------------------------- clauses
 
-    def _given(self, match: Side) -> list[str]:
+    def _given_items(self, match: Side) -> list[str]:
         # Constants are made of this type, and nothing ties those of unconnected inputs.
         dtype = "float32" if self._uses(*CONSTANTS) or self.kept else "float"
         items = []
@@ -144,22 +144,22 @@ class _Writer:
             items.append(f"{name}{sizes} {dtype}")
         text = self._resolved_text
         odd = sorted(odd_kernels(self.shapes))
-        given = [f"{self._atom_text(atom)} % 2 = 1" for atom in odd]
-        given += [
+        items_given = [f"{self._atom_text(atom)} % 2 = 1" for atom in odd]
+        items_given += [
             f"{text(bound.least)} <= {text(bound.most)}"
             for bound, _ in self.shapes.bounds
             if self._can_fail(bound)
         ]
-        given += [
+        items_given += [
             f"{_enclosed(self._text(a))} % {_enclosed(self._text(b))} = 0"
             for a, b in self._quotients()
         ]
         late = self.shapes.equalities.open[self.shapes.open_before :]
-        given += [f"{text(a)} = {text(b)}" for a, b in late]
-        given += [
+        items_given += [f"{text(a)} = {text(b)}" for a, b in late]
+        items_given += [
             f"shape({match.names[a]}) = shape({match.names[b]})" for a, b in self.shapes.agree
         ]
-        return [*items, *dict.fromkeys(given)]
+        return [*items, *dict.fromkeys(items_given)]
 
     def _quotients(self) -> list[tuple[Size, Size]]:
         """The divisions that must leave no rest: groups, and repetitions of an identity."""
@@ -185,11 +185,11 @@ class _Writer:
 
     def _late_bounds(self) -> list[Bound]:
         """The bounds of the right side alone, in sizes as the left side has them."""
-        known = self.shapes.known
+        sizes = self.shapes.sizes
         early: list[Bound] = []
         bounds: list[Bound] = []
         for bound, late in self.shapes.bounds:
-            known_bound = Bound(bound.least.substitute(known), bound.most.substitute(known))
+            known_bound = Bound(bound.least.substitute(sizes), bound.most.substitute(sizes))
             implied = any(
                 other.least == known_bound.least
                 and ((known_bound.most - other.most).number or 0) >= 0
@@ -265,12 +265,12 @@ class _Writer:
         for term, name in self.names.items():
             shape = self.shapes.shapes[term]
             for axis, item in enumerate(shape.sizes if shape else ()):
-                before = item.substitute(self.shapes.known)
+                before = item.substitute(self.shapes.sizes)
                 if before.atom is not None:
                     places.setdefault(before.atom, f"dim({name}, {axis})")
         for term in parts(self.shapes.sources):
             if isinstance(term, Apply) and term.operator == "conv2d":
-                group = self.shapes.groups[term].substitute(self.shapes.known).atom
+                group = self.shapes.groups[term].substitute(self.shapes.sizes).atom
                 channels = self._channels(term)
                 if group is not None and channels:
                     places.setdefault(group, channels)

@@ -75,7 +75,9 @@ def prove_rule(
         with limited(most):
             verdict = gate.verdict()
     except OutOfTimeError:
-        verdict = gate.known or gate.answer("unknown", f"no verdict within {most:g} s of work")
+        verdict = gate.standing_verdict or gate.answer(
+            "unknown", f"no verdict within {most:g} s of work"
+        )
     except Exception as error:  # a defect of the prover is no verdict on the rule
         verdict = gate.answer("unknown", f"the prover failed: {type(error).__name__}: {error}")
     return replace(verdict, seconds=time.perf_counter() - began)
@@ -90,7 +92,7 @@ class _Gate:
     infer: float
     cases: list[Case] = field(default_factory=list)
     # A verdict that stands, while conditions are sought under which the rule would be proved.
-    known: Verdict | None = None
+    standing_verdict: Verdict | None = None
 
     def answer(self, status: Status, reason: str = "") -> Verdict:
         return Verdict(self.rule.name, self.rule.hash, status, reason, cases=tuple(self.cases))
@@ -268,7 +270,7 @@ class _Gate:
         """Add the conditions under which a rule that isn't proved is, by this very gate."""
         if not self.infer:
             return verdict
-        self.known = verdict
+        self.standing_verdict = verdict
         from .inference.condition_candidates import with_conditions
         from .inference.preconditions import infer_conditions
 

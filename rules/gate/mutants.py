@@ -196,8 +196,8 @@ def _of_node(node: PatternNode, *, on_left: bool) -> Iterator[tuple[str, Pattern
         yield f"{node.op_type}: swap operands {i} and {i + 1}", replace(node, inputs=swapped)
         twice = (*node.inputs[:i], first, first, *node.inputs[i + 2 :])
         yield f"{node.op_type}: operand {i} twice", replace(node, inputs=twice)
-    for i, given in enumerate(node.inputs):
-        for change, changed_input in _of_input(given):
+    for i, input_ in enumerate(node.inputs):
+        for change, changed_input in _of_input(input_):
             changed_inputs = _put(node.inputs, i, changed_input)
             yield f"{node.op_type}: {change}", replace(node, inputs=changed_inputs)
     for i in range(len(node.outputs) - 1):
@@ -209,10 +209,10 @@ def _of_node(node: PatternNode, *, on_left: bool) -> Iterator[tuple[str, Pattern
         )
 
 
-def _of_input(given: Input) -> Iterator[tuple[str, Input]]:
-    if given.literal is not None:
-        for change, other in variants(given.literal):
-            yield change, replace(given, literal=other)
+def _of_input(input_: Input) -> Iterator[tuple[str, Input]]:
+    if input_.literal is not None:
+        for change, other in variants(input_.literal):
+            yield change, replace(input_, literal=other)
 
 
 def _dropped(rule: Rule, i: int, node: PatternNode) -> Iterator[Change]:

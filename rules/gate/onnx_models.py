@@ -273,8 +273,8 @@ def _takes_bounded_integers(instance: Instance) -> bool:
         types = [view.dtype(view.ids[name]) or "" for name in node.input if name]
         if node.op_type in BOUNDED and any(dtype.startswith(("int", "uint")) for dtype in types):
             return True
-    known = {node.op_type for node in view.nodes}
-    return any(n.op_type in BOUNDED - known for n in (*rule.rewrite, *rule.correct))
+    op_types = {node.op_type for node in view.nodes}
+    return any(n.op_type in BOUNDED - op_types for n in (*rule.rewrite, *rule.correct))
 
 
 def _with_inputs(model: onnx.ModelProto, operands: tuple[Operand, ...]) -> onnx.ModelProto:
@@ -331,8 +331,8 @@ def _rewritten(instance: Instance, operands: tuple[Operand, ...]) -> onnx.ModelP
         if any(output.name == name for output in graph.output):
             graph.node.append(helper.make_node("Identity", [reference(item)], [name]))
     _drop_dead(graph)
-    known = {opset.domain for opset in rewritten.opset_import}
-    for domain in {node.domain for node in graph.node} - known - {"", "ai.onnx"}:
+    domains = {opset.domain for opset in rewritten.opset_import}
+    for domain in {node.domain for node in graph.node} - domains - {"", "ai.onnx"}:
         rewritten.opset_import.append(helper.make_opsetid(domain, 1))
     return rewritten
 
@@ -357,7 +357,7 @@ class _Steps:
 
     def __init__(self, model: onnx.ModelProto, refusal: type[Exception]) -> None:
         graph = infer_shapes(model).graph
-        known = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
+        infos = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
         self.constants = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer
         }
@@ -371,8 +371,8 @@ class _Steps:
             single.graph.node.append(node)
             read = [name for name in dict.fromkeys(node.input) if name]
             single.graph.initializer.extend(t for t in graph.initializer if t.name in read)
-            single.graph.input.extend(known[n] for n in read if n not in self.constants)
-            single.graph.output.extend(known[name] for name in node.output if name)
+            single.graph.input.extend(infos[n] for n in read if n not in self.constants)
+            single.graph.output.extend(infos[name] for name in node.output if name)
             self.steps.append((node, _session(single, refusal)))
 
     def run(self, feeds: Feeds) -> list[Array]:

@@ -186,9 +186,9 @@ def _types(model: onnx.ModelProto) -> dict[str, Type]:
         if not tensor.elem_type:
             continue
         sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-        known = tensor.HasField("shape") and None not in sizes
+        is_sized = tensor.HasField("shape") and None not in sizes
         shape = tuple(size for size in sizes if size is not None)
-        types[info.name] = (dtype_name(tensor.elem_type), shape if known else None)
+        types[info.name] = (dtype_name(tensor.elem_type), shape if is_sized else None)
     return types
 
 

@@ -46,14 +46,14 @@ def _written_out(
             return name
         node, output = makers[name]
         attributes = tuple(sorted((key, repr(said)) for key, said in node.attributes))
-        inputs = tuple(argument(given) for given in node.inputs)
+        inputs = tuple(argument(item) for item in node.inputs)
         stars = tuple(o.star for o in node.outputs)
         return (output, stars, node.operator, node.choices, attributes, node.rest, inputs)
 
-    def argument(given: Input) -> object:
-        if given.value is None:
-            return repr(given.literal)
-        return (given.star, given.optional, value(given.value))
+    def argument(input_: Input) -> object:
+        if input_.value is None:
+            return repr(input_.literal)
+        return (input_.star, input_.optional, value(input_.value))
 
     return tuple(value(name) for name in outputs)
 

@@ -23,8 +23,8 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from .gate import prove_rule
 
-    def answer(what: object) -> None:
-        pickle.dump((what, time.process_time()), answers)
+    def answer(message: object) -> None:
+        pickle.dump((message, time.process_time()), answers)
         answers.flush()
 
     answer("ready")

@@ -69,7 +69,7 @@ class Candidate:
         return Candidate(self.right, self.left, self.both, beside)
 
     @cached_property
-    def given(self) -> tuple[Variable, ...]:
+    def left_variables(self) -> tuple[Variable, ...]:
         """The variables of all left sides, in the order of their first occurrence."""
         return tuple(dict.fromkeys(v for left, _ in self.sides for v in variables(left)))
 
@@ -112,7 +112,7 @@ class Candidate:
             for part in parts((self.left, self.right))
             if isinstance(part, Apply)
         )
-        broadcast = sum(1 in v.sort.shapes[0] for v in self.given)
+        broadcast = sum(1 in v.sort.shapes[0] for v in self.left_variables)
         return nodes, -self.variables, broadcast, len(self.text), self.text
 
 
@@ -214,12 +214,12 @@ class Generalising:
 
     def general(self, candidate: Candidate) -> Candidate:
         """The candidate with as many variables as it holds for; itself if there is none."""
-        found = candidate
+        general = candidate
         while True:
-            other = next(filter(None, map(self._answer, self._split(found))), None)
+            other = next(filter(None, map(self._answer, self._split(general))), None)
             if other is None:
-                return found
-            found = other
+                return general
+            general = other
 
     def _answer(self, candidate: Candidate) -> Candidate | None:
         """A candidate of this text that holds on numbers."""
@@ -238,7 +238,7 @@ class Generalising:
             before, after = _occurrences(left, variable), _occurrences(right, variable)
             if before < 2 or before + after > _MOST_OCCURRENCES:
                 continue
-            twin = self._fresh(variable, {known.name for known in variables(left)})
+            twin = self._fresh(variable, {other.name for other in variables(left)})
             pool = tuple(dict.fromkeys((*self.pool, *variables(left), twin)))
             for places in product((False, True), repeat=before - 1 + after):
                 chosen = (False, *places)
@@ -264,9 +264,9 @@ class Generalising:
 
     def _holds(self, candidate: Candidate) -> bool:
         """Whether both sides have one value on numbers."""
-        given = variables(candidate.left)
-        drawn = input_vectors(given, self.seed + 1, self.arithmetic, places=self.places)
-        values = dict(zip(given, drawn, strict=True))
+        inputs = variables(candidate.left)
+        drawn = input_vectors(inputs, self.seed + 1, self.arithmetic, places=self.places)
+        values = dict(zip(inputs, drawn, strict=True))
         left = self._value(candidate.left, values)
         right = self._value(candidate.right, values)
         if left is None or right is None or left[0] != right[0]:
@@ -281,20 +281,20 @@ class Generalising:
             samples = next(iter(values.values()))[0].shape[1]
             return sort_of_term(term), constant_vectors(term, self._programs, samples)
         operands = [self._value(operand, values) for operand in term.operands]
-        known = [operand for operand in operands if operand is not None]
-        if len(known) < len(operands):
+        values_known = [operand for operand in operands if operand is not None]
+        if len(values_known) < len(operands):
             return None
-        sorts = tuple(sort for sort, _ in known)
-        made = sort_made(term.operation, sorts)
-        if made is None:
+        sorts = tuple(sort for sort, _ in values_known)
+        result_sort = sort_made(term.operation, sorts)
+        if result_sort is None:
             return None
         results = []
-        for assignment, program in enumerate(self._programs.of(term.operation, sorts, made)):
-            result, defined = program.run([vectors[assignment] for _, vectors in known])
+        for assignment, program in enumerate(self._programs.of(term.operation, sorts, result_sort)):
+            result, defined = program.run([vectors[assignment] for _, vectors in values_known])
             if not defined.all():
                 return None
             results.append(result)
-        return made, tuple(results)
+        return result_sort, tuple(results)
 
 
 def _occurrences(term: Term, variable: Variable) -> int:

@@ -91,10 +91,10 @@ def _generated() -> tuple[str, ...]:
     """The operators that can take part: described ones with an operand, that are deterministic."""
     names = []
     for name in specified():
-        known = specification("", name, OPSET)
-        if known is None or known.opaque is not None:
+        meaning = specification("", name, OPSET)
+        if meaning is None or meaning.opaque is not None:
             continue
-        if any(i.kind == "tensor" for i in known.blocks[0].inputs) and name != "Identity":
+        if any(i.kind == "tensor" for i in meaning.blocks[0].inputs) and name != "Identity":
             names.append(name)
     return tuple(names)
 
@@ -234,14 +234,14 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
 
 def each_operation_on(op_type: str, sorts: tuple[Sort, ...]) -> Iterator[tuple[Operation, Sort]]:
     """The same, one after the other: what is not asked for is not tried."""
-    known = _drawn(op_type, sorts)
+    drawn = _drawn(op_type, sorts)
     for i in range(MOST_CHOICES):
-        if i == len(known.seen):
-            operation = next(known.others, None)
+        if i == len(drawn.seen):
+            operation = next(drawn.others, None)
             if operation is None:
                 return
-            known.seen.append(operation)
-        yield known.seen[i]
+            drawn.seen.append(operation)
+        yield drawn.seen[i]
 
 
 @dataclass
@@ -294,7 +294,7 @@ def _without_need(operation: Operation) -> object:
     Of lists also where they say something: pads of rows are another thing than pads of columns.
     """
     needed, axes = _needed(operation.op_type)
-    statements = [*operation.attributes, *operation.known]
+    statements = [*operation.attributes, *operation.contents]
     free = [(key, value) for key, value in statements if key not in needed]
     return operation.output, frozenset(
         (key, value if key in axes else _places(value)) for key, value in free
@@ -332,7 +332,7 @@ def _expansion(operation: Operation, sorts: Sequence[Sort], assignment: int) -> 
     general = _general(operation, tuple(sort.rank for sort in sorts))
     if general is not None:
         try:
-            expansion = general.at(_named_sizes(operation, sorts, assignment))
+            expansion = general.with_values(_named_sizes(operation, sorts, assignment))
         except TensologError:
             return None
         if all(isinstance(d, int) for d in expansion.outputs[operation.output].shape):
@@ -348,7 +348,7 @@ def _named_sizes(operation: Operation, sorts: Sequence[Sort], assignment: int) -
         for slot, sort in enumerate(sorts)
         for axis, size in enumerate(sort.shapes[assignment])
     }
-    for _, value in operation.known:
+    for _, value in operation.contents:
         if isinstance(value, tuple):
             sizes |= {str(o): o.values[assignment] for o in value if isinstance(o, Size)}
     return sizes
@@ -405,7 +405,7 @@ def _general_lists(operation: Operation) -> dict[int, object]:
         position: [Symbol(str(item)) if isinstance(item, Size) else item for item in value]
         if isinstance(value, tuple)
         else value
-        for position, value in operation.known
+        for position, value in operation.contents
     }
 
 
@@ -419,9 +419,9 @@ def _expanded(
     lists: Mapping[int, object],
 ) -> Expansion | None:
     """An operation's meaning on operands of some shapes; None where it has none."""
-    known = _described(operation.op_type)
+    described = _described(operation.op_type)
     try:
-        expansion = known.expand(
+        expansion = described.expand(
             _by_position(operation, shapes),
             dict(operation.attributes),
             values=lists,
@@ -435,7 +435,7 @@ def _expanded(
 def _by_position(
     operation: Operation, shapes: Sequence[tuple[int | str, ...]]
 ) -> list[tuple[int | str, ...] | None]:
-    most = max([*operation.slots, *(position for position, _ in operation.known)])
+    most = max([*operation.slots, *(position for position, _ in operation.contents)])
     shapes_by_position: list[tuple[int | str, ...] | None] = [None] * (most + 1)
     for slot, shape in zip(operation.slots, shapes, strict=True):
         shapes_by_position[slot] = shape
@@ -573,11 +573,11 @@ class _Stating:
         for base, chosen in islice(product(bases, product(*options)), MOST_TRIED):
             both = base | dict(zip(more, chosen, strict=True))
             said = {key: both[key] for key in self.ranges if key in both}
-            given = {*self.slots, *(key for key in said if isinstance(key, int))}
-            if len(given) <= max(given):
+            input_keys = {*self.slots, *(key for key in said if isinstance(key, int))}
+            if len(input_keys) <= max(input_keys):
                 continue  # the rule language has no word for an input that is left out
-            made = _operation(self.op_type, self.slots, said, count, 0, self.outputs)
-            tried.append((said, made))
+            operation = _operation(self.op_type, self.slots, said, count, 0, self.outputs)
+            tried.append((said, operation))
         return [
             operation for operation in tried if _fits_somewhere(operation[1], self.ranks)
         ] or tried
@@ -595,7 +595,9 @@ def _fits_somewhere(operation: Operation, ranks: Sequence[int]) -> bool:
 
 
 def _lists_sizes(operation: Operation) -> bool:
-    return any(isinstance(item, Size) for _, known in operation.known for item in _items(known))
+    return any(
+        isinstance(item, Size) for _, contents in operation.contents for item in _items(contents)
+    )
 
 
 @cache
@@ -629,7 +631,7 @@ def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Itera
     """The operations of `_tried` that say only what must be said."""
     most: tuple[int, int] | None = None
     for operation in _tried(op_type, slots, tuple(sort.rank for sort in sorts)):
-        statement_counts = len(operation.attributes), len(operation.known)
+        statement_counts = len(operation.attributes), len(operation.contents)
         most = most or statement_counts
         if statement_counts != most:
             return
@@ -645,9 +647,9 @@ def _operation(
     outputs: int,
 ) -> Operation:
     attributes = tuple((key, value) for key, value in choices.items() if isinstance(key, str))
-    known = tuple((key, value) for key, value in choices.items() if isinstance(key, int))
+    known_inputs = tuple((key, value) for key, value in choices.items() if isinstance(key, int))
     commutes = is_commutative(op_type)
-    return Operation(op_type, slots, attributes, known, commutes, output, outputs, options)  # type: ignore[arg-type]
+    return Operation(op_type, slots, attributes, known_inputs, commutes, output, outputs, options)  # type: ignore[arg-type]
 
 
 def _said(chosen: Sequence[object]) -> int:
@@ -660,19 +662,19 @@ def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> It
     optional = attribute.optional or attribute.default is not None
     if optional:
         yield None
-    known = attribute.default.value if isinstance(attribute.default, Literal) else None
+    default = attribute.default.value if isinstance(attribute.default, Literal) else None
     match attribute.type:
         case "int" if _is_type(block, attribute.name):
             yield from TYPE_CODES
         case "int":
-            yield from (value for value in range(max(2, rank)) if value != known)
+            yield from (value for value in range(max(2, rank)) if value != default)
         case "ints" if optional and (filled := _filled(attribute.default)) is not None:
             # What fills a list otherwise: of windows that differ one says as much as all.
             yield from ((filled + 1,) * length for length in range(1, 2 * rank + 1))
         case "ints":
             yield from _integer_lists(rank)
         case "string":
-            yield from (word for word in sorted(_words(block, attribute.name)) if word != known)
+            yield from (word for word in sorted(_words(block, attribute.name)) if word != default)
         case _:
             return
 

@@ -44,7 +44,7 @@ _WITNESSES = 2
 # Bits of an int64 that tell operators and variables apart.
 _BITS = 62
 
-Made = tuple[int, tuple[int, ...]]
+ENode = tuple[int, tuple[int, ...]]
 """How a term is made: the number of its operation, and the classes it reads."""
 
 
@@ -76,7 +76,7 @@ class Workload:
 class Equality:
     """A term that has the vector of a class it did not found: operation, operands, class."""
 
-    made: Made
+    e_node: ENode
     equal_to: int
 
 
@@ -98,12 +98,12 @@ class _Applied:
 
     operation: Operation
     sorts: tuple[Sort, ...]
-    made: Sort
+    result_sort: Sort
     choice: int
 
 
 @dataclass
-class _Known:
+class _SortClasses:
     """The classes of one sort: their vectors, and their numbers."""
 
     sort: Sort
@@ -219,14 +219,14 @@ class Enumeration:
         self.operators, self.inputs, self.stop = tuple(operators), tuple(inputs), stop
         self.bytes = 0
         self.operations: list[Operation] = []
-        self.terms: list[Made | Term] = []
+        self.terms: list[ENode | Term] = []
         self.workload = workload
         self._traits = _Traits()
         self.sizes: list[int] = []
         self.digests: list[bytes] = []
         self.sorts: list[Sort] = []
         self._numbers: dict[Operation, int] = {}
-        self._known: dict[Sort, _Known] = {}
+        self._classes_by_sort: dict[Sort, _SortClasses] = {}
         # By the place of a hash among those of a term, and the hash.
         self._class_of: dict[tuple[Sort, int, bytes], int] = {}
         expansions = list(self._expansions())
@@ -243,26 +243,26 @@ class Enumeration:
         self._largest = _GROWTH * max(
             math.prod(shape) for input_ in inputs for shape in input_.sort.shapes
         )
-        given = self._drawn(self.inputs, seed)
-        for number, (variable, vectors) in enumerate(zip(self.inputs, given, strict=True)):
-            self._found(variable.sort, variable, vectors, 1 << number % _BITS)
+        input_values = self._drawn(self.inputs, seed)
+        for number, (variable, vectors) in enumerate(zip(self.inputs, input_values, strict=True)):
+            self._take_leaf(variable.sort, variable, vectors, 1 << number % _BITS)
         for constant in constants:
-            samples = given[0][0].shape[1]
+            samples = input_values[0][0].shape[1]
             vectors = constant_vectors(constant, self._programs, samples)
-            self._found(sort_of_term(constant), constant, vectors, 0)
+            self._take_leaf(sort_of_term(constant), constant, vectors, 0)
 
     # ------------------------------------------------------------------------------- reading
 
     def term(self, number: int) -> Term:
         """The representative of a class."""
         if number not in self._built:
-            made = self.terms[number]
-            self._built[number] = self.made(made) if isinstance(made, tuple) else made
+            e_node = self.terms[number]
+            self._built[number] = self.applied(e_node) if isinstance(e_node, tuple) else e_node
         return self._built[number]
 
-    def made(self, made: Made) -> Term:
+    def applied(self, e_node: ENode) -> Term:
         """The term that an operation on classes is."""
-        operation, operands = made
+        operation, operands = e_node
         return Apply(self.operations[operation], tuple(map(self.term, operands)))
 
     # ------------------------------------------------------------------------------- growing
@@ -284,7 +284,7 @@ class Enumeration:
 
     def _fitting(self, op_type: str, sizes: tuple[int, ...], nodes: int) -> Iterator[_Applied]:
         most = self._most_choices(nodes)
-        options = [[s for s, k in self._known.items() if k.pool(n, most)] for n in sizes]
+        options = [[s for s, k in self._classes_by_sort.items() if k.pool(n, most)] for n in sizes]
         for sorts in product(*options):
             if self.stop():  # of large terms there are more sorts than time to look at them
                 return
@@ -323,17 +323,17 @@ class Enumeration:
         self, operation: Operation, sorts: tuple[Sort, ...], result_sort: Sort
     ) -> bool:
         anything = [Variable(f"any{slot}", sort) for slot, sort in enumerate(sorts)]
-        given = self._drawn(anything, self._seed + 1)
+        drawn = self._drawn(anything, self._seed + 1)
         if sorts not in self._meanings:
             self._meanings[sorts] = [
                 (sort, digest)
-                for sort, vectors in zip(sorts, given, strict=True)
+                for sort, vectors in zip(sorts, drawn, strict=True)
                 for digest in digests(vectors, self.arithmetic)
             ]
         meanings = self._meanings[sorts]
         programs = self._programs.of(operation, sorts, result_sort)
         results = [
-            program.run([vectors[assignment] for vectors in given])
+            program.run([vectors[assignment] for vectors in drawn])
             for assignment, program in enumerate(programs)
         ]
         (digest,) = digests(tuple(values for values, _ in results), self.arithmetic)
@@ -345,18 +345,18 @@ class Enumeration:
         return is_redundant
 
     def _order(self, sort: Sort) -> int:
-        return list(self._known).index(sort)
+        return list(self._classes_by_sort).index(sort)
 
     def _apply(self, level: Level, applied: _Applied, sizes: tuple[int, ...], last: bool) -> bool:
         """Compute an operation on all classes of some sorts and sizes; False: asked to stop."""
-        operation, sorts, result_sort = applied.operation, applied.sorts, applied.made
+        operation, sorts, result_sort = applied.operation, applied.sorts, applied.result_sort
         most = self._most_choices(level.nodes)
         programs = self._programs.of(operation, sorts, result_sort)
         number = self._numbers.setdefault(operation, len(self.operations))
         if number == len(self.operations):
             self.operations.append(operation)
         pools = [
-            np.array(self._known[sort].pool(size, most), np.int64)
+            np.array(self._classes_by_sort[sort].pool(size, most), np.int64)
             for sort, size in zip(sorts, sizes, strict=True)
         ]
         alike = operation.commutative and len(set(zip(sorts, sizes, strict=True))) == 1
@@ -369,7 +369,8 @@ class Enumeration:
             vectors, defined = [], np.ones(len(chosen), bool)
             for assignment, program in enumerate(programs):
                 operands = [
-                    self._known[sort].take(chosen[:, i], assignment) for i, sort in enumerate(sorts)
+                    self._classes_by_sort[sort].take(chosen[:, i], assignment)
+                    for i, sort in enumerate(sorts)
                 ]
                 values, whole = program.run(operands)
                 vectors.append(values)
@@ -389,24 +390,24 @@ class Enumeration:
         applied: _Applied,
         last: bool,
     ) -> None:
-        result_sort = applied.made
+        result_sort = applied.result_sort
         fresh: list[int] = []
         rows = chosen.tolist()
         for row, digest in enumerate(digests(vectors, self.arithmetic)):
             if not defined[row]:
                 continue
-            entry: Made = (number, tuple(rows[row]))
-            known = self._class_with(result_sort, digest)
-            if known is not None:
-                level.equalities.append(Equality(entry, known))
+            e_node: ENode = (number, tuple(rows[row]))
+            equal_class = self._class_with(result_sort, digest)
+            if equal_class is not None:
+                level.equalities.append(Equality(e_node, equal_class))
                 continue
             self._register(result_sort, digest)
             fresh.append(row)
-            self.terms.append(entry)
+            self.terms.append(e_node)
             self.sizes.append(level.nodes)
             self.digests.append(digest[0])
             self.sorts.append(result_sort)
-            self._traits.add(entry[1], self.operations[number], applied.choice)
+            self._traits.add(e_node[1], self.operations[number], applied.choice)
         level.classes += len(fresh)
         if fresh and not last:
             first = len(self.terms) - len(fresh)
@@ -427,7 +428,7 @@ class Enumeration:
         for i, word in enumerate(digest):
             self._class_of[sort, i, word] = len(self.terms)
 
-    def _found(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
+    def _take_leaf(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
         """Take a leaf: a variable with its bit, or a constant, unless it equals an earlier one."""
         (digest,) = digests(vectors, self.arithmetic)
         if self._class_with(sort, digest) is not None:
@@ -441,13 +442,13 @@ class Enumeration:
         self._keep(sort, range(len(self.terms) - 1, len(self.terms)), 0, vectors)
 
     def _keep(self, sort: Sort, classes: range, nodes: int, vectors: Vectors) -> None:
-        known = self._known.setdefault(sort, _Known(sort))
+        sort_classes = self._classes_by_sort.setdefault(sort, _SortClasses(sort))
         for number in classes:
-            known.rows[number] = len(known.ids)
-            known.ids.append(number)
+            sort_classes.rows[number] = len(sort_classes.ids)
+            sort_classes.ids.append(number)
             choice = self._traits.choices[number]
-            known.by_choice.setdefault((nodes, choice), []).append(number)
-        known.vectors.append(vectors)
+            sort_classes.by_choice.setdefault((nodes, choice), []).append(number)
+        sort_classes.vectors.append(vectors)
         self.bytes += sum(values.nbytes for values in vectors)
 
     def _drawn(self, variables: Sequence[Variable], seed: int) -> list[Vectors]:

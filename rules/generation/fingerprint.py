@@ -116,21 +116,21 @@ class Programs:
 
     def __init__(self, arithmetic: OrderedField) -> None:
         self.arithmetic = arithmetic
-        self._known: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
+        self._by_operation: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
 
     def of(
         self, operation: Operation, sorts: tuple[Sort, ...], result_sort: Sort
     ) -> tuple[Program, ...]:
-        """An operation that fits, under each assignment; `made` is the sort of what it gives."""
+        """An operation that fits, under each assignment; it gives values of `result_sort`."""
         key = (operation, sorts)
-        if key not in self._known:
+        if key not in self._by_operation:
             expansions = expansions_of(operation, sorts)
             assert expansions is not None, "it was seen to fit"
-            self._known[key] = tuple(
+            self._by_operation[key] = tuple(
                 _program(expansion, sorts, result_sort.dtype, operation.output, self.arithmetic)
                 for expansion in expansions
             )
-        return self._known[key]
+        return self._by_operation[key]
 
 
 def _program(
@@ -237,21 +237,21 @@ def _halves(rng: np.random.Generator, shape: Sequence[int]) -> Array:
 def constant_vectors(term: Term, programs: Programs, samples: int) -> Vectors:
     """The values of a constant, the same for each sample."""
 
-    def at(part: Term) -> tuple[Sort, Vectors]:
+    def value_of(part: Term) -> tuple[Sort, Vectors]:
         if isinstance(part, Number):
             return part.sort, tuple(np.full((1, 1), part.value) for _ in part.sort.shapes)
         assert isinstance(part, Apply), "no variable occurs in a constant"
-        given = [at(operand) for operand in part.operands]
-        sorts = tuple(sort for sort, _ in given)
-        made = sort_made(part.operation, sorts)
-        assert made is not None, f"{part} is a term"
+        operands = [value_of(operand) for operand in part.operands]
+        sorts = tuple(sort for sort, _ in operands)
+        result_sort = sort_made(part.operation, sorts)
+        assert result_sort is not None, f"{part} is a term"
         results = (
-            program.run([vectors[number] for _, vectors in given])[0]
-            for number, program in enumerate(programs.of(part.operation, sorts, made))
+            program.run([vectors[number] for _, vectors in operands])[0]
+            for number, program in enumerate(programs.of(part.operation, sorts, result_sort))
         )
-        return made, tuple(results)
+        return result_sort, tuple(results)
 
-    _, arrays = at(term)
+    _, arrays = value_of(term)
     return tuple(np.repeat(values, samples, axis=1) for values in arrays)
 
 

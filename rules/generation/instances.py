@@ -21,7 +21,7 @@ class Instances:
 
     def __init__(self) -> None:
         # By the frames of both sides: most of what holds has others, and is never looked at.
-        self._known: dict[tuple[_Frame, ...], list[Candidate]] = {}
+        self._by_frame: dict[tuple[_Frame, ...], list[Candidate]] = {}
         self._seen: set[Candidate] = set()
 
     def add(self, candidate: Candidate) -> None:
@@ -30,7 +30,7 @@ class Instances:
             return
         self._seen.add(candidate)
         sides = (candidate.left, candidate.right)
-        self._known.setdefault(tuple(map(_frame, sides)), []).append(candidate)
+        self._by_frame.setdefault(tuple(map(_frame, sides)), []).append(candidate)
 
     def general(self, candidate: Candidate) -> Candidate | None:
         """The first equality taken that a candidate is an instance of, sorts aside."""
@@ -45,11 +45,11 @@ class Instances:
             orders, (frames_of_sides, frames_of_sides[::-1]), strict=True
         ):
             for frame in product(*frames):
-                for known in self._known.get(frame, ()):
-                    for of_left in _matches(known.left, left, {}):
-                        names = next(_matches(known.right, right, of_left), None)
+                for general in self._by_frame.get(frame, ()):
+                    for of_left in _matches(general.left, left, {}):
+                        names = next(_matches(general.right, right, of_left), None)
                         if names is not None:
-                            return known, names
+                            return general, names
         return None
 
 
@@ -192,7 +192,7 @@ def _lists_sizes(candidate: Candidate) -> bool:
         isinstance(item, Size)
         for part in parts([term for pair in candidate.sides for term in pair])
         if isinstance(part, Apply)
-        for _, value in part.operation.known
+        for _, value in part.operation.contents
         if isinstance(value, tuple)
         for item in value
     )

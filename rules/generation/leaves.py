@@ -215,8 +215,8 @@ def constant_name(term: Apply) -> str:
 
 def _sizes(sort: Sort) -> tuple[int | Size, ...]:
     """The sizes of a sort; those that are the same under all assignments as numbers."""
-    each = zip(*sort.shapes, strict=True)
-    return tuple(sizes[0] if len(set(sizes)) == 1 else Size(tuple(sizes)) for sizes in each)
+    size_choices = zip(*sort.shapes, strict=True)
+    return tuple(sizes[0] if len(set(sizes)) == 1 else Size(tuple(sizes)) for sizes in size_choices)
 
 
 def _windows(images: Sequence[Sort]) -> Iterator[tuple[int, ...]]:
@@ -228,7 +228,7 @@ def _windows(images: Sequence[Sort]) -> Iterator[tuple[int, ...]]:
 
 
 def _zeros(*sizes: int | Size) -> Term:
-    return Apply(Operation("ConstantOfShape", (), known=((0, sizes),)), ())
+    return Apply(Operation("ConstantOfShape", (), contents=((0, sizes),)), ())
 
 
 def _with_number(op_type: str, term: Term, value: int) -> Term:
@@ -242,9 +242,9 @@ def _identity(size: int | Size) -> Term:
 
 def _unsqueezed(matrix: Term, rank: int) -> Term:
     axes = tuple(range(_MATRIX, rank))
-    return Apply(Operation("Unsqueeze", (0,), known=((1, axes),)), (matrix,))
+    return Apply(Operation("Unsqueeze", (0,), contents=((1, axes),)), (matrix,))
 
 
 def _averaging(kernel: Term, channel: int | Size, window: tuple[int, ...]) -> Term:
-    spread = Operation("Expand", (0,), known=((1, (channel, channel, *window)),))
+    spread = Operation("Expand", (0,), contents=((1, (channel, channel, *window)),))
     return _with_number("Div", Apply(spread, (kernel,)), math.prod(window))

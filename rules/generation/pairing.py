@@ -66,7 +66,7 @@ def _made_of_one(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
                 if is_inner and set(variables(part)) == set(variables(candidate.left)):
                     makers.setdefault(part, []).append(candidate)
     for whole, some in makers.items():
-        for first, other in combinations(sorted(some, key=lambda each: each.rank), _TWO):
+        for first, other in combinations(sorted(some, key=lambda candidate: candidate.rank), _TWO):
             read, others = set(variables(first.right)), set(variables(other.right))
             if not read & others or read == others or read | others != set(variables(whole)):
                 continue
@@ -121,9 +121,9 @@ def _merged(joined: Apply, whole: Term, by: Operation) -> Candidate | None:
     sizes = tuple(
         Size(tuple(shape[axis] for shape in sort_of_term(part).shapes)) for part in (first, other)
     )
-    known = tuple((position, sizes) for position, _ in by.known)
+    contents = tuple((position, sizes) for position, _ in by.contents)
     parts = [
-        Apply(replace(by, attributes=(("axis", axis),), known=known, output=at), (whole,))
-        for at in range(_TWO)
+        Apply(replace(by, attributes=(("axis", axis),), contents=contents, output=output), (whole,))
+        for output in range(_TWO)
     ]
     return Candidate(first, parts[0], False, ((other, parts[1]),))

@@ -159,7 +159,7 @@ class ProverPool:
         """The processor time that all answers took, in seconds."""
         return sum(prover.processor_s for prover in self._provers)
 
-    def each(self, work: Callable[[_T, Provers], _R], items: Sequence[_T]) -> list[_R]:
+    def map(self, work: Callable[[_T, Provers], _R], items: Sequence[_T]) -> list[_R]:
         """What `work` gives for each item, with provers that nobody else asks meanwhile."""
         free: queue.SimpleQueue[Provers] = queue.SimpleQueue()
         for prover in self._provers:
@@ -189,7 +189,7 @@ def prove_candidates(
     attempts = [
         Attempt(candidate, f"Convert{i}", avoided) for i, candidate in enumerate(candidates)
     ]
-    pool.each(lambda attempt, provers: _prove([attempt], provers, stop, timeout), attempts)
+    pool.map(lambda attempt, provers: _prove([attempt], provers, stop, timeout), attempts)
     return attempts
 
 
@@ -243,12 +243,14 @@ def widen(
     _reverse([attempt], provers, timeout)
     _date_back([attempt], provers, timeout)
     pairs = list(zip(rules, attempt.proved, strict=False))
-    if any((known.opset_from or 0) < (rule.opset_from or 0) for known, (rule, _) in pairs):
+    if any(
+        (known_rule.opset_from or 0) < (rule.opset_from or 0) for known_rule, (rule, _) in pairs
+    ):
         return ()  # more operator sets matter more than more attributes: few state any
     return tuple(
         (renamed, verdict)
-        for known, (rule, verdict) in pairs
-        if (renamed := _renamed(rule, known.name)) is not None
+        for known_rule, (rule, verdict) in pairs
+        if (renamed := _renamed(rule, known_rule.name)) is not None
     )
 
 
@@ -411,20 +413,20 @@ def polish(rules: Sequence[Rule], pool: ProverPool) -> list[Measured]:
     To measure takes ten times as long as to prove, so that what a proof decides comes first. What
     loses accuracy under every class is no rule any more: the verdict has the gate's reason.
     """
-    return pool.each(lambda rule, provers: _polished([rule], provers)[0], rules)
+    return pool.map(lambda rule, provers: _polished([rule], provers)[0], rules)
 
 
 def _polished(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
     rules = _if_proved(rules, _for_any_type, provers)
-    known = _measured(rules, provers)
-    finite = {i: _finite(rules[i]) for i, measured in enumerate(known) if measured.rule is None}
+    outcomes = _measured(rules, provers)
+    finite = {i: _finite(rules[i]) for i, measured in enumerate(outcomes) if measured.rule is None}
     finite_rules = {i: rule for i, rule in finite.items() if rule is not None}
     for i, measured_anew in zip(
         finite_rules, _measured(list(finite_rules.values()), provers), strict=True
     ):
         if measured_anew.rule is not None:
-            known[i] = measured_anew
-    return [_with_class(measured) for measured in known]
+            outcomes[i] = measured_anew
+    return [_with_class(measured) for measured in outcomes]
 
 
 def _if_proved(
@@ -466,13 +468,13 @@ def _has_one_type(rule: Rule) -> bool:
     """Whether all operands are reals of one type: where types differ a reader wants to see them."""
     if any(operand.dtypes and operand.dtypes != ("float",) for operand in rule.operands):
         return False
-    known = {operand.name for operand in rule.operands if operand.const}
+    constants = {operand.name for operand in rule.operands if operand.const}
     for node in (*rule.match, *rule.rewrite):
         schema = schemas.versions(node.operator, rule.opset_from, rule.opset_to)[-1]
         ties = {
             schema.inputs[min(i, len(schema.inputs) - 1)].type_str
             for i, item in enumerate(node.inputs)
-            if item.literal is None and item.value not in known
+            if item.literal is None and item.value not in constants
         }
         if len(ties) > 1:
             return False

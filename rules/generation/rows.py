@@ -54,10 +54,10 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
         "SELECT rule_hash, text FROM rule WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))",
         [hashes],
     ).fetchall()
-    rules = {known: parse_rules(text, "found.rules")[0] for known, text in texts}
+    rules = {text_hash: parse_rules(text, "found.rules")[0] for text_hash, text in texts}
     # Rules of several outputs are made anew of those of one, which are decided anew for it.
-    made = {rule_hash for row in rows if BESIDE in row[0] for rule_hash in row[5]}
-    pairs = {rules[rule_hash].name for rule_hash in made if rule_hash in rules}
+    combined = {rule_hash for row in rows if BESIDE in row[0] for rule_hash in row[5]}
+    pairs = {rules[rule_hash].name for rule_hash in combined if rule_hash in rules}
     return {
         (left, right): Judgement(
             _PROVED if status == "open" else status,

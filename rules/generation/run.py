@@ -137,8 +137,8 @@ def generate(
     names = named_operators(operators)
     shipped = load_rules() if known is None else known
     before = found_before or {}
-    given = [*shipped, *(rule for rules in before.values() for rule in rules)]
-    settings = [names, nodes, inputs, seed, constants, sorted(rule.hash for rule in given)]
+    base_rules = [*shipped, *(rule for rules in before.values() for rule in rules)]
+    settings = [names, nodes, inputs, seed, constants, sorted(rule.hash for rule in base_rules)]
     text = json.dumps([*settings, library(), normaliser()])
     run_hash = hashlib.sha256(text.encode()).hexdigest()
     result = Generation(
@@ -156,7 +156,7 @@ def generate(
         run = _Run(
             result,
             saturation,
-            given,
+            base_rules,
             provers,
             workers,
             progress,
@@ -182,7 +182,7 @@ def generate(
 class _Run:
     result: Generation
     saturation: Saturation
-    known: list[Rule]
+    known_rules: list[Rule]
     provers: ProverPool
     workers: int
     progress: Report
@@ -248,7 +248,7 @@ class _Run:
             result.levels.append(level)
             candidates = (
                 candidate_of(
-                    enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+                    enumeration.applied(equality.e_node), enumeration.term(equality.equal_to), pool
                 )
                 for equality in level.equalities
             )
@@ -386,7 +386,7 @@ class _Run:
                 return
             self.report("widening", start, len(widenable))
             batch = widenable[start : start + self.workers]
-            widened = self.provers.each(self.widened, batch)
+            widened = self.provers.map(self.widened, batch)
             for finding, proved in zip(batch, widened, strict=True):
                 finding.wider = ()
                 rules = tuple(rule for rule, _ in proved)
@@ -482,7 +482,7 @@ class _Run:
             finding for finding in self.result.findings if finding.position in self.instances
         ]
         waiting = with_status(findings, "open")
-        rules = [*self.known, *self.result.proved]
+        rules = [*self.known_rules, *self.result.proved]
         others: list[Finding] = []
         for start in range(0, len(waiting), _BATCH):
             if self.derived_enough():
@@ -526,7 +526,7 @@ class _Run:
     ) -> list[tuple[Finding, Attempt]]:
         """Take note of what is not proved, or derived by the ones before; return the rest."""
         fresh: list[tuple[Finding, Attempt]] = []
-        taken = {rule.name for rule in (*self.known, *self.result.proved)}
+        taken = {rule.name for rule in (*self.known_rules, *self.result.proved)}
         for finding, attempt in attempts:
             if not attempt.proved:
                 finding.status, finding.reason = attempt.status, attempt.reason
@@ -545,7 +545,7 @@ class _Run:
 
     def without_derived(self, waiting: Sequence[Finding]) -> list[Finding]:
         """Take note of those that the rules known by now derive; return the others."""
-        rules = [*self.known, *self.result.proved]
+        rules = [*self.known_rules, *self.result.proved]
         underived = []
         flags = _derived([finding.candidate for finding in waiting], rules, self.saturation)
         for finding, is_derived in zip(waiting, flags, strict=True):
@@ -582,7 +582,7 @@ class _Run:
             if self.derived_enough():
                 break
             self.report("minimising", i, len(singles))
-            others = [r for r in (*self.known, *self.result.proved) if r not in finding.rules]
+            others = [r for r in (*self.known_rules, *self.result.proved) if r not in finding.rules]
             derived_by = _derivation(finding.candidate, others, self.saturation)
             if derived_by is not None and all(
                 self.saturation.derives(r, others) for r in finding.rules
@@ -607,7 +607,7 @@ class _Run:
             (attempt,) = prove_candidates([candidate], self.provers, self.is_over)
             if not attempt.ended:
                 return
-            attempt.rename({rule.name for rule in (*self.known, *self.result.proved)})
+            attempt.rename({rule.name for rule in (*self.known_rules, *self.result.proved)})
             nodes = sum(left.nodes for left, _ in candidate.sides)
             finding = Finding(candidate, nodes, len(self.result.findings), attempt.status)
             finding.reason, finding.rules = attempt.reason, attempt.rules

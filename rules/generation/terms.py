@@ -47,7 +47,7 @@ class Sort:
 class Operation:
     """An operator with all that a term fixes of it.
 
-    `slots` are the positions of its operands among the inputs, `known` the contents of the inputs
+    `slots` are the positions of its operands among the inputs, `contents` those of the inputs
     that must be known (axes, pads), by position. It stands for one `output` of so many; `options`
     counts what is said although it need not be.
     """
@@ -55,7 +55,7 @@ class Operation:
     op_type: str
     slots: tuple[int, ...]
     attributes: tuple[tuple[str, object], ...] = ()
-    known: tuple[tuple[int, Known], ...] = ()
+    contents: tuple[tuple[int, Known], ...] = ()
     commutative: bool = False
     output: int = 0
     outputs: int = 1
@@ -67,7 +67,7 @@ class Operation:
     @cached_property
     def _hash(self) -> int:
         # Terms are keys everywhere: what they are made of is hashed once.
-        return hash((self.op_type, self.slots, self.attributes, self.known, self.output))
+        return hash((self.op_type, self.slots, self.attributes, self.contents, self.output))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Hashes of strings differ from process to process.
@@ -79,7 +79,7 @@ class Operation:
             position: [size_at(item, assignment) for item in value]
             if isinstance(value, tuple)
             else value
-            for position, value in self.known
+            for position, value in self.contents
         }
 
 
@@ -145,7 +145,7 @@ class Apply:
                 (
                     part.operation.op_type,
                     part.operation.attributes,
-                    part.operation.known,
+                    part.operation.contents,
                     part.operands,
                 )
                 for part in parts((self,))
@@ -178,7 +178,7 @@ def written(operation: Operation, operands: Sequence[str]) -> str:
     ]
     head = f"{operation.op_type}<{', '.join(parameters)}>" if parameters else operation.op_type
     inputs = dict(zip(operation.slots, operands, strict=True))
-    inputs |= {position: _literal(value) for position, value in operation.known}
+    inputs |= {position: _literal(value) for position, value in operation.contents}
     listed = [inputs.get(position, "") for position in range(max(inputs, default=-1) + 1)]
     part = f"[{operation.output}]" if operation.outputs > 1 else ""
     return f"{head}({', '.join(listed)}){part}"
@@ -250,7 +250,7 @@ def model_of(terms: Sequence[Term], assignment: int = 0) -> onnx.ModelProto:
             )
             continue
         operation = part.operation
-        key = (operation.op_type, operation.attributes, operation.known, part.operands)
+        key = (operation.op_type, operation.attributes, operation.contents, part.operands)
         if key not in outputs_of:
             read = dict(zip(operation.slots, (names[o] for o in part.operands), strict=True))
             for position, value in operation.lists(assignment).items():

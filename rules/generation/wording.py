@@ -57,11 +57,11 @@ class Spelling:
 
 def spellings(candidate: Candidate) -> Iterator[Spelling]:
     """Ways to say a candidate, the most general first."""
-    given = candidate.given
+    inputs = candidate.left_variables
     if not all(_place_of(size, candidate) for size in _sizes_in(candidate)):
         return
     # A number stays one: with a shape of its own it would be a tensor like any other.
-    anything = {variable.name: "" if variable.sort.rank else "[]" for variable in given}
+    anything = {variable.name: "" if variable.sort.rank else "[]" for variable in inputs}
     declared: list[tuple[Mapping[str, str], bool, tuple[str, ...]]]
     declared = [(anything, False, ("lists", "stated"))]
     sizes = symbolic_shapes(candidate)
@@ -106,7 +106,7 @@ def _untied(
     letters = iter(_LETTERS + _LETTERS.upper())
     names: dict[tuple[object, str], str] = {}
     untied: dict[str, tuple[str, ...]] = {}
-    for variable in candidate.given:
+    for variable in candidate.left_variables:
         keys = [(variable.sort, name) for name in sizes[variable.name]]
         for key in keys:
             if key not in names:
@@ -131,7 +131,7 @@ def _alike(
             name = letters[name]
         return name
 
-    for variable in candidate.given:
+    for variable in candidate.left_variables:
         other = first.setdefault(variable.sort, variable)
         for name, twin in zip(sizes[variable.name], sizes[other.name], strict=True):
             name, twin = letter(name), letter(twin)
@@ -144,14 +144,14 @@ def _sizes_in(candidate: Candidate) -> Iterator[Size]:
     """The sizes that lists of a candidate hold."""
     for part in parts([term for pair in candidate.sides for term in pair]):
         if isinstance(part, Apply):
-            for _, value in part.operation.known:
+            for _, value in part.operation.contents:
                 if isinstance(value, tuple):
                     yield from (item for item in value if isinstance(item, Size))
 
 
 def _place_of(size: Size, candidate: Candidate) -> tuple[str, int] | None:
     """A variable and an axis of it that has a size."""
-    for variable in candidate.given:
+    for variable in candidate.left_variables:
         for axis, sizes in enumerate(zip(*variable.sort.shapes, strict=True)):
             if sizes == size.values:
                 return variable.name, axis
@@ -163,8 +163,8 @@ def _declared(
 ) -> Iterator[tuple[dict[str, str], bool, tuple[str, ...]]]:
     """Shapes as `given` has them: all of one shape, batches of matrices, images, as they are."""
     tensors = {name: shape for name, shape in sizes.items() if shape}
-    each = Counter(tensors.values())
-    alike = [shape for shape, count in each.items() if count > 1]
+    counts = Counter(tensors.values())
+    alike = [shape for shape, count in counts.items() if count > 1]
     if alike:
         words = {shape: f"[*{letter}]" for shape, letter in zip(alike, "stuvw", strict=False)}
         declared = {name: words.get(shape, "") for name, shape in tensors.items()}
@@ -204,15 +204,15 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
     lifting = _Lifting(candidate, spelling)
     match = lifting.side([source for source, _ in candidate.sides], "P")
     rewrite = lifting.side([right for _, right in candidate.sides], "Q")
-    given = []
-    for variable in candidate.given:
+    clauses = []
+    for variable in candidate.left_variables:
         dtype = variable.sort.dtype
         if spelling.any_float:
             dtype = _TYPES.get(dtype, dtype)
         words = [variable.name, spelling.shapes[variable.name], dtype]
         if any(words[1:]):
-            given.append(" ".join(word for word in words if word))
-    given += [f"{constant} const" for constant in lifting.constants]
+            clauses.append(" ".join(word for word in words if word))
+    clauses += [f"{constant} const" for constant in lifting.constants]
     lines = [
         *_comment(name, "; ".join(match), "; ".join(rewrite)),
         f"rule {name}",
@@ -220,8 +220,8 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
         f"  source  [{source}]",
         f"  opset   >= {least_opset(candidate)}",
     ]
-    if given:
-        lines += [f"  given   {f',{_NEXT}'.join(given)}"]
+    if clauses:
+        lines += [f"  given   {f',{_NEXT}'.join(clauses)}"]
     lines += ["  match", *(f"    {line}" for line in match)]
     lines += ["  rewrite", *(f"    {line}" for line in rewrite), "  equal   rounding"]
     return "\n".join(lines) + "\n"
@@ -263,8 +263,8 @@ def least_opset(candidate: Candidate) -> int:
     since = [_EARLIEST]
     for part in parts([term for pair in candidate.sides for term in pair]):
         if isinstance(part, Apply):
-            known = specification("", part.operation.op_type, OPSET)
-            since += [block.opset_from for block in known.blocks] if known else []
+            meaning = specification("", part.operation.op_type, OPSET)
+            since += [block.opset_from for block in meaning.blocks] if meaning else []
     return max(since)
 
 
@@ -288,14 +288,15 @@ def _first_that_takes(operation: Operation) -> int:
 
 def _takes(operation: Operation, opset: int) -> bool:
     """Whether an operator has the attributes and the inputs that an operation gives it."""
-    known = specification("", operation.op_type, opset)
-    if known is None or known.opaque is not None:
+    meaning = specification("", operation.op_type, opset)
+    if meaning is None or meaning.opaque is not None:
         return False
     return all(
-        {name for name, _ in operation.attributes} <= {each.name for each in block.attributes}
+        {name for name, _ in operation.attributes}
+        <= {attribute.name for attribute in block.attributes}
         and all(_is_tensor(block, position) is True for position in operation.slots)
-        and all(_is_tensor(block, position) is False for position, _ in operation.known)
-        for block in known.blocks
+        and all(_is_tensor(block, position) is False for position, _ in operation.contents)
+        for block in meaning.blocks
     )
 
 
@@ -325,7 +326,7 @@ def _stated(operation: Operation) -> list[tuple[str, object]]:
         *((name, value) for name, value in operation.attributes if not isinstance(value, str)),
         *(
             ("", value)
-            for _, value in operation.known
+            for _, value in operation.contents
             if isinstance(value, tuple) and not any(isinstance(item, Size) for item in value)
         ),
     ]
@@ -429,7 +430,7 @@ class _Lifting:
     def _open(self, term: Apply) -> Operation:
         """An operation with names in the place of what stays open."""
         operation = term.operation
-        known = tuple((p, self._value("", value, term, p)) for p, value in operation.known)
+        contents = tuple((p, self._value("", value, term, p)) for p, value in operation.contents)
         star = None if term.is_constant else self.stars.get(operation.op_type)
         if star is not None:
             attributes = star.attributes(operation)
@@ -437,7 +438,7 @@ class _Lifting:
             attributes = tuple(
                 (name, self._value(name, value, term)) for name, value in operation.attributes
             )
-        return Operation(operation.op_type, operation.slots, attributes, known)  # type: ignore[arg-type]
+        return Operation(operation.op_type, operation.slots, attributes, contents)  # type: ignore[arg-type]
 
     def _value(self, name: str, value: object, term: Apply, position: int = -1) -> object:
         if (name, value) in self.names and not term.is_constant:
@@ -451,10 +452,10 @@ class _Lifting:
             return _from_the_end(value, max(_rank_of(o) for o in term.operands))
         return value
 
-    def _size(self, term: Apply, position: int, at: int, item: Size) -> str:
+    def _size(self, term: Apply, position: int, entry: int, item: Size) -> str:
         """A size in a list: a name that `given` declares, or the dimension of a variable."""
         solved = self._solved
-        letter = None if solved is None else solved.sizes.get((term, position, at))
+        letter = None if solved is None else solved.sizes.get((term, position, entry))
         if letter is not None and not letter.isalpha():
             return letter
         plain = [re.findall(r"(?<!\*)\b\w+", shape) for shape in self.spelling.shapes.values()]
@@ -507,8 +508,8 @@ def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _St
             any(isinstance(p, Apply) and p.operation.op_type == op_type for p in parts(side))
             for side in sides
         )
-        known = specification("", op_type, OPSET)
-        declared = known.blocks[0].attributes if known is not None else ()
+        meaning = specification("", op_type, OPSET)
+        declared = meaning.blocks[0].attributes if meaning is not None else ()
         axes = axes_of(op_type) | orders_of(op_type)
         if not on_both or all(attribute.name in axes for attribute in declared):
             continue
@@ -591,36 +592,36 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
     Sizes are unknowns to begin with; what the specifications require of them makes some equal.
     """
     sizes = _Sizes()
-    given = candidate.given
+    inputs = candidate.left_variables
     shapes: dict[Variable, tuple[index.Term, ...]] = {
         variable: tuple(
-            each[0]
-            if len(set(each)) == 1 and each[0] == 1
+            sizes_of_axis[0]
+            if len(set(sizes_of_axis)) == 1 and sizes_of_axis[0] == 1
             else index.Symbol(f"{variable.name}{axis}")
-            for axis, each in enumerate(zip(*variable.sort.shapes, strict=True))
+            for axis, sizes_of_axis in enumerate(zip(*variable.sort.shapes, strict=True))
         )
-        for variable in given
+        for variable in inputs
     }
     try:
         for _ in range(20):
-            before = dict(sizes.known)
+            before = dict(sizes.solutions)
             for left, right in candidate.sides:
                 first, other = sizes.shape(left, shapes, {}), sizes.shape(right, shapes, {})
                 if len(first) != len(other):
                     return None
                 for a, b in zip(first, other, strict=True):
                     sizes.equal(a, b)
-            if sizes.known == before:
+            if sizes.solutions == before:
                 break
     except TensologError:
         return None
     names: dict[str, str] = {}
     solutions: dict[str, tuple[str, ...]] = {}
     places: dict[str, tuple[str, int]] = {}
-    for variable in given:
+    for variable in inputs:
         equations = []
         for axis, size in enumerate(shapes[variable]):
-            resolved = index.substitute(size, sizes.known)
+            resolved = index.substitute(size, sizes.solutions)
             if not isinstance(resolved, int | index.Symbol):
                 return None
             equations.append(_letter(resolved, names))
@@ -628,7 +629,7 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
         solutions[variable.name] = tuple(equations)
     lists: dict[tuple[Term, int, int], str] = {}
     for key, symbol in sizes.lists.items():
-        resolved = index.substitute(symbol, sizes.known)
+        resolved = index.substitute(symbol, sizes.solutions)
         if isinstance(resolved, int):
             lists[key] = str(resolved)
         elif isinstance(resolved, index.Symbol) and resolved.name in names:
@@ -646,7 +647,7 @@ class _Sizes:
     """Equations between sizes, solved by one unknown after the other."""
 
     def __init__(self) -> None:
-        self.known: dict[str, index.Term] = {}
+        self.solutions: dict[str, index.Term] = {}
         self.lists: dict[tuple[Term, int, int], index.Symbol] = {}
 
     def shape(
@@ -664,20 +665,20 @@ class _Sizes:
             return ()
         operation = term.operation
         operands = [self.shape(operand, shapes, seen) for operand in term.operands]
-        most = max([*operation.slots, *(p for p, _ in operation.known)], default=-1)
-        given: list[Sequence[index.Term] | None] = [None] * (most + 1)
+        most = max([*operation.slots, *(p for p, _ in operation.contents)], default=-1)
+        input_shapes: list[Sequence[index.Term] | None] = [None] * (most + 1)
         for slot, shape in zip(operation.slots, operands, strict=True):
-            given[slot] = shape
+            input_shapes[slot] = shape
         values = {
             p: [self._listed(term, p, i, item) for i, item in enumerate(v)]
             if isinstance(v, tuple)
             else v
-            for p, v in operation.known
+            for p, v in operation.contents
         }
-        known = specification("", operation.op_type, OPSET)
-        assert known is not None
-        expansion = known.expand(
-            given, dict(operation.attributes), values=values, outputs=operation.outputs
+        meaning = specification("", operation.op_type, OPSET)
+        assert meaning is not None
+        expansion = meaning.expand(
+            input_shapes, dict(operation.attributes), values=values, outputs=operation.outputs
         )
         for condition, _ in expansion.requirements:
             self.require(condition)
@@ -688,11 +689,11 @@ class _Sizes:
         seen[term] = tuple(self._resolved(size) for size in resolved)
         return seen[term]
 
-    def _listed(self, term: Apply, position: int, at: int, item: int | Size) -> index.Term:
+    def _listed(self, term: Apply, position: int, entry: int, item: int | Size) -> index.Term:
         """An item of a list: a size is an unknown of its own."""
         if not isinstance(item, Size):
             return item
-        key = (term, position, at)
+        key = (term, position, entry)
         return self._resolved(self.lists.setdefault(key, index.Symbol(f"list{len(self.lists)}")))
 
     def require(self, condition: index.Term) -> None:
@@ -730,15 +731,15 @@ class _Sizes:
                 return
         for unknown, size in ((first, other), (other, first)):
             if isinstance(unknown, index.Symbol) and isinstance(size, int | index.Symbol):
-                self.known = {
+                self.solutions = {
                     name: index.substitute(was, {unknown.name: size})
-                    for name, was in self.known.items()
+                    for name, was in self.solutions.items()
                 }
-                self.known[unknown.name] = size
+                self.solutions[unknown.name] = size
                 return
 
     def _resolved(self, size: index.Term) -> index.Term:
-        return index.substitute(size, self.known)
+        return index.substitute(size, self.solutions)
 
 
 # ------------------------------------------------------------------------------------- names
@@ -770,14 +771,14 @@ _SIDES = ("OnTheLeft", "OnTheRight")
 
 def _told_apart(candidate: Candidate) -> tuple[str, ...]:
     """What may be said of a candidate beside its operators, in words that a name can have."""
-    source, given = candidate.left, candidate.given
+    source, inputs = candidate.left, candidate.left_variables
     words: list[str] = []
     dtypes = dict.fromkeys(
-        variable.sort.dtype for variable in given if variable.sort.dtype != "float32"
+        variable.sort.dtype for variable in inputs if variable.sort.dtype != "float32"
     )
     words += [f"Of{dtype.capitalize()}" for dtype in dtypes]
-    rank = max((variable.sort.rank for variable in given), default=0)
-    if any(not variable.sort.rank for variable in given) and rank:
+    rank = max((variable.sort.rank for variable in inputs), default=0)
+    if any(not variable.sort.rank for variable in inputs) and rank:
         words.append("ByNumber")
     words.append(f"Of{_OF_RANK[rank]}" if rank < len(_OF_RANK) else f"OfRank{rank}")
     if isinstance(source, Apply) and len(source.operands) == len(_SIDES):

@@ -160,8 +160,8 @@ def rule_text(rule: Rule) -> str:
     folds = [(outputs_text(n), operation_text(n)) for n in rule.rewrite if n.fold]
     if folds:
         lines += _block("fold", folds)
-    made = [(outputs_text(n), operation_text(n)) for n in rule.rewrite if not n.fold]
-    lines += _block("rewrite", made + [_alias(a) for a in rule.aliases])
+    rewritten = [(outputs_text(n), operation_text(n)) for n in rule.rewrite if not n.fold]
+    lines += _block("rewrite", rewritten + [_alias(a) for a in rule.aliases])
     if rule.correct:
         lines += _block("correct", [(outputs_text(n), operation_text(n)) for n in rule.correct])
     region = f" except {expression_text(rule.region)}" if rule.region is not None else ""

@@ -31,11 +31,12 @@ class SeveralRulesError(RuleError):
 
 def refuse_all(errors: Sequence[RuleError]) -> None:
     """Raise what was found, if anything was: each error on a line of its own."""
-    each: list[RuleError] = []
-    for each_error in errors:
-        each += each_error.errors if isinstance(each_error, SeveralRulesError) else [each_error]
+    single_errors: list[RuleError] = []
+    for reported in errors:
+        single_errors += reported.errors if isinstance(reported, SeveralRulesError) else [reported]
     distinct = {
-        str(error): error for error in sorted(each, key=lambda error: (error.line, error.column))
+        str(error): error
+        for error in sorted(single_errors, key=lambda error: (error.line, error.column))
     }
     if len(distinct) > 1:
         raise SeveralRulesError(list(distinct.values()))

@@ -130,8 +130,8 @@ class ExpressionEvaluator(Arithmetic):
         name, arguments = call.function, call.arguments
         if name == "len" and isinstance(arguments[0], Star | Name):
             text = arguments[0].text
-            known = text in self.names
-            return len(self.sequence(self.names[text])) if known else self.count_of(text)
+            is_bound = text in self.names
+            return len(self.sequence(self.names[text])) if is_bound else self.count_of(text)
         function = FUNCTIONS[name]
         values = [
             self._asked(name, argument) if i in function.operands else self.evaluate(argument)

@@ -62,7 +62,7 @@ def _clause(clause: Tree[Token]) -> list[str]:
         case "opset_range":
             return [f"  opset   {parts[0]}..{parts[1]}"]
         case "given":
-            return _given([_tree(part) for part in parts])
+            return _given_clause([_tree(part) for part in parts])
         case "match" | "fold" | "rewrite" | "correct" as word:
             return [f"  {word}", *_statements([_tree(part) for part in parts])]
         case "equal":
@@ -75,7 +75,7 @@ def _clause(clause: Tree[Token]) -> list[str]:
 # -------------------------------------------------------------------------------------- given
 
 
-def _given(items: Sequence[Tree[Token]]) -> list[str]:
+def _given_clause(items: Sequence[Tree[Token]]) -> list[str]:
     lines: list[str] = []
     for i, item in enumerate(items):
         head = "  given   " if i == 0 else " " * 10
@@ -86,17 +86,21 @@ def _given(items: Sequence[Tree[Token]]) -> list[str]:
 
 
 def _item(item: Tree[Token], width: int) -> list[str]:
-    what, *flags = item.children
-    words = [_declared(what), *(_flag(_tree(flag)) for flag in flags)]
+    declaration, *flags = item.children
+    words = [_declared(declaration), *(_flag(_tree(flag)) for flag in flags)]
     line = " ".join(words)
     if len(line) <= width:
         return [line]
-    if isinstance(what, Tree) and what.data == "in_" and _is(what.children[1], "list"):
-        name, names = what.children
+    if (
+        isinstance(declaration, Tree)
+        and declaration.data == "in_"
+        and _is(declaration.children[1], "list")
+    ):
+        name, names = declaration.children
         listed = [_text(part) for part in _tree(names).children if part is not None]
         return [f"{_text(name)} in [", *_filled(listed, "  ", width), "]"]
-    if isinstance(what, Tree) and what.data in ("and_", "or_"):
-        return _joined(what, width)
+    if isinstance(declaration, Tree) and declaration.data in ("and_", "or_"):
+        return _joined(declaration, width)
     return [line]
 
 
@@ -118,12 +122,16 @@ def _joined(condition: Tree[Token], width: int) -> list[str]:
     return [lines[0], *(f"  {line}" for line in lines[1:])]
 
 
-def _declared(what: Node) -> str:
+def _declared(declaration: Node) -> str:
     """An operand, `X [m, k]`, or a condition."""
-    if isinstance(what, Tree) and what.data == "index" and _is(what.children[0], "name"):
-        name, *sizes = what.children
+    if (
+        isinstance(declaration, Tree)
+        and declaration.data == "index"
+        and _is(declaration.children[0], "name")
+    ):
+        name, *sizes = declaration.children
         return f"{_text(name)} [{_listed(sizes)}]"
-    return _text(what)
+    return _text(declaration)
 
 
 def _flag(flag: Tree[Token]) -> str:
@@ -147,7 +155,9 @@ def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
     lines = []
     for left, right in pairs:
         line = f"    {left:<{width}} = {_value(right)}"
-        repeated = _each(right.children) if isinstance(right, Tree) and _is(right, "each") else ""
+        repeated = (
+            _each_prefix(right.children) if isinstance(right, Tree) and _is(right, "each") else ""
+        )
         operation = _tree(right).children[-1] if repeated else right
         if len(line) > WIDTH and isinstance(operation, Tree) and _is(operation, "operation"):
             lines += _broken(f"    {left:<{width}} = {repeated}", operation)
@@ -167,14 +177,14 @@ def _value(value: Node) -> str:
         case Tree("operation"):
             return _operation(value)
         case Tree("each", [*said, operation]):
-            return f"{_each(said)}{_value(operation)}"
+            return f"{_each_prefix(said)}{_value(operation)}"
         case Tree("alias_list", [name]):
             return f"*{name}"
         case _:
             return _text(value)
 
 
-def _each(nodes: Sequence[Node | None]) -> str:
+def _each_prefix(nodes: Sequence[Node | None]) -> str:
     """How often something is repeated: `each`, or `each t < k`."""
     numbered = [part for part in nodes[1:] if part is not None and not _is(part, "operation")]
     return f"each {' < '.join(map(_text, numbered))} " if numbered else "each "

@@ -65,10 +65,10 @@ class Arithmetic:
 
     def item(self, values: Value, place: Value) -> Value:
         """One item of a list, negative places from the end."""
-        items, at = self.sequence(values), self.integer(place)
-        if not -len(items) <= at < len(items):
+        items, position = self.sequence(values), self.integer(place)
+        if not -len(items) <= position < len(items):
             raise UnknownError
-        return items[at]
+        return items[position]
 
     def fold(self, operator: str, numbers: Iterable[Value]) -> Value:
         """Numbers under an operator, from the first one on."""

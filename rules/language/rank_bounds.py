@@ -39,19 +39,21 @@ class Within:
         """What was proved: "ranks 0 to 3 of X", or up to which numbers of several names."""
         if len(self.names) == 1:
             return _words(self.names[0], spans(n for (n,) in self.rows if n is not None))
-        most = ", ".join(str(self._largest(at)) for at in range(len(self.names)))
+        most = ", ".join(str(self._largest(column)) for column in range(len(self.names)))
         return f"{', '.join(self.names)} up to {most}"
 
     def holds(self, numbers: Sequence[int | None]) -> bool:
         """Whether these numbers, one for each of `names`, are among those that were proved."""
         row = tuple(
-            min(number, self._largest(at)) if number is not None and name in self.beyond else number
-            for at, (name, number) in enumerate(zip(self.names, numbers, strict=True))
+            min(number, self._largest(column))
+            if number is not None and name in self.beyond
+            else number
+            for column, (name, number) in enumerate(zip(self.names, numbers, strict=True))
         )
         return row in self.rows
 
-    def _largest(self, at: int) -> int:
-        return max((row[at] or 0 for row in self.rows), default=0)
+    def _largest(self, column: int) -> int:
+        return max((row[column] or 0 for row in self.rows), default=0)
 
     def listed(self) -> list[Row]:
         """The rows in order; what is absent comes first."""
@@ -66,7 +68,7 @@ def separate(
     A name of which all larger numbers are proved too is left out where nothing depends on it.
     """
     remaining, together = set(rows), list(names)
-    apart: list[Within] = []
+    independent: list[Within] = []
     lifted = frozenset(beyond)
     for name in names:
         place = together.index(name)
@@ -75,12 +77,12 @@ def separate(
         if len(numbers) * len(others) != len(remaining):
             continue
         if name not in lifted:
-            apart.append(Within((name,), frozenset((n,) for n in numbers)))
+            independent.append(Within((name,), frozenset((n,) for n in numbers)))
         together.remove(name)
         remaining = others
     if together:
-        apart.append(Within(tuple(together), frozenset(remaining), lifted & set(together)))
-    return tuple(apart)
+        independent.append(Within(tuple(together), frozenset(remaining), lifted & set(together)))
+    return tuple(independent)
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -102,13 +104,13 @@ def measure_of(name: str) -> tuple[str, str]:
 
 
 def _words(name: str, numbers: str) -> str:
-    what, of = measure_of(name)
+    quantity, of = measure_of(name)
     return {
         "rank": f"ranks {numbers} of {of}",
         "len": f"lengths {numbers} of {of}",
         "dim": f"lengths {numbers} of {of}",
         "outputs": f"{numbers} unused outputs of {of}",
-    }[what]
+    }[quantity]
 
 
 # ---------------------------------------------------------------------------------- as a record

@@ -205,8 +205,8 @@ class RuleReader:
                     )
 
     def _item(self, tree: Node) -> None:
-        what, *flags = tree.children
-        item = expression(cast(Node, what))
+        declaration, *flags = tree.children
+        item = expression(cast(Node, declaration))
         operand: Operand | None = None
         line, column = tree.meta.line, tree.meta.column
         if isinstance(item, Name):

@@ -49,8 +49,8 @@ def repeats(rule: Rule) -> bool:
 @cache
 def numbered_lists(rule: Rule) -> tuple[str, ...]:
     """The lists that a right side makes of nodes with a number; all are of one length."""
-    made = (node for node in rule.rewrite if node.count is not None)
-    return tuple(output.value for node in made for output in node.outputs)
+    numbered_nodes = (node for node in rule.rewrite if node.count is not None)
+    return tuple(output.value for node in numbered_nodes for output in node.outputs)
 
 
 def count_of(rule: Rule) -> Expression | None:
@@ -118,8 +118,8 @@ def of_one(rule: Rule) -> Rule:
 def _written_out(rule: Rule, names: Mapping[str, tuple[str, ...]], hash_: str) -> Rule:
     say = partial(_said, names)
 
-    def nodes(given: tuple[PatternNode, ...]) -> tuple[PatternNode, ...]:
-        return tuple(chain(*(_nodes(node, names) for node in given)))
+    def nodes(pattern_nodes: tuple[PatternNode, ...]) -> tuple[PatternNode, ...]:
+        return tuple(chain(*(_nodes(node, names) for node in pattern_nodes)))
 
     return replace(
         rule,
@@ -151,9 +151,9 @@ def _nodes(node: PatternNode, names: Mapping[str, tuple[str, ...]]) -> list[Patt
     if not node.each or node.name not in names:
         inputs = tuple(chain(*(_inputs(item, names) for item in node.inputs)))
         outputs = tuple(
-            one
+            item_output
             for output in node.outputs
-            for one in (
+            for item_output in (
                 map(Output, names[output.value])
                 if output.star and output.value in names
                 else (output,)
@@ -210,7 +210,8 @@ def _operands(operand: Operand, names: Mapping[str, tuple[str, ...]]) -> list[Op
         shape = operand.shape
         if shape is not None and operand.name in names:
             shape = tuple(
-                Name(f"{name}_{at}") if size == ANY_SIZE else size for at, size in enumerate(shape)
+                Name(f"{name}_{axis}") if size == ANY_SIZE else size
+                for axis, size in enumerate(shape)
             )
         operands.append(replace(operand, name=name, shape=shape))
     return operands

@@ -40,12 +40,12 @@ def versions(
 ) -> tuple[defs.OpSchema, ...]:
     """The schemas of an operator that are in force somewhere in an opset range; () if unknown."""
     domain, _, name = operator.rpartition(":")
-    known = _versions(domain in DOMAINS).get((domain, name), ())
+    since_versions = _versions(domain in DOMAINS).get((domain, name), ())
     low = opset_from or EARLIEST_OPSET if not domain else 1
     high = opset_to or 10**6 if not domain else 10**6
     in_force = []
-    for i, schema in enumerate(known):
-        until = known[i + 1].since_version - 1 if i + 1 < len(known) else 10**6
+    for i, schema in enumerate(since_versions):
+        until = since_versions[i + 1].since_version - 1 if i + 1 < len(since_versions) else 10**6
         if schema.since_version <= high and until >= low and not schema.deprecated:
             in_force.append(schema)
     return tuple(in_force)
@@ -122,10 +122,10 @@ def is_variadic(operator: str) -> bool:
 
 def type_variable(operator: str, position: int, *, output: bool = False) -> str:
     """The type of an input or output in the newest schema: "T", or "tensor(int64)" if only that."""
-    known = versions(operator)
-    if not known:
+    operator_schemas = versions(operator)
+    if not operator_schemas:
         return "T"
-    formal = known[-1].outputs if output else known[-1].inputs
+    formal = operator_schemas[-1].outputs if output else operator_schemas[-1].inputs
     if not formal:
         return ""
     parameter = formal[min(position, len(formal) - 1)]
@@ -135,10 +135,10 @@ def type_variable(operator: str, position: int, *, output: bool = False) -> str:
 @cache
 def element_types(operator: str, position: int) -> frozenset[str]:
     """The element types that an input may have in the newest schema; none where it isn't known."""
-    known = versions(operator)
-    if not known or not known[-1].inputs:
+    operator_schemas = versions(operator)
+    if not operator_schemas or not operator_schemas[-1].inputs:
         return frozenset()
-    formal = known[-1].inputs
+    formal = operator_schemas[-1].inputs
     texts = formal[min(position, len(formal) - 1)].types
     return frozenset(map(type_name, texts))
 

@@ -159,9 +159,9 @@ class Rule:
     items: int | None = None
     places: tuple[tuple[str | int, int, int], ...] = field(default=(), compare=False)
 
-    def place(self, what: str | int) -> tuple[int, int]:
+    def place(self, clause: str | int) -> tuple[int, int]:
         """The line and column of a clause, or of a condition; of the rule where it isn't known."""
-        places = ((line, column) for name, line, column in self.places if name == what)
+        places = ((line, column) for name, line, column in self.places if name == clause)
         return next(places, (self.line, 1))
 
     def __hash__(self) -> int:

@@ -76,10 +76,12 @@ def spread(condition: Term) -> Iterator[Term]:
             yield from (apply("=", size, 1) for size in sizes)
         case Apply(">", (Apply("*") as product, 0)) if sizes := _sizes(product):
             yield from (apply(">", size, 0) for size in sizes)
-        case Apply(relation, (Apply("min" | "max" as extreme, each), bound)) if relation in _TURNED:
-            yield from _spread(relation, extreme, each, bound, condition)
-        case Apply(turned, (bound, Apply("min" | "max" as extreme, each))) if turned in _TURNED:
-            yield from _spread(_TURNED[turned], extreme, each, bound, condition)
+        case Apply(relation, (Apply("min" | "max" as extreme, operands), bound)) if (
+            relation in _TURNED
+        ):
+            yield from _spread(relation, extreme, operands, bound, condition)
+        case Apply(turned, (bound, Apply("min" | "max" as extreme, operands))) if turned in _TURNED:
+            yield from _spread(_TURNED[turned], extreme, operands, bound, condition)
         case _:
             yield condition
 
@@ -90,18 +92,22 @@ def _sizes(product: Term) -> list[Symbol]:
         case Symbol(_, "dimension") as size:
             return [size]
         case Apply("*", (left, right)):
-            one, other = _sizes(left), _sizes(right)
-            return [*one, *other] if one and other else []
+            left_sizes, right_sizes = _sizes(left), _sizes(right)
+            return [*left_sizes, *right_sizes] if left_sizes and right_sizes else []
         case _:
             return []
 
 
 def _common(left: Term, right: Term) -> Iterator[Term]:
-    one, other = (list(dict.fromkeys(spread(side))) for side in (left, right))
-    yield from (part for part in one if part in other)
-    shared = {part for part in one if part in other}
+    left_parts, right_parts = (list(dict.fromkeys(spread(side))) for side in (left, right))
+    yield from (part for part in left_parts if part in right_parts)
+    shared = {part for part in left_parts if part in right_parts}
     yield apply(
-        "or", *(_conjunction(part for part in side if part not in shared) for side in (one, other))
+        "or",
+        *(
+            _conjunction(part for part in side if part not in shared)
+            for side in (left_parts, right_parts)
+        ),
     )
 
 
@@ -113,17 +119,17 @@ def _conjunction(conditions: Iterable[Term]) -> Term:
 
 
 def _spread(
-    relation: str, extreme: str, each: tuple[Term, ...], bound: Term, whole: Term
+    relation: str, extreme: str, operands: tuple[Term, ...], bound: Term, whole: Term
 ) -> Iterator[Term]:
-    told = (">", ">=") if extreme == "min" else ("<", "<=")
+    distributive = (">", ">=") if extreme == "min" else ("<", "<=")
     if relation == "=":
         yield whole
-        relation = told[1]
-    if relation not in told:
+        relation = distributive[1]
+    if relation not in distributive:
         yield whole
         return
-    for one in each:
-        yield from spread(apply(relation, one, bound))
+    for operand in operands:
+        yield from spread(apply(relation, operand, bound))
 
 
 def conjuncts(conditions: Iterable[Term]) -> Iterator[Term]:
@@ -145,15 +151,15 @@ _LEAST_EQUATIONS = 2
 def alternatives(statement: Statement) -> list[Statement]:
     """Return statements that together say what the statement says; itself, if it has no choice."""
     waiting = [statement]
-    found: list[Statement] = []
-    while waiting and len(waiting) + len(found) <= _MOST:
-        one = waiting.pop(0)
-        choice = next(filter(None, map(_choice, conjuncts(one.assumptions))), None)
+    settled: list[Statement] = []
+    while waiting and len(waiting) + len(settled) <= _MOST:
+        candidate = waiting.pop(0)
+        choice = next(filter(None, map(_choice, conjuncts(candidate.assumptions))), None)
         if choice is None:
-            found.append(one)
+            settled.append(candidate)
         else:
-            waiting += [_narrowed(one, whole, known) for whole, known in choice]
-    return [*found, *waiting]
+            waiting += [_narrowed(candidate, disjunct, values) for disjunct, values in choice]
+    return [*settled, *waiting]
 
 
 def _choice(condition: Term) -> list[tuple[Term, Mapping[str, Term]]] | None:
@@ -161,20 +167,20 @@ def _choice(condition: Term) -> list[tuple[Term, Mapping[str, Term]]] | None:
     disjuncts = list(_disjuncts(condition))
     if len(disjuncts) < 2:
         return None
-    found: list[tuple[Term, Mapping[str, Term]]] = []
+    options: list[tuple[Term, Mapping[str, Term]]] = []
     for disjunct in disjuncts:
-        known: dict[str, Term] = {}
+        values: dict[str, Term] = {}
         for part in conjuncts([disjunct]):
-            match substitute(part, known):
+            match substitute(part, values):
                 case Apply("=", (Symbol(name) as symbol, int() | Symbol() as value)) | Apply(
                     "=", (int() as value, Symbol(name) as symbol)
                 ) if symbol.kind != "real" and symbol != value:
-                    known = {n: substitute(v, {name: value}) for n, v in known.items()}
-                    known[name] = value
-        if len(known) < _LEAST_EQUATIONS:
+                    values = {n: substitute(v, {name: value}) for n, v in values.items()}
+                    values[name] = value
+        if len(values) < _LEAST_EQUATIONS:
             return None
-        found.append((disjunct, known))
-    return found
+        options.append((disjunct, values))
+    return options
 
 
 def _disjuncts(condition: Term) -> Iterator[Term]:
@@ -186,20 +192,20 @@ def _disjuncts(condition: Term) -> Iterator[Term]:
             yield condition
 
 
-def _narrowed(statement: Statement, chosen: Term, known: Mapping[str, Term]) -> Statement:
+def _narrowed(statement: Statement, chosen: Term, values: Mapping[str, Term]) -> Statement:
     """Return the statement where one part of a disjunction holds, symbols replaced by it.
 
     A replaced symbol's own bound, to be at least 0, is assumed of what it is.
     """
 
     def new(term: Term) -> Term:
-        return substitute(term, known)
+        return substitute(term, values)
 
     def shape(sizes: Sequence[Term]) -> tuple[Term, ...]:
         return tuple(map(new, sizes))
 
     kinds = {symbol.name: symbol.kind for symbol in statement.symbols}
-    bounds = [Apply(">=", (v, 0)) for n, v in known.items() if kinds.get(n) == "dimension"]
+    bounds = [Apply(">=", (v, 0)) for n, v in values.items() if kinds.get(n) == "dimension"]
     assumptions = (*map(new, (chosen, *statement.assumptions)), *bounds)
     return replace(
         statement,

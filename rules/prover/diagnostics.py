@@ -50,22 +50,22 @@ def worded(text: str, statement: Statement) -> str:
     """
     rank = _rank_of_output(statement)
 
-    def index(found: re.Match[str]) -> str:
-        number = int(found[1]) - 1
+    def index(match: re.Match[str]) -> str:
+        number = int(match[1]) - 1
         return f"i{number}" if number < rank else f"j{number - rank}"
 
     for said, meant in _MEANINGS:
-        if (found := said.fullmatch(text)) is not None:
-            text = found.expand(meant)
+        if (match := said.fullmatch(text)) is not None:
+            text = match.expand(meant)
     text = _INDEX.sub(index, text)
-    text = _BOUND.sub(lambda found: f"k{found[1]}", text)
+    text = _BOUND.sub(lambda match: f"k{match[1]}", text)
     text = text.replace("#INT", "(an integer)")
-    text = _HEAD.sub(lambda found: _HEADS[found[1]], text)
+    text = _HEAD.sub(lambda match: _HEADS[match[1]], text)
     names = {symbol.name for symbol in statement.symbols}
     operands = {operand.name for operand in statement.operands}
 
-    def numbered(found: re.Match[str]) -> str:
-        return symbol_worded(found[0], operands) if found[0] in names else found[0]
+    def numbered(match: re.Match[str]) -> str:
+        return symbol_worded(match[0], operands) if match[0] in names else match[0]
 
     return _NUMBERED.sub(numbered, text)
 

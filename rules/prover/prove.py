@@ -83,8 +83,8 @@ def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     began = now()
     outcomes: list[Outcome] = []
     for alternative in alternatives(statement):
-        left = timeout - (now() - began)
-        outcomes.append(_prove(alternative, max(left, _LEAST_S)))
+        remaining_s = timeout - (now() - began)
+        outcomes.append(_prove(alternative, max(remaining_s, _LEAST_S)))
         if outcomes[-1].status != "proved" and not outcomes[-1].vacuous:
             return _joined(outcomes, outcomes[-1])
     said = [outcome for outcome in outcomes if not outcome.vacuous]
@@ -128,11 +128,11 @@ def _prove(statement: Statement, timeout: float) -> Outcome:
 
 def _shown(queries: Sequence[Query]) -> tuple[Query, ...]:
     """Return what was shown, each once."""
-    found: dict[str, Query] = {}
+    by_script: dict[str, Query] = {}
     for query in queries:
         if query.result == "unsat":
-            found.setdefault(query.script, query)
-    return tuple(found.values())
+            by_script.setdefault(query.script, query)
+    return tuple(by_script.values())
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ class Proof:
         if any(map(self._adds_integers, self.statement.definitions)):
             yield Way(exact_sums=True)
 
-    def _adds_integers(self, one: Definition) -> bool:
+    def _adds_integers(self, definition: Definition) -> bool:
         """Whether elements are integers to which something is added, as an index may be."""
-        integers = self.statement.algebras.get(one.name) == "integer"
-        return integers and _calls(one.value, ("+", "-"))
+        integers = self.statement.algebras.get(definition.name) == "integer"
+        return integers and _calls(definition.value, ("+", "-"))
 
     def _setting(self) -> Lowering:
         """Return a fresh lowering: what one equation may assume of sizes, another may not."""
@@ -241,8 +241,8 @@ class Proof:
                 bound = solver.bound(lowering.index(term, {}, path))
             except (UndecidedError, KeyError):
                 return None
-            if len(_known(path.conditions)) < len(path.conditions):  # nobody would show the others
-                return None
+            if len(_reliable(path.conditions)) < len(path.conditions):
+                return None  # nobody would show the others
             return 1 if bound >= 1 else 0 if bound >= 0 else None
 
         lowering.signs = Signs(definitions, sign)
@@ -263,9 +263,9 @@ class Proof:
                 raise UndecidedError(f"the assumption {term} is about elements")
             constraints += truth.conjuncts()
         whole = joined("and", constraints)
-        if whole.known is False:
+        if whole.truth is False:
             raise UndecidedError("vacuous: the assumptions contradict each other")
-        constraints = list(whole.conjuncts()) if whole.known is None else []
+        constraints = list(whole.conjuncts()) if whole.truth is None else []
         self.minimum = least_values(constraints, self.minimum)
         solver = Solver((), self.minimum, self.timeout, self.queries)
         self.assumptions = tuple(
@@ -310,9 +310,9 @@ class Proof:
         shapes = [_shape(name, setting) for name in (equation.source, equation.target)]
         if len(shapes[0]) != len(shapes[1]):
             raise UndecidedError(f"{output} has another rank")
-        for axis, (one, two) in enumerate(zip(*shapes, strict=True)):
+        for axis, (source_size, target_size) in enumerate(zip(*shapes, strict=True)):
             purpose = f"{output} has one size along axis {axis}"
-            if solver.valid(purpose, equals(one, two)) != "unsat":
+            if solver.valid(purpose, equals(source_size, target_size)) != "unsat":
                 raise UndecidedError(f"it isn't shown that {purpose}")
         names = [context.fresh(extent) for extent in shapes[0]]
         places = tuple(variable(name) for name in names)
@@ -322,14 +322,21 @@ class Proof:
         solver.minimum = least_values(
             solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)}
         )
-        known = sizes_as_products(solver.assumptions, solver.minimum, self.sizes)
-        if known:
-            setting.known = known
-            bounds = [at_least(value, self.minimum[name]) for name, value in known.items()]
-            solver.assumptions = (*(a.substitute(known) for a in solver.assumptions), *bounds)
-            context.extents = {n: extent.substitute(known) for n, extent in context.extents.items()}
-            context.ambient = {one.substitute(known) for one in context.ambient}
-            added = [one.substitute(known) for one in added]
+        replacements = sizes_as_products(solver.assumptions, solver.minimum, self.sizes)
+        if replacements:
+            setting.symbol_values = replacements
+            bounds = [at_least(value, self.minimum[name]) for name, value in replacements.items()]
+            solver.assumptions = (
+                *(a.substitute(replacements) for a in solver.assumptions),
+                *bounds,
+            )
+            context.extents = {
+                n: extent.substitute(replacements) for n, extent in context.extents.items()
+            }
+            context.ambient = {
+                constraint.substitute(replacements) for constraint in context.ambient
+            }
+            added = [constraint.substitute(replacements) for constraint in added]
         solver.assumptions = tuple(
             assumption for assumption in solver.assumptions if not solver.plain(assumption)
         )
@@ -340,28 +347,35 @@ class Proof:
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
         # Whether each side asks for what the other does is shown below, so that here both may.
-        asked = [_asked(_known(path.conditions), context) for path in paths]
-        if any(solver.plain(one) is False for one in asked[0]):
+        required = [_integer_requirements(_reliable(path.conditions), context) for path in paths]
+        if any(solver.plain(constraint) is False for constraint in required[0]):
             raise _NeverError(f"vacuous: {output} never has a value")
-        if any(solver.plain(one) is False for one in asked[1]):
+        if any(solver.plain(constraint) is False for constraint in required[1]):
             raise UndecidedError(f"{output} never has a value on the right side")
         before = solver.assumptions
         try:
-            both = (one for side in asked for one in side if not solver.plain(one))
+            both = (
+                constraint
+                for side in required
+                for constraint in side
+                if not solver.plain(constraint)
+            )
             solver.assumptions = (*before, *both)
             context.forget()
             require_equal(source, target, context, output, depth=_DEPTH)
             solver.assumptions = before
             context.forget()
             conditions = [[*path.conditions, *setting.facts] for path in paths]
-            given = [c for side in conditions for c in _known(side) if c.given]
-            first, second = ([*_known(side), *given] for side in conditions)
+            granted = [c for side in conditions for c in _reliable(side) if c.is_granted]
+            first, second = ([*_reliable(side), *granted] for side in conditions)
             # what the source reads is told by what it computes: that must be exact by itself
-            computed = [one for one in conditions[0] if one.kind == "exact"]
+            computed = [condition for condition in conditions[0] if condition.kind == "exact"]
             require_implied(computed, (), context, output, "source")
             require_implied(conditions[1], first, context, output, "target")
             # a read out of bounds is an error, which a target needn't repeat
-            values = [one for one in conditions[0] if one.kind not in ("read", "exact")]
+            values = [
+                condition for condition in conditions[0] if condition.kind not in ("read", "exact")
+            ]
             require_implied(values, second, context, output, "source")
         finally:
             self.widest = max(self.widest, context.widest)
@@ -372,37 +386,37 @@ class Proof:
         if region is None:
             return ()
         inside = {
-            Variable(name, 0): variable(names[at])
-            for at, name in enumerate(self.statement.region_indices)
+            Variable(name, 0): variable(names[axis])
+            for axis, name in enumerate(self.statement.region_indices)
         }
-        term = substitute(region, {one.name: one for one in inside})
+        term = substitute(region, {index.name: index for index in inside})
         truth = setting.truth(term, inside, Path())
         if not isinstance(truth, Constraint):
             raise UndecidedError("the region is about elements")
         return truth.negation.conjuncts()
 
 
-def _known(conditions: Iterable[Condition]) -> list[Condition]:
+def _reliable(conditions: Iterable[Condition]) -> list[Condition]:
     """Return what may be relied on wherever there is a value."""
     return [condition for condition in conditions if condition.kind != "exact"]
 
 
-def _asked(conditions: Iterable[Condition], context: Context) -> list[Constraint]:
+def _integer_requirements(conditions: Iterable[Condition], context: Context) -> list[Constraint]:
     """Return what is asked for of integers without a condition; what there is gets a name."""
-    found: dict[str, Constraint] = {}
+    by_text: dict[str, Constraint] = {}
     for condition in conditions:
         about = condition.about
         if isinstance(about, Place) or condition.bound or condition.guards or condition.literals:
             continue
-        if about.text not in found:
+        if about.text not in by_text:
             whole = about if isinstance(about, Constraint) else about.witnessed(context.index)
-            found[about.text] = whole
-    return [part for whole in found.values() for part in whole.conjuncts()]
+            by_text[about.text] = whole
+    return [part for whole in by_text.values() for part in whole.conjuncts()]
 
 
 def _shape(name: str, setting: Lowering) -> list[Polynomial]:
-    one = setting.operands.get(name) or setting.definitions[name]
-    return [setting.index(size, {}, Path()) for size in one.shape]
+    tensor = setting.operands.get(name) or setting.definitions[name]
+    return [setting.index(size, {}, Path()) for size in tensor.shape]
 
 
 def _deadline(timeout: float) -> Callable[[], None]:
@@ -460,11 +474,11 @@ def _assume_real(term: Term, setting: Lowering) -> None:
             elif (function == ">" and number >= 0) or (function == ">=" and number > 0):
                 setting.facts.append(Condition("positive", place))
                 context.positive.add(name)
-                setting.signs.known[name] = 1
+                setting.signs.of_symbols[name] = 1
             elif function == ">=" and number == 0:
                 setting.facts.append(Condition("nonnegative", place))
                 context.never_negative.add(name)
-                setting.signs.known.setdefault(name, 0)
+                setting.signs.of_symbols.setdefault(name, 0)
         case Apply(function, _) if function in NEGATED:
             context.real_conditions.append(term)
         case _:

@@ -71,5 +71,5 @@ def limit(solver: z3.Solver, seconds: float) -> None:
 def steps_of(solver: z3.Solver) -> int:
     """Return the steps of a Z3 that was asked nothing else."""
     statistics = solver.statistics()
-    known = "rlimit count" in statistics.keys()  # noqa: SIM118 (it is no mapping)
-    return int(statistics.get_key_value("rlimit count")) if known else 0
+    is_counted = "rlimit count" in statistics.keys()  # noqa: SIM118 (it is no mapping)
+    return int(statistics.get_key_value("rlimit count")) if is_counted else 0

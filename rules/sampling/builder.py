@@ -140,7 +140,7 @@ class Builder(KnownNumbers):
         operands = self._operands(node)
         known: list[tuple[int, ...] | None] = []
         for position, name in enumerate(operands):
-            known.append(self._known(node, position, name))
+            known.append(self._known_shape(node, position, name))
         known = self.sampler.shapes(
             node,
             known,
@@ -200,7 +200,7 @@ class Builder(KnownNumbers):
     def _pattern_input(self, node: PatternNode, name: str) -> Input:
         return next((i for i in node.inputs if i.value == name), Input(name))
 
-    def _known(self, node: PatternNode, position: int, name: str) -> tuple[int, ...] | None:
+    def _known_shape(self, node: PatternNode, position: int, name: str) -> tuple[int, ...] | None:
         """The shape of an operand where it follows from what was chosen before."""
         if not name:
             return None
@@ -353,13 +353,13 @@ class Builder(KnownNumbers):
         """The least and the largest integer that may come out, of what is drawn of indices."""
         tensor = self.tensors[name]
         if tensor.array is not None:
-            known = tensor.array.reshape(-1).tolist() or [0]
-            return int(min(known)), int(max(known))
-        made = next((node for node in self.nodes if name in node.output), None)
-        if made is None:
+            entries = tensor.array.reshape(-1).tolist() or [0]
+            return int(min(entries)), int(max(entries))
+        producer = next((node for node in self.nodes if name in node.output), None)
+        if producer is None:
             return INDICES
-        parts = [self._bounds(value) for value in made.input]
-        match made.op_type:
+        parts = [self._bounds(value) for value in producer.input]
+        match producer.op_type:
             case "Add":
                 return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
             case "Where":
@@ -455,17 +455,17 @@ class Builder(KnownNumbers):
         sizes = self._partial(node.outputs[0].value, False)
         if declared is None or sizes is None or shape is None or 0 in shape:
             return None
-        left = math.prod(shape)
+        remaining = math.prod(shape)
         for size in sizes:
             if size is not None:
-                left = left // size if size and left % size == 0 else 0
-        free = [at for at, size in enumerate(sizes) if size is None]
-        if not left or not all(isinstance(declared[at], Name) for at in free):
+                remaining = remaining // size if size and remaining % size == 0 else 0
+        free = [position for position, size in enumerate(sizes) if size is None]
+        if not remaining or not all(isinstance(declared[position], Name) for position in free):
             return None
-        for at in free:
-            divisors = [n for n in range(1, left + 1) if left % n == 0]
-            sizes[at] = left if at == free[-1] else self.rng.choice(divisors)
-            left //= sizes[at] or 1
+        for position in free:
+            divisors = [n for n in range(1, remaining + 1) if remaining % n == 0]
+            sizes[position] = remaining if position == free[-1] else self.rng.choice(divisors)
+            remaining //= sizes[position] or 1
         return [size or 0 for size in sizes]
 
     def _solved(self, name: str) -> Value | None:
@@ -563,15 +563,15 @@ class Builder(KnownNumbers):
         outputs = infer_shapes(model, strict=True).graph.output
         kinds = [info.type.tensor_type for info in outputs]
         if all(kind.HasField("shape") for kind in kinds):
-            given = [tuple(d.dim_value for d in kind.shape.dim) for kind in kinds]
+            shapes = [tuple(d.dim_value for d in kind.shape.dim) for kind in kinds]
             sized = all(d.HasField("dim_value") for kind in kinds for d in kind.shape.dim)
             types = [dtype_name(kind.elem_type) for kind in kinds]
         else:
-            given, types = self._specified(node)
-            sized = all(isinstance(size, int) for shape in given for size in shape)
-        if not sized or any(size < 0 for shape in given for size in shape):
+            shapes, types = self._specified(node)
+            sized = all(isinstance(size, int) for shape in shapes for size in shape)
+        if not sized or any(size < 0 for shape in shapes for size in shape):
             raise RejectedError
-        for info, dtype, shape in zip(outputs, types, given, strict=True):
+        for info, dtype, shape in zip(outputs, types, shapes, strict=True):
             self.tensors[info.name] = _Tensor(dtype, shape)
             if self.rule.operand(info.name).shape is not None:
                 self._bind_shape(info.name, shape)
@@ -581,22 +581,22 @@ class Builder(KnownNumbers):
         meaning = specification(node.domain, node.op_type, self.opset)
         if meaning is None or meaning.opaque is not None:
             raise RejectedError
-        given = [self.tensors[name] if name else None for name in node.input]
+        operands = [self.tensors[name] if name else None for name in node.input]
         lists = {
-            at: tensor.array.tolist()
-            for at, tensor in enumerate(given)
-            if at in meaning.known_inputs and tensor is not None and tensor.array is not None
+            position: tensor.array.tolist()
+            for position, tensor in enumerate(operands)
+            if position in meaning.known_inputs and tensor is not None and tensor.array is not None
         }
         try:
             expansion = meaning.expand(
-                [None if tensor is None else tensor.shape for tensor in given],
+                [None if tensor is None else tensor.shape for tensor in operands],
                 {a.name: helper.get_attribute_value(a) for a in node.attribute},
                 values=lists,
                 outputs=len(node.output),
             )
         except ShapeError:
             raise RejectedError from None
-        types = element_types(expansion, [None if t is None else t.dtype for t in given])
+        types = element_types(expansion, [None if t is None else t.dtype for t in operands])
         return [definition.shape for definition in expansion.outputs], types
 
     def _model(self) -> onnx.ModelProto:

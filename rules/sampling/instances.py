@@ -52,8 +52,8 @@ def without(rule: Rule, condition: Condition) -> Rule | None:
         case HasShape(value):
             return _operand(rule, value, lambda o: replace(o, shape=None))
         case Holds(expression):
-            given = tuple(e for e in rule.given if e != expression)
-            return _hashed(replace(rule, given=given), condition)
+            remaining = tuple(e for e in rule.given if e != expression)
+            return _hashed(replace(rule, given=remaining), condition)
         case IsLiteral(value):
             return _nodes(rule, condition, lambda n: _without_literal(n, value))
         case HasAttribute(node, attribute, Name(text)) if _uses(rule, text) == 1:
@@ -163,15 +163,15 @@ def instances(
     drawn = rule if breaking is None else without(rule, breaking)
     if drawn is None:
         return []
-    given, asked = rule, drawn
+    listed_rule, listed_drawn = rule, drawn
     result: list[Instance] = []
     rng = random.Random(f"{rule.name}:{seed}:{dtype}")
     for _ in range(ATTEMPTS if breaking is None else BREAKING_ATTEMPTS):
         if len(result) == count:
             break
-        many = rng.randint(1, MOST_GATHERED) if gathers(given) else None
+        many = rng.randint(1, MOST_GATHERED) if gathers(listed_rule) else None
         if many is not None:
-            rule, drawn = unrolled(given, many), unrolled(asked, many)
+            rule, drawn = unrolled(listed_rule, many), unrolled(listed_drawn, many)
         builder = Builder(drawn, rng, dtype, empty, turning)
         try:
             model = builder.build()

@@ -149,20 +149,27 @@ class Sampler:
         return result
 
     def _specified(
-        self, node: PatternNode, at: int, known: Shapes, partial: Partial, fixed: dict[str, Value]
+        self,
+        node: PatternNode,
+        position: int,
+        known: Shapes,
+        partial: Partial,
+        fixed: dict[str, Value],
     ) -> Shape:
         """The shape of an operand beside others, as the operator's specification has it."""
         meaning = specification(node.domain, node.op_type, self.opset)
-        blocks = [] if meaning is None else [b for b in meaning.blocks if operand(b, at)]
+        blocks = [] if meaning is None else [b for b in meaning.blocks if operand(b, position)]
         for block in blocks:
-            declared, names = operand(block, at), sizes_of(block, known, fixed)
+            declared, names = operand(block, position), sizes_of(block, known, fixed)
             if declared is not None and names is not None:
                 drawn = self._of_entries(declared.shape, names)
                 if partial is None:
                     return drawn
                 if len(partial) == len(drawn):
                     stated = zip(partial, drawn, strict=True)
-                    return tuple(size if given is None else given for given, size in stated)
+                    return tuple(
+                        size if stated_size is None else stated_size for stated_size, size in stated
+                    )
         if blocks and partial is None:
             raise RejectedError
         return self.filled(partial)
@@ -171,14 +178,14 @@ class Sampler:
         """A shape of a signature's entries, with sizes drawn for the names that are not known."""
         shape: list[int] = []
         for entry in entries:
-            known = names.get(entry.name or "")
+            sizes = names.get(entry.name or "")
             match entry.kind:
                 case "plain":
-                    shape += known or (self.size(),)
-                case "broadcast" if known is not None:
-                    shape += self.fitting(known)
-                case "star" if known is not None:
-                    shape += known
+                    shape += sizes or (self.size(),)
+                case "broadcast" if sizes is not None:
+                    shape += self.fitting(sizes)
+                case "star" if sizes is not None:
+                    shape += sizes
                 case _:
                     shape += self.shape(self.rng.choice([0, 0, 1, 2, 3]))
         return tuple(shape)
@@ -216,28 +223,28 @@ class Sampler:
         a, b = known
         if a is None:
             inner = b[-2] if b is not None and len(b) > 1 else None
-            given = partial[0]
-            if given is None and self.rng.random() < 0.1:
-                given = [None]
-            elif given is None:
+            entries = partial[0]
+            if entries is None and self.rng.random() < 0.1:
+                entries = [None]
+            elif entries is None:
                 batch = b[:-2] if b is not None and self.rng.random() < 0.5 else ()
                 batch = batch or self.shape(
                     self.rng.randint(0, 2) if b is None or len(b) < 3 else 0
                 )
-                given = [*batch, None, None]
-            if given[-1] is None:
-                given = [*given[:-1], inner]
-            a = self.filled(given)
+                entries = [*batch, None, None]
+            if entries[-1] is None:
+                entries = [*entries[:-1], inner]
+            a = self.filled(entries)
         if b is None:
-            given = partial[1]
-            if given is None and self.rng.random() < 0.1:
-                given = [a[-1]]
-            elif given is None:
+            entries = partial[1]
+            if entries is None and self.rng.random() < 0.1:
+                entries = [a[-1]]
+            elif entries is None:
                 batch = a[:-2] if self.rng.random() < 0.3 else ()
-                given = [*batch, None, None]
-            if len(given) > 1 and given[-2] is None:
-                given = [*given[:-2], a[-1], given[-1]]
-            b = self.filled(given)
+                entries = [*batch, None, None]
+            if len(entries) > 1 and entries[-2] is None:
+                entries = [*entries[:-2], a[-1], entries[-1]]
+            b = self.filled(entries)
         return a, b
 
     def _gemm(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
@@ -248,12 +255,12 @@ class Sampler:
             inner = 1 - i if not flips[i] else i
             other = result[1 - i]
             if result[i] is None:
-                given: list[int | None] = list(partial[i] or [None, None])
+                entries: list[int | None] = list(partial[i] or [None, None])
                 if other is not None:
                     k = other[i if not flips[1 - i] else 1 - i]
-                if given[inner] is None:
-                    given[inner] = k
-                result[i] = self.filled(given, 2)
+                if entries[inner] is None:
+                    entries[inner] = k
+                result[i] = self.filled(entries, 2)
         if len(known) > 2 and known[2] is None:
             a, b = result[0], result[1]
             assert a is not None and b is not None
@@ -275,30 +282,30 @@ class Sampler:
         result = list(known)
         transposed = operator == "ConvTranspose"
         if x is None:
-            given = list(partial[0] or [None] * (2 + spatial))
-            if len(given) != 2 + spatial:
+            entries = list(partial[0] or [None] * (2 + spatial))
+            if len(entries) != 2 + spatial:
                 raise RejectedError
-            sizes = [self.rng.randint(5, 9) if s is None else s for s in given[2:]]
-            channels = given[1]
+            sizes = [self.rng.randint(5, 9) if s is None else s for s in entries[2:]]
+            channels = entries[1]
             if channels is None and weight is not None:
                 channels = (
                     weight[0] if transposed else weight[1] * (group or self.rng.choice([1, 1, 2]))
                 )
-            batch = given[0] or self.rng.choice([1, 2])
+            batch = entries[0] or self.rng.choice([1, 2])
             x = (batch, channels or self.rng.choice([1, 2, 4]), *sizes)
             result[0] = x
         if len(known) > 1 and weight is None:
-            given = list(partial[1] or [None] * (2 + spatial))
-            if len(given) != 2 + spatial:
+            entries = list(partial[1] or [None] * (2 + spatial))
+            if len(entries) != 2 + spatial:
                 raise RejectedError
             fitting = [g for g in (1, 1, 1, 2, x[1]) if x[1] % g == 0]
             groups = group or self.rng.choice(fitting)
-            kernel = [self.rng.randint(1, 3) if s is None else s for s in given[2:]]
+            kernel = [self.rng.randint(1, 3) if s is None else s for s in entries[2:]]
             if transposed:
-                head = [given[0] or x[1], given[1] or self.rng.choice([1, 2, 3])]
+                head = [entries[0] or x[1], entries[1] or self.rng.choice([1, 2, 3])]
             else:
-                filters = given[0] or groups * self.rng.choice([1, 2, 3])
-                head = [filters, given[1] or x[1] // groups]
+                filters = entries[0] or groups * self.rng.choice([1, 2, 3])
+                head = [filters, entries[1] or x[1] // groups]
             weight = (*head, *kernel)
             result[1] = weight
         if len(known) > 2 and known[2] is None and partial[2] is not None:
@@ -311,10 +318,10 @@ class Sampler:
         result = list(known)
         channels = next((s[0] for s in known[1:] if s), None)
         if result[0] is None:
-            given = partial[0] or [None] * self.rng.randint(2, 4)
-            if given[1] is None and channels:
-                given = [given[0], channels, *given[2:]]
-            result[0] = self.filled(given)
+            entries = partial[0] or [None] * self.rng.randint(2, 4)
+            if entries[1] is None and channels:
+                entries = [entries[0], channels, *entries[2:]]
+            result[0] = self.filled(entries)
         x = result[0]
         assert x is not None
         return [x, *((x[1],) if s is None else s for s in result[1:])]
@@ -355,12 +362,13 @@ class Sampler:
             raise RejectedError
         tables = (x[2] + self.rng.randint(1, 3), x[3] // 2)
         drawn: list[Shape] = [x, self.rng.choice([(1,), (x[0], x[2])]), tables, tables]
-        return [given or shape for given, shape in zip(known, drawn, strict=False)]
+        return [known_shape or shape for known_shape, shape in zip(known, drawn, strict=False)]
 
     def _recurrent(self, gates: int, known: Shapes, partial: list[Partial]) -> Shapes:
         """A step's input, weights, biases, and states; lengths are left to be absent."""
         step, batch, entries = (
-            self.size() if given is None else given for given in partial[0] or [None] * 3
+            self.size() if stated_size is None else stated_size
+            for stated_size in partial[0] or [None] * 3
         )
         hidden = self.size()
         drawn: list[Shape] = [
@@ -370,8 +378,8 @@ class Sampler:
             (1, 2 * gates * hidden),
         ]
         return [
-            given or (shape if part is not None else self.shape(len(shape)))
-            for shape, given, part in zip(drawn, known, partial, strict=False)
+            known_shape or (shape if part is not None else self.shape(len(shape)))
+            for shape, known_shape, part in zip(drawn, known, partial, strict=False)
         ]
 
     def _concat(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
@@ -456,10 +464,10 @@ class Sampler:
         """A word, a flag, or a number of which some are 0 or negative."""
         if known_words := words(node.op_type, name, self.opset):
             return self.rng.choice(known_words)
-        known = schema(node.op_type, self.opset, node.domain)
-        if known is None or name not in known.attributes:
+        operator_schema = schema(node.op_type, self.opset, node.domain)
+        if operator_schema is None or name not in operator_schema.attributes:
             raise RejectedError
-        attribute = known.attributes[name]
+        attribute = operator_schema.attributes[name]
         default = default_of(attribute)
         match attribute.type:
             case AttrType.FLOAT:
@@ -470,7 +478,7 @@ class Sampler:
                 return default
         raise RejectedError
 
-    def early(self, name: str, given: Sequence[Expression]) -> Value | None:
+    def early(self, name: str, conditions: Sequence[Expression]) -> Value | None:
         """A value for an attribute on which the shapes depend; None for the others."""
         if name in ("transA", "transB"):
             return self.rng.randint(0, 1)
@@ -479,7 +487,7 @@ class Sampler:
         if name == "blocksize":
             return self.rng.choice([1, 2, 3])
         if name == "equation":
-            spellings = [text for condition in given for text in _texts(condition)]
+            spellings = [text for condition in conditions for text in _texts(condition)]
             return self.rng.choice(spellings) if spellings else None
         return None
 
@@ -559,10 +567,12 @@ class Sampler:
             case "Split":
                 return self._ints(self._parts(x[int(attributes.get("axis", 0))], outputs))
             case "Squeeze":
-                ones = [i for i, size in enumerate(x) if size == 1]
-                if not ones:
+                unit_axes = [i for i, size in enumerate(x) if size == 1]
+                if not unit_axes:
                     raise RejectedError
-                return self._ints(sorted(self.rng.sample(ones, self.rng.randint(1, len(ones)))))
+                return self._ints(
+                    sorted(self.rng.sample(unit_axes, self.rng.randint(1, len(unit_axes))))
+                )
             case "Unsqueeze":
                 count = self.rng.randint(1, 2)
                 return self._ints(sorted(self.rng.sample(range(rank + count), count)))

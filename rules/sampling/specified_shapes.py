@@ -42,13 +42,13 @@ def sizes_of(
             lengths = lengths_of(declared, len(shape), scope)
         except ShapeError:
             return None
-        at = 0
+        start = 0
         for item, length in zip(declared.shape, lengths, strict=True):
             if item.name is not None and item.kind in ("plain", "star", "broadcast"):
-                names.setdefault(item.name, shape[at : at + length])
+                names.setdefault(item.name, shape[start : start + length])
             if item.name is not None and item.kind == "star":
                 scope.names.setdefault(item.name, names[item.name])
-            at += length
+            start += length
     return names
 
 

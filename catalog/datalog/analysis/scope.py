@@ -53,20 +53,20 @@ def grounded(literals: Iterable[Literal], bound: frozenset[str] = frozenset()) -
                 names |= bindable(argument)
         elif isinstance(literal, Comparison) and literal.operator == "=":
             for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                given = bindable(side)
-                if given and not is_pattern(other):
+                bindable_names = bindable(side)
+                if bindable_names and not is_pattern(other):
                     needed = {v.name for v in variables(other, inside=False)}
-                    pending.append((given, needed))
+                    pending.append((bindable_names, needed))
     changed = True
     while changed and pending:
         changed = False
         rest = []
-        for given, needed in pending:
+        for bindable_names, needed in pending:
             if needed <= names:
-                changed = changed or not given <= names
-                names |= given
+                changed = changed or not bindable_names <= names
+                names |= bindable_names
             else:
-                rest.append((given, needed))
+                rest.append((bindable_names, needed))
         pending = rest
     return names
 

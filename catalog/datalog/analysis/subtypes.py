@@ -32,14 +32,14 @@ class Subtypes:
 
     def __init__(self, types: Iterable[TypeDeclaration]) -> None:
         self._declared = {declaration.name: declaration for declaration in types}
-        self._known: dict[tuple[str, str], bool] = {}
+        self._within_cache: dict[tuple[str, str], bool] = {}
 
     def within(self, name: str, other: str) -> bool:
         """Say whether each value of a type is one of another."""
         pair = (name, other)
-        if pair not in self._known:
-            self._known[pair] = self._within(name, other)
-        return self._known[pair]
+        if pair not in self._within_cache:
+            self._within_cache[pair] = self._within(name, other)
+        return self._within_cache[pair]
 
     def _within(self, name: str, other: str) -> bool:
         if name == other:

@@ -331,7 +331,7 @@ class Kinds:
     def _functor(self, node: Functor) -> None:
         name, arguments = node.name, node.arguments
         if name[0] == GIVEN:
-            self._given(node)
+            self._user_functor(node)
             return
         fewest, most = _ARITY.get(name, (len(arguments), len(arguments)))
         if len(arguments) < fewest or (most is not None and len(arguments) > most):
@@ -366,7 +366,7 @@ class Kinds:
                 self._restrict(argument, options)
                 self._unify(node, argument)
 
-    def _given(self, node: Functor) -> None:
+    def _user_functor(self, node: Functor) -> None:
         """Restrict the arguments and the result of a functor that users give."""
         kinds = self._functors.get(node.name[1:])
         if kinds is None:

@@ -138,7 +138,7 @@ class ClausePlanner:
         if not isinstance(literal, Comparison) or literal.operator != "=":
             return False
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
-        return any(self._binds(side) and self._known(other) for side, other in pairs)
+        return any(self._binds(side) and self._is_bound(other) for side, other in pairs)
 
     def _binds(self, side: Expression) -> bool:
         """Say whether an equality may bind a side: a variable, or the fields of a structure."""
@@ -146,13 +146,13 @@ class ClausePlanner:
             return True
         if not isinstance(side, Functor) or not builds(side):
             return False
-        return all(self._binds(a) or self._known(a) for a in side.arguments)
+        return all(self._binds(a) or self._is_bound(a) for a in side.arguments)
 
     def _rank(self, atom: Atom) -> int:
-        known = [self._known(a) for a in atom.arguments if not self._dropped(a)]
+        known = [self._is_bound(a) for a in atom.arguments if not self._dropped(a)]
         return 0 if all(known) else 1 if any(known) else 2
 
-    def _known(self, expression: Expression) -> bool:
+    def _is_bound(self, expression: Expression) -> bool:
         return not is_pattern(expression) and required(expression) <= self.bound.keys()
 
     def _dropped(self, expression: Expression) -> bool:
@@ -176,7 +176,7 @@ class ClausePlanner:
 
     def _columns(self, atom: Atom) -> tuple[list[int], list[int]]:
         """Return the columns whose values are known, and the others."""
-        known = [c for c, a in enumerate(atom.arguments) if self._known(a)]
+        known = [c for c, a in enumerate(atom.arguments) if self._is_bound(a)]
         return known, [c for c in range(len(atom.arguments)) if c not in known]
 
     def _absent(self, atom: Atom) -> None:
@@ -209,7 +209,7 @@ class ClausePlanner:
             elif not isinstance(argument, Wildcard):
                 repeated.append((slot, argument))
         for slot, argument in repeated:
-            if self._known(argument) and not any(True for _ in aggregates(argument)):
+            if self._is_bound(argument) and not any(True for _ in aggregates(argument)):
                 self._test("=", Slot(slot), self._value(argument))
             else:
                 here = Variable(f"={slot}", argument.position)
@@ -249,7 +249,7 @@ class ClausePlanner:
                 if isinstance(side, Variable) and side.name not in self.bound:
                     self.bound[side.name] = self._slot(self._value(other))
                     return
-                if isinstance(side, Functor) and builds(side) and not self._known(side):
+                if isinstance(side, Functor) and builds(side) and not self._is_bound(side):
                     self._take_apart(side, self._slot(self._value(other)))
                     return
         if operator.endswith("match"):
@@ -271,7 +271,9 @@ class ClausePlanner:
                 continue
             if isinstance(argument, Variable) and argument.name not in self.bound:
                 self.bound[argument.name] = self._slot(value)
-            elif isinstance(argument, Functor) and builds(argument) and not self._known(argument):
+            elif (
+                isinstance(argument, Functor) and builds(argument) and not self._is_bound(argument)
+            ):
                 self._take_apart(argument, self._slot(value))
             else:
                 self._test("=", value, self._value(argument))

@@ -32,14 +32,14 @@ _evaluators: WeakKeyDictionary[Program, Evaluator | None] = WeakKeyDictionary()
 
 def derive(
     program: Program,
-    given: Mapping[str, Iterable[Row]],
+    input_rows: Mapping[str, Iterable[Row]],
     *,
     functors: Mapping[str, Callable[..., object]] | None = None,
     limits: Limits = NO_LIMITS,
 ) -> dict[str, list[Row]]:
     """Return the rows of every relation, each once, from those of the inputs.
 
-    An input that isn't `given` is empty. Rows are tuples of int, float and str as the relation's
+    An input without `input_rows` is empty. Rows are tuples of int, float and str as the relation's
     columns are declared. A record is a tuple, nil None, and a branch a tuple that begins with its
     name; a relation without columns holds where it has the row (). `functors`, `limits` and errors
     are those of evaluate.
@@ -47,7 +47,7 @@ def derive(
     inputs: dict[str, list[Row]] = {
         n: [] for n, relation in program.relations.items() if relation.is_input
     }
-    for name, rows in given.items():
+    for name, rows in input_rows.items():
         inputs[name] = list(dict.fromkeys(rows))
         _check(program, name, inputs[name])
     facts = sum(len(relation.facts) for relation in program.relations.values())

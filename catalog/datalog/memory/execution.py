@@ -47,18 +47,18 @@ class Evaluator:
         self.indexes = [_Entries(index, plan.relations) for index in plan.indexes]
         self.strata = [_Stratum(stratum, plan) for stratum in plan.strata]
 
-    def __call__(self, given: Mapping[str, Iterable[Row]]) -> dict[str, Rows]:
+    def __call__(self, inputs: Mapping[str, Iterable[Row]]) -> dict[str, Rows]:
         """Return the rows of all relations, as keys, from those of the inputs."""
-        tables = _Tables(self.indexes, self._inputs(given))
+        tables = _Tables(self.indexes, self._inputs(inputs))
         for stratum in self.strata:
             stratum.derive(tables)
         names = (relation.name for relation in self.relations)
         return dict(zip(names, tables.rows, strict=True))
 
-    def _inputs(self, given: Mapping[str, Iterable[Row]]) -> list[Rows]:
+    def _inputs(self, inputs: Mapping[str, Iterable[Row]]) -> list[Rows]:
         """Return the rows of all relations before anything is derived."""
         return [
-            dict.fromkeys(given.get(relation.name, ()) if relation.is_input else ())
+            dict.fromkeys(inputs.get(relation.name, ()) if relation.is_input else ())
             for relation in self.relations
         ]
 
@@ -70,9 +70,9 @@ class Prepared:
     """
 
     def __init__(
-        self, evaluator: Evaluator, given: Mapping[str, Iterable[Row]], changing: Collection[str]
+        self, evaluator: Evaluator, inputs: Mapping[str, Iterable[Row]], changing: Collection[str]
     ) -> None:
-        """`changing` are inputs whose rows each call gives; `given` has those of all others."""
+        """`changing` are inputs whose rows each call gives; `inputs` has those of all others."""
         self._numbers = {
             relation.name: number for number, relation in enumerate(evaluator.relations)
         }
@@ -85,7 +85,7 @@ class Prepared:
             if not affected.isdisjoint(stratum.reads):
                 affected.update(stratum.members)
         self._affected = frozenset(affected)
-        self._tables = _Tables(evaluator.indexes, evaluator._inputs(given))
+        self._tables = _Tables(evaluator.indexes, evaluator._inputs(inputs))
         self._done: set[int] = set()
         self._needed_by: dict[int, list[int]] = {}
         self._later_of: dict[int, list[_Stratum]] = {}
@@ -95,7 +95,7 @@ class Prepared:
         self._derive_fixed(self._numbers[name])
         return self._tables.rows[self._numbers[name]]
 
-    def __call__(self, given: Mapping[str, Iterable[Row]], name: str) -> Rows:
+    def __call__(self, inputs: Mapping[str, Iterable[Row]], name: str) -> Rows:
         """Return the rows of one relation, as keys, from those of the inputs that change."""
         asked = self._numbers[name]
         self._derive_fixed(asked)
@@ -105,7 +105,7 @@ class Prepared:
         for stratum in later:
             for number in stratum.members:
                 rows[number] = {}
-        for relation, new in given.items():
+        for relation, new in inputs.items():
             rows[self._numbers[relation]] = dict.fromkeys(new)
         tables = _Tables(first.indexes.entries, rows, first.indexes, self._affected)
         for stratum in later:

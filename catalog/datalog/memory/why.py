@@ -175,11 +175,11 @@ class Reasons:
         indexes: dict[Index, int] = {}
         clause = Clause(answer, literals, _HERE)
         plan = ClausePlanner(clause, rule.kinds, self._numbers, indexes).plan()
-        given: Rows = {row: None}
+        head_rows: Rows = {row: None}
         solution = self._lookup.first(
             plan,
             tuple(indexes),
-            [(_plan(_GIVEN, len(row)), given), (_plan(_ANSWER, len(names)), {})],
+            [(_plan(_GIVEN, len(row)), head_rows), (_plan(_ANSWER, len(names)), {})],
         )
         return None if solution is None else dict(zip(names, solution, strict=True))
 

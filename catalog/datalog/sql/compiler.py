@@ -107,7 +107,7 @@ class Compiler:
         values, tail = self.select(rule)
         return "SELECT " + _named(values, relation.columns) + tail
 
-    def _given(self, relation: Relation) -> Iterator[str]:
+    def _initial_rows(self, relation: Relation) -> Iterator[str]:
         """Give the SELECTs of what was read and of the facts.
 
         What is read into a relation with keys enters it last: it isn't chosen from.
@@ -134,7 +134,7 @@ class Compiler:
 
     def _parts(self, relation: Relation, rules: Iterable[Rule]) -> list[Part]:
         """Translate what a relation starts from, each rule once."""
-        parts = [Part(sql, ()) for sql in self._given(relation)]
+        parts = [Part(sql, ()) for sql in self._initial_rows(relation)]
         for rule in rules:
             if rule not in self._selected:
                 demand = needs(rule.clause, self.kinds)
@@ -397,10 +397,10 @@ class Compiler:
 def _choice(relation: Relation) -> Iterator[Statement]:
     """Choose among what a relation starts from, and add what it was given."""
     if relation.keys:
-        given = relation.input_sql if relation.is_input else None
-        yield Choice(relation.sql, given, relation.columns, _keys(relation))
-        if given is not None:
-            yield f"INSERT INTO {relation.sql} SELECT * FROM {given}"
+        input_table = relation.input_sql if relation.is_input else None
+        yield Choice(relation.sql, input_table, relation.columns, _keys(relation))
+        if input_table is not None:
+            yield f"INSERT INTO {relation.sql} SELECT * FROM {input_table}"
 
 
 def _keys(relation: Relation) -> tuple[tuple[str, ...], ...]:

@@ -113,8 +113,8 @@ def evaluate(
     that are missing or don't fit, for limits that are reached, and for what stops Souffle too:
     division by zero, to_number of a symbol without number.
     """
-    given = dict(inputs or {})
-    for name in given:
+    input_sources = dict(inputs or {})
+    for name in input_sources:
         if name not in program.relations:
             raise _error(program, name, f"there is no relation {name} to read an input into")
         if not program.relations[name].is_input:
@@ -133,7 +133,7 @@ def evaluate(
         if not _in(relation.name, needed_relations):
             continue
         if relation.is_input:
-            run.read(relation, given.get(relation.name), schema)
+            run.read(relation, input_sources.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)
     ours: dict[str, Function] = dict(OURS)
@@ -201,7 +201,7 @@ class _Run:
             for r in program.relations.values()
             if not (r.keys and r.is_input)
         }
-        self.given: dict[str, int] = {}  # how many rows were read into each input
+        self.rows_read: dict[str, int] = {}  # how many rows were read into each input
 
     def read(self, relation: Relation, source: str | None, schema: str | None) -> None:
         """Copy an input, cast to the declared kinds, without duplicates."""
@@ -224,7 +224,7 @@ class _Run:
         self._number(relation, source)
         try:
             table = relation.sql if relation.is_as_read else relation.input_sql
-            self.given[relation.name] = self._execute(create(table, query))
+            self.rows_read[relation.name] = self._execute(create(table, query))
         except duckdb.Error as error:
             text = _first_line(error)
             raise _error(
@@ -393,7 +393,7 @@ class _Run:
     def _reads_much(self, step: Step, numbered: Numbered) -> bool:
         """Say whether a recursion reads so much that numbering its symbols first may pay."""
         member_rows = sum(
-            self.given.get(name, 0) + len(self.program.relations[name].facts)
+            self.rows_read.get(name, 0) + len(self.program.relations[name].facts)
             for name in step.relations
         )
         return (

@@ -117,13 +117,15 @@ class Numbering:
             *(f"DROP TABLE {table}" for table in temporary),
         ]
 
-    def _translate(self, relation: Relation, table: str, given: str, wanted: str) -> str:
+    def _translate(
+        self, relation: Relation, table: str, source_column: str, target_column: str
+    ) -> str:
         columns, sources, conditions = [], [f"{table} AS t"], []
         for i, column in enumerate(relation.columns):
             if relation.kinds[i : i + 1] == (SYMBOL,):
-                columns.append(f"d{i}.{wanted} AS {column}")
+                columns.append(f"d{i}.{target_column} AS {column}")
                 sources.append(f"{self._dictionary} AS d{i}")
-                conditions.append(f"d{i}.{given} = t.{column}")
+                conditions.append(f"d{i}.{source_column} = t.{column}")
             else:
                 columns.append(f"t.{column}")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""

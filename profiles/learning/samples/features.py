@@ -75,7 +75,7 @@ def quantities(kernel: Kernel, machine: Machine, threads: int) -> list[float]:
     ]
     values = [
         done.flops,
-        _known(count),
+        _number_or_unknown(count),
         done.bytes,
         float(kernel.input_bytes),
         float(kernel.constant_bytes),
@@ -103,7 +103,7 @@ def extents(shape: Sequence[int]) -> list[float]:
     return [-1.0] * (MOST_DIMENSIONS - len(last)) + last
 
 
-def _known(value: object) -> float:
+def _number_or_unknown(value: object) -> float:
     """Return a number, and -1 where nothing is known."""
     return float(value) if isinstance(value, (int, float)) and value >= 0 else -1.0
 

@@ -114,19 +114,19 @@ def _text(model: onnx.ModelProto) -> str:
 
 
 def _array(array: Array) -> str:
-    given = np.asarray(array)
-    if given.size == 0:
-        return f"np.zeros({tuple(given.shape)}, np.{given.dtype.name})"
-    if given.size > 64 and (given == given.reshape(-1)[0]).all():
-        first = _number(given.reshape(-1)[0].item())
-        return f"np.full({tuple(given.shape)}, {first}, np.{given.dtype.name})"
-    numbers = ", ".join(_number(value) for value in given.reshape(-1).tolist())
-    name = "bool_" if given.dtype.kind == "b" else given.dtype.name
-    if given.ndim == 1:
+    values = np.asarray(array)
+    if values.size == 0:
+        return f"np.zeros({tuple(values.shape)}, np.{values.dtype.name})"
+    if values.size > 64 and (values == values.reshape(-1)[0]).all():
+        first = _number(values.reshape(-1)[0].item())
+        return f"np.full({tuple(values.shape)}, {first}, np.{values.dtype.name})"
+    numbers = ", ".join(_number(value) for value in values.reshape(-1).tolist())
+    name = "bool_" if values.dtype.kind == "b" else values.dtype.name
+    if values.ndim == 1:
         return f"np.array([{numbers}], np.{name})"
-    if given.ndim == 0:
+    if values.ndim == 0:
         return f"np.array({numbers}, np.{name})"
-    return f"np.array([{numbers}], np.{name}).reshape{tuple(given.shape)}"
+    return f"np.array([{numbers}], np.{name}).reshape{tuple(values.shape)}"
 
 
 def _number(value: Any) -> str:

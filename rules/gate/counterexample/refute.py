@@ -140,8 +140,10 @@ def at_sides(
     if statement_at_sides is None:
         return by_statement(statement, difference)
     if statement.region is not None:
-        known = {name: _term(value) for name, value in difference.assignment.symbols.items()}
-        region = substitute(statement.region, known)
+        symbol_values = {
+            name: _term(value) for name, value in difference.assignment.symbols.items()
+        }
+        region = substitute(statement.region, symbol_values)
         statement_at_sides = replace(
             statement_at_sides, region=region, region_indices=statement.region_indices
         )

@@ -128,17 +128,17 @@ class _Model:
             domain=domain,
         )
         for name, value in sorted(node.attributes.items()):
-            known = _known(value, self.assignment.symbols)
-            if known is None or known == []:
+            attribute_value = _instantiated(value, self.assignment.symbols)
+            if attribute_value is None or attribute_value == []:
                 continue
-            proto.attribute.append(helper.make_attribute(name, known))
+            proto.attribute.append(helper.make_attribute(name, attribute_value))
         return proto
 
 
-def _known(value: object, symbols: Mapping[str, Any]) -> Any:
+def _instantiated(value: object, symbols: Mapping[str, Any]) -> Any:
     """An attribute as ONNX has it."""
     if isinstance(value, tuple | list):
-        return [_known(item, symbols) for item in value]
+        return [_instantiated(item, symbols) for item in value]
     if isinstance(value, _TERMS):
         value_ = number(value, symbols)
         if isinstance(value_, bool | int):

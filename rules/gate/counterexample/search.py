@@ -90,8 +90,8 @@ def _all_sizes(
     statement: Statement, sizes: SymbolSampler, hints: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, Number] | None]:
     for hint in hints:
-        known = {name: value for name, value in hint.items() if name in sizes.symbols}
-        yield sizes.complete(known, first=tuple(known)) or sizes.complete(known)
+        hinted = {name: value for name, value in hint.items() if name in sizes.symbols}
+        yield sizes.complete(hinted, first=tuple(hinted)) or sizes.complete(hinted)
     if not sizes.symbols:
         while True:
             yield {}

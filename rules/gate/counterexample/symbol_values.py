@@ -125,9 +125,9 @@ class SymbolSampler:
         The symbols of `first` keep their numbers before others do; dimensions are at least `least`
         if that is possible.
         """
-        known = dict(proposed)
-        if set(known) >= set(self.symbols) and not wanted and self.holds(known):
-            return known
+        values = dict(proposed)
+        if set(values) >= set(self.symbols) and not wanted and self.holds(values):
+            return values
         solver = self._solver_of_assumptions()
         solver.push()
         try:
@@ -136,13 +136,13 @@ class SymbolSampler:
             if solver.check() != z3.sat:
                 return None
             self._keep_large(solver, least)
-            self._keep_small(solver, known, first)
-            rest = [name for name in known if name not in first]
+            self._keep_small(solver, values, first)
+            rest = [name for name in values if name not in first]
             self.random.shuffle(rest)
             rest.sort(key=lambda name: name not in self.divisors)
             for name in (*first, *rest):
                 solver.push()
-                solver.add(solver_variable(self.symbols[name]) == solver_number(known[name]))
+                solver.add(solver_variable(self.symbols[name]) == solver_number(values[name]))
                 if solver.check() != z3.sat:
                     solver.pop()
                     if name in first:
@@ -173,11 +173,11 @@ class SymbolSampler:
                 solver.pop()
 
     def _keep_small(
-        self, solver: z3.Solver, known: Mapping[str, Number], first: Sequence[str]
+        self, solver: z3.Solver, values: Mapping[str, Number], first: Sequence[str]
     ) -> None:
         """Bound what isn't asked for, as tightly as the conditions allow."""
         integers = [n for n, s in self.symbols.items() if s.kind != "real" and n not in first]
-        largest = max([4, *(abs(int(known[n])) for n in integers if n in known)])
+        largest = max([4, *(abs(int(values[n])) for n in integers if n in values)])
         for most in (largest, 2 * largest, 8 * largest):
             solver.push()
             for name in integers:

@@ -163,9 +163,9 @@ class Grid(GridEvaluator[Element]):
     def select(self, condition: Term, then: Term, otherwise: Term) -> Element:
         """One of two elements, of a kind that holds both."""
         chosen = converted(self.value(condition), "boolean", self.arithmetic)
-        known = np.asarray(chosen.values)
+        condition_values = np.asarray(chosen.values)
         first = self.value(then)
-        if known.all():
+        if condition_values.all():
             kind = first.kind
             if kind == "index" and not isinstance(otherwise, int):
                 kind = _joint(kind, self.value(otherwise).kind)
@@ -174,9 +174,9 @@ class Grid(GridEvaluator[Element]):
         kind = _joint(first.kind, other.kind)
         first = converted(first, kind, self.arithmetic)
         other = converted(other, kind, self.arithmetic)
-        defined = np.where(known, first.defined, other.defined)
+        defined = np.where(condition_values, first.defined, other.defined)
         return Element(
-            np.where(known, first.values, other.values),
+            np.where(condition_values, first.values, other.values),
             np.logical_and(chosen.defined, defined),
             kind,
         )
@@ -217,9 +217,9 @@ class Grid(GridEvaluator[Element]):
         axes = tuple(range(len(extents)))
         counted = self.spread(guard.values, extents)
         valued = self.spread(body.defined, extents)
-        known = self.spread(guard.defined, extents)
+        is_defined = self.spread(guard.defined, extents)
         defined = np.logical_and(
-            known.all(axis=axes), np.logical_or(~counted, valued).all(axis=axes)
+            is_defined.all(axis=axes), np.logical_or(~counted, valued).all(axis=axes)
         )
         if reduction.kind in ("max", "min"):
             defined = np.logical_and(defined, counted.any(axis=axes))
@@ -286,15 +286,15 @@ def compute(
         if names is not None and definition.name not in names:
             continue
         algebra = statement.algebras.get(definition.name, "real")
-        made = _definition(definition, KINDS[algebra], tensors, assignment.symbols, arithmetic)
+        tensor = _definition(definition, KINDS[algebra], tensors, assignment.symbols, arithmetic)
         dtype = statement.origin and statement.origin.types.get(definition.name)
         if dtype in INTEGERS:
             try:
-                wrapped = made.values.astype(np.dtype(dtype)).astype(np.int64)
+                wrapped = tensor.values.astype(np.dtype(dtype)).astype(np.int64)
             except OverflowError:  # a literal that no integer of a machine is
                 raise NoValueError(f"{definition.name} leaves the range of integers") from None
-            made = Tensor(wrapped, made.defined, made.kind)
-        tensors[definition.name] = made
+            tensor = Tensor(wrapped, tensor.defined, tensor.kind)
+        tensors[definition.name] = tensor
     return tensors
 
 

@@ -26,9 +26,9 @@ class Exact:
 
     def real(self, array: Any) -> Array:
         """Known numbers; a float is the decimal fraction that it is printed as."""
-        given = np.asarray(array)
-        result = np.empty(given.shape, object)
-        result.reshape(-1)[:] = [known(value) for value in given.reshape(-1).tolist()]
+        values = np.asarray(array)
+        result = np.empty(values.shape, object)
+        result.reshape(-1)[:] = [exact_number(value) for value in values.reshape(-1).tolist()]
         return result
 
     def pi(self) -> Array:
@@ -40,12 +40,12 @@ class Exact:
     def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
         """A primitive, and where it has a value; UncertainError where that can't be told."""
         if len(arguments) == 1 and function in UNARY:
-            made = np.frompyfunc(UNARY[function], 1, 1)(arguments[0])
+            computed = np.frompyfunc(UNARY[function], 1, 1)(arguments[0])
         elif len(arguments) == 2 and function in BINARY:
-            made = np.frompyfunc(BINARY[function], 2, 1)(*arguments)
+            computed = np.frompyfunc(BINARY[function], 2, 1)(*arguments)
         else:
             raise NoValueError(f"{function} is not computed exactly")
-        results = np.asarray(made, object)
+        results = np.asarray(computed, object)
         has_value = np.asarray(np.frompyfunc(lambda v: v is not NOTHING, 1, 1)(results), bool)
         if has_value.all():
             return results, True
@@ -91,7 +91,7 @@ def _joining(kind: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, A
     return extreme
 
 
-def known(value: Any) -> Any:
+def exact_number(value: Any) -> Any:
     """A number as an integer or a Fraction; a float as the decimal that it is printed as."""
     if isinstance(value, bool):
         return int(value)

@@ -65,11 +65,11 @@ class Field:
 
     def real(self, array: Any) -> Array:
         """Known numbers as residues."""
-        given = np.asarray(array)
-        if given.dtype.kind in "iub":
-            return np.asarray(given.astype(np.int64) % self.modulus)
-        residues = [residue(value, self.modulus) for value in given.reshape(-1).tolist()]
-        return np.asarray(residues, np.int64).reshape(given.shape)
+        values = np.asarray(array)
+        if values.dtype.kind in "iub":
+            return np.asarray(values.astype(np.int64) % self.modulus)
+        residues = [residue(value, self.modulus) for value in values.reshape(-1).tolist()]
+        return np.asarray(residues, np.int64).reshape(values.shape)
 
     def pi(self) -> Array:
         """A random residue in the place of pi."""

@@ -114,13 +114,15 @@ def _enclose(function: Callable[[float], float], low: Any, high: Any) -> Any:
     return Interval(Fraction(first), Fraction(last))
 
 
-def _monotone(function: Callable[[float], float], known: Mapping[Any, Any]) -> Callable[[Any], Any]:
+def _monotone(
+    function: Callable[[float], float], exact_values: Mapping[Any, Any]
+) -> Callable[[Any], Any]:
     """A rising function with its exact values at some points; others are enclosed."""
 
     def apply(value: Any) -> Any:
         low, high = bounds(value)
-        if low == high and low in known:
-            return known[low]
+        if low == high and low in exact_values:
+            return exact_values[low]
         # The next floats on either side hold whatever the conversion to float64 rounds.
         below = math.nextafter(_nearest(low), -math.inf)
         above = math.nextafter(_nearest(high), math.inf)

@@ -142,8 +142,12 @@ def _moves(rule: Rule, node: PatternNode, operator: str) -> bool:
         return True
     if operator == "Cast":
         return _keeps_type(rule, node)
-    known = classifications().get(("", operator))
-    return known is not None and known.kind == "movement" and operator not in _COMPUTING
+    classification = classifications().get(("", operator))
+    return (
+        classification is not None
+        and classification.kind == "movement"
+        and operator not in _COMPUTING
+    )
 
 
 def _moves_numbers(rule: Rule, node: PatternNode, operator: str) -> bool:
@@ -227,11 +231,11 @@ def _sides(
 
 def _zeros(rule: Rule, statement: Statement) -> frozenset[str]:
     """Name the numbers that are 0 by the match alone: -0.0 matches as well."""
-    given = {item.value for node in rule.match for item in node.inputs if item.value}
+    operands = {item.value for node in rule.match for item in node.inputs if item.value}
     return frozenset(
         definition.name
         for definition in statement.definitions
-        if definition.name in given
+        if definition.name in operands
         and definition.name in statement.source
         and statement.algebras.get(definition.name, "real") == "real"
         and isinstance(definition.value, int | float)
@@ -297,16 +301,16 @@ def _places(
     named: dict[Read, str] = {}
     leaders: dict[str, list[Read]] = {}
     for read in sorted(elements_read, key=str):
-        known = leaders.setdefault(read.tensor, [])
+        reads = leaders.setdefault(read.tensor, [])
         leader = next(
-            (leader_read for leader_read in known if _same_place(solver, leader_read, read)), None
+            (leader_read for leader_read in reads if _same_place(solver, leader_read, read)), None
         )
         if leader is None:
-            known.append(read)
-            named[read] = read.tensor + "'" * (len(known) - 1)
+            reads.append(read)
+            named[read] = read.tensor + "'" * (len(reads) - 1)
         else:
             named[read] = named[leader]
-    return named, all(len(known) == 1 for known in leaders.values())
+    return named, all(len(reads) == 1 for reads in leaders.values())
 
 
 def _same_place(solver: z3.Solver, read: Read, other: Read) -> bool:

@@ -96,8 +96,10 @@ def discontinuity_problem(rule: Rule, statements: Sequence[Statement]) -> str:
             continue
         if prove(sides.rounded_alike, _PROOF_S).status == "proved":
             continue
-        known = bit_equality(rule, statements, proved=True, timeout=_SOLVER_S)
-        if all(bits.result == "proved" and (not bits.finite or rule.finite_math) for bits in known):
+        equality = bit_equality(rule, statements, proved=True, timeout=_SOLVER_S)
+        if all(
+            bits.result == "proved" and (not bits.finite or rule.finite_math) for bits in equality
+        ):
             return ""
         return (
             f"{sides.jumps[0]} jumps, and what reaches it is rounded in another way on the other "
@@ -155,10 +157,10 @@ class _Sides:
     # ---- what is rounded
     @cached_property
     def _algebras(self) -> Mapping[str, Algebra]:
-        given: dict[str, Algebra] = {
+        algebras: dict[str, Algebra] = {
             operand.name: operand.algebra for operand in self.statement.operands
         }
-        return {**self.statement.algebras, **given}
+        return {**self.statement.algebras, **algebras}
 
     def _algebra_of(self, tensor: str) -> Algebra:
         return self._algebras.get(tensor, "real")
@@ -191,15 +193,15 @@ class _Sides:
                 rounded_names.add(definition.name)
         return frozenset(rounded_names)
 
-    def _rounds(self, term: Term, known: Collection[str], tensor: str) -> bool:
+    def _rounds(self, term: Term, rounded_names: Collection[str], tensor: str) -> bool:
         """Whether a term of a tensor's definition is a result of rounding, or may be."""
 
         def any_of(terms: Sequence[Term]) -> bool:
-            return any(self._rounds(term, known, tensor) for term in terms)
+            return any(self._rounds(term, rounded_names, tensor) for term in terms)
 
         match term:
             case Read(tensor):
-                return tensor in known
+                return tensor in rounded_names
             case Select(_, then, otherwise):
                 return any_of([then, otherwise])
             case Apply() if not self._is_real(term):
@@ -364,8 +366,8 @@ class _Sides:
                 return self._factors(body)
             case Read(name, indices) if name in self._definitions and name in self.rounded:
                 definition = self._definitions[name]
-                known = dict(zip(definition.indices, indices, strict=True))
-                return self._factors(_at(definition.value, known))
+                index_values = dict(zip(definition.indices, indices, strict=True))
+                return self._factors(_at_indices(definition.value, index_values))
             case _:
                 return [_Factors.of(term)]
 
@@ -403,7 +405,7 @@ class _Sides:
         upstream = self._upstream
         way = upstream | {site.name for site, _, _ in self._sites()}
         operands = list(statement.operands)
-        given: set[str] = set()
+        names: set[str] = set()
         definitions: list[Definition] = []
         for definition in statement.definitions:
             if definition.name not in way:
@@ -414,8 +416,8 @@ class _Sides:
                 definition.value
             ):
                 rounded_name = f"{first}.rounded"
-                if rounded_name not in given:
-                    given.add(rounded_name)
+                if rounded_name not in names:
+                    names.add(rounded_name)
                     operands.append(
                         Operand(rounded_name, definition.shape, self._algebra_of(definition.name))
                     )
@@ -496,13 +498,13 @@ class _Sides:
         match term:
             case Apply(function, arguments):
                 real = any(map(self._is_real, arguments))
-                each = self._real if real else self._wrapped
-                inner = Apply(function, tuple(each(argument, tensor) for argument in arguments))
+                rewrite = self._real if real else self._wrapped
+                inner = Apply(function, tuple(rewrite(argument, tensor) for argument in arguments))
                 rounds = function in _FIXED and self._rounds(term, self.rounded, tensor)
                 return Apply(self._rounding(tensor), (inner,)) if rounds else inner
             case Select(condition, then, otherwise):
-                each = self._real if self._is_real(term) else self._wrapped
-                branches = each(then, tensor), each(otherwise, tensor)
+                rewrite = self._real if self._is_real(term) else self._wrapped
+                branches = rewrite(then, tensor), rewrite(otherwise, tensor)
                 return Select(self._wrapped(condition, tensor), *branches)
             case Reduce(reducer, variables, extents, condition, body):
                 inside = (self._wrapped(part, tensor) for part in (condition, body))
@@ -534,23 +536,23 @@ class _Types:
         latest = opsets(rule, EARLIEST_OPSET)[-1]
         operators = {name: options[0] for name, options in rule.choices}
         classes = source_classes(rule, latest, operators)
-        told = {classes.root(name) for name in types_said(rule) if name in classes.parents}
+        stated = {classes.root(name) for name in types_said(rule) if name in classes.parents}
         sources: dict[str, str | None] = {}
         alike: dict[str, str] = {}
         for written in (*rule.match, *rule.rewrite, *rule.correct):
             node = chosen(written, operators)
-            known = signature(node.operator, latest)
-            if known is None:
+            node_signature = signature(node.operator, latest)
+            if node_signature is None:
                 continue
-            inputs = {known.slot(i).variable for i in range(len(node.inputs))}
+            inputs = {node_signature.slot(i).variable for i in range(len(node.inputs))}
             for i, output in enumerate(node.outputs):
-                slot = known.slot(i, output=True)
+                slot = node_signature.slot(i, output=True)
                 if slot.variable not in inputs and slot.types & _WIDER.keys():
                     sources[output.value] = node.inputs[0].value if node.inputs else None
                 if (operand := _operand_alike(node, i, latest)) is not None:
                     alike[output.value] = operand
-        told = {name for name in classes.parents if classes.root(name) in told}
-        return _Types(classes, frozenset(told), sources, alike)
+        stated = {name for name in classes.parents if classes.root(name) in stated}
+        return _Types(classes, frozenset(stated), sources, alike)
 
     def possible(self, tensor: str, types: Mapping[str, str]) -> frozenset[str]:
         """The types that a tensor of a statement stands for; `types` are those of the statement."""
@@ -629,20 +631,20 @@ class _RandomPoint(Scalars):
 # ------------------------------------------------------------------------------------ of terms
 
 
-def _at(term: Term, known: Mapping[Variable, Term]) -> Term:
+def _at_indices(term: Term, index_values: Mapping[Variable, Term]) -> Term:
     """A value at other indices."""
     match term:
         case Variable():
-            return known.get(term, term)
+            return index_values.get(term, term)
         case Reduce(kind, variables, extents, condition, body):
             # what a reduction counts is another variable in each place
             fresh = {variable: Variable(f"{variable}'", variable.number) for variable in variables}
-            inner = {**known, **fresh}
-            counts = tuple(_at(extent, known) for extent in extents)
-            inside = (_at(part, inner) for part in (condition, body))
+            inner = {**index_values, **fresh}
+            counts = tuple(_at_indices(extent, index_values) for extent in extents)
+            inside = (_at_indices(part, inner) for part in (condition, body))
             return Reduce(kind, tuple(fresh.values()), counts, *inside)
         case _:
-            return map_children(lambda part: _at(part, known), term)
+            return map_children(lambda part: _at_indices(part, index_values), term)
 
 
 def _is_short(term: Term) -> bool:

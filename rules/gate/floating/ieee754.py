@@ -234,7 +234,7 @@ class Numbers(TermEvaluator[Array]):
         known: Mapping[str, Array],
         zeros: Callable[[Array, Array], Array],
     ) -> None:
-        self.dtype, self.places, self.known, self.zeros = dtype, places, known, zeros
+        self.dtype, self.places, self.values, self.zeros = dtype, places, known, zeros
         self.finite: Array = np.asarray(True)
 
     def value(self, term: Term) -> Array:
@@ -255,11 +255,11 @@ class Numbers(TermEvaluator[Array]):
         """Return the numbers of a scalar of the rule."""
         if symbol.kind != "real":
             raise self.refusal(symbol)
-        return self.known[symbol.name]
+        return self.values[symbol.name]
 
     def read(self, element: Read) -> Array:
         """Return the numbers of an element."""
-        return self.known[self.places[element]]
+        return self.values[self.places[element]]
 
     def select(self, condition: Term, then: Term, otherwise: Term) -> Array:
         """Return the numbers that are chosen."""

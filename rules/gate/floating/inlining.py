@@ -39,15 +39,15 @@ def inlined_element(
 class _Inliner:
     def __init__(self, definitions: Mapping[str, Definition]) -> None:
         self.definitions = definitions
-        self.known: dict[tuple[str, tuple[Term, ...]], Term] = {}
+        self.inlined: dict[tuple[str, tuple[Term, ...]], Term] = {}
         self.steps = 0
 
     def of(self, definition: Definition, indices: tuple[Term, ...]) -> Term:
         key = (definition.name, indices)
-        if key not in self.known:
+        if key not in self.inlined:
             bound = dict(zip(definition.indices, indices, strict=True))
-            self.known[key] = self.term(definition.value, bound)
-        return self.known[key]
+            self.inlined[key] = self.term(definition.value, bound)
+        return self.inlined[key]
 
     def term(self, term: Term, bound: Mapping[Variable, Term]) -> Term:
         self.steps += 1
@@ -85,5 +85,5 @@ def _foldable(function: str, arguments: tuple[Term, ...]) -> bool:
         return True
     if not arguments or not all(is_integer(argument) for argument in arguments):
         return False
-    known = all(isinstance(argument, int) for argument in arguments)
-    return not known or function in COMPARISONS
+    are_numbers = all(isinstance(argument, int) for argument in arguments)
+    return not are_numbers or function in COMPARISONS

@@ -38,7 +38,7 @@ DTYPES = {"float32": 1.0, "float64": 0.5, "float16": 0.5}
 
 def floating_record(
     rule: Rule,
-    given: Sequence[Statement] | None = None,
+    rule_statements: Sequence[Statement] | None = None,
     *,
     proved: bool = False,
     samples: int = SAMPLES,
@@ -47,7 +47,7 @@ def floating_record(
 ) -> FloatingRecord:
     """Measure and prove what a rule does in floating point.
 
-    `given` are the rule's statements, made here where they are needed and not given. `proved`: both
+    `rule_statements` are made here where they are needed and not given. `proved`: both
     sides were proved equal as tensors, without which moving elements proves nothing of bits.
     `samples` is the number of instances, `timeout` the solver's for each question, in seconds, of a
     rule that says exact; others get less. A partial equivalence is measured with its correction,
@@ -72,7 +72,7 @@ def floating_record(
             problems.append(_Problem(f"{dtype}: {error}"))
     if rule.equal != "exact":
         timeout = min(timeout, HASTE_S)  # not claimed: worth little waiting
-    bits = _bits(rule, given, proved, timeout)
+    bits = _bits(rule, rule_statements, proved, timeout)
     problems += _problems(rule, rounded, special, bits)
     shown = next((problem for problem in problems if problem.witness is not None), None)
     return FloatingRecord(
@@ -103,14 +103,14 @@ class _Problem:
 
 
 def _bits(
-    rule: Rule, given: Sequence[Statement] | None, proved: bool, timeout: float
+    rule: Rule, rule_statements: Sequence[Statement] | None, proved: bool, timeout: float
 ) -> tuple[Bits, ...]:
-    if given is None:
+    if rule_statements is None:
         try:
-            given = () if moves_only(rule) or unfit(rule) else statements(rule)
+            rule_statements = () if moves_only(rule) or unfit(rule) else statements(rule)
         except (IllTyped, UndescribedError) as error:
             return (Bits("any", "unknown", "none", str(error)),)
-    return bit_equality(rule, given, proved=proved, timeout=timeout)
+    return bit_equality(rule, rule_statements, proved=proved, timeout=timeout)
 
 
 def _problems(

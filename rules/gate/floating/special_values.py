@@ -149,10 +149,10 @@ def _others(pair: SideModels, rng: np.random.Generator, kind: str) -> list[SideM
             return special(kind, rng, 1, dtype)
         return rng.choice(np.asarray([0.0, -0.0, np.inf, -np.inf], dtype), 1)
 
-    made = [other_scalars(pair, draw) for _ in range(3)]
+    other_pairs = [other_scalars(pair, draw) for _ in range(3)]
     if kind == "zero":
-        made.append(negated_zeros(pair, rng))
-    return [values for values in made if values is not None]
+        other_pairs.append(negated_zeros(pair, rng))
+    return [values for values in other_pairs if values is not None]
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ class Witness:
 
 def _in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
     """Copy a model with double precision in the place of single and half."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    widened = onnx.ModelProto()
+    widened.CopyFrom(model)
+    graph = widened.graph
     for info in (*graph.input, *graph.output, *graph.value_info):
         if info.type.tensor_type.elem_type in _NARROW:
             info.type.tensor_type.elem_type = TensorProto.DOUBLE
@@ -50,4 +50,4 @@ def _in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
         for attribute in node.attribute:
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i in _NARROW:
                 attribute.CopyFrom(helper.make_attribute("to", int(TensorProto.DOUBLE)))
-    return made
+    return widened

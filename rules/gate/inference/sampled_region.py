@@ -162,7 +162,7 @@ def _holds(atom: Term, samples: list[_Sample]) -> Array | None:
     assert isinstance(atom, Apply)
     results = []
     for sample in samples:
-        left, right = (substitute(side, _known(sample)) for side in atom.arguments)
+        left, right = (substitute(side, _symbol_terms(sample)) for side in atom.arguments)
         places: Array = np.indices(sample.differs.shape)
         grids = {f"i{axis}": places[axis] for axis in range(sample.differs.ndim)}
         first, other = _on_grid(left, grids), _on_grid(right, grids)
@@ -173,7 +173,7 @@ def _holds(atom: Term, samples: list[_Sample]) -> Array | None:
     return np.concatenate(results)
 
 
-def _known(sample: _Sample) -> dict[str, Term]:
+def _symbol_terms(sample: _Sample) -> dict[str, Term]:
     return {name: int(v) for name, v in sample.symbols.items() if isinstance(v, int)}
 
 

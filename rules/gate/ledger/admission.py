@@ -49,10 +49,10 @@ def proved(rules: Sequence[Rule], catalog: Catalog) -> tuple[Rule, ...]:
 
 def _unchanged(rule: Rule, catalog: Catalog) -> bool:
     """Whether the operators of a rule mean what they did when it was proved."""
-    known = dict(
+    hashes = dict(
         catalog.sql(
             "SELECT operator, specification_hash FROM proof_specification WHERE rule_hash = ?",
             [rule.hash],
         ).fetchall()
     )
-    return known == specifications(rule)
+    return hashes == specifications(rule)

@@ -241,8 +241,8 @@ def _changed(entry: Entry) -> list[str]:
     """Name the operators whose specification is another one than when the rule was proved."""
     return [
         operator
-        for operator, known in entry.specifications.items()
-        if specification_hash(operator, entry.opset_from, entry.opset_to) != known
+        for operator, recorded in entry.specifications.items()
+        if specification_hash(operator, entry.opset_from, entry.opset_to) != recorded
     ]
 
 

@@ -86,9 +86,9 @@ def _store_entries(catalog: Catalog, entries: Sequence[tuple[Rule, Entry]]) -> N
         catalog,
         "proof_specification",
         [
-            {"rule_hash": entry.hash, "operator": operator, "specification_hash": known}
+            {"rule_hash": entry.hash, "operator": operator, "specification_hash": recorded}
             for _, entry in entries
-            for operator, known in entry.specifications.items()
+            for operator, recorded in entry.specifications.items()
         ],
     )
 

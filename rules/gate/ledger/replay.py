@@ -78,9 +78,9 @@ def stored(
             continue
         stored = scripts.of(group(entry.rule, entry.hash))
         if digest(script_hash(script) for script in stored) != entry.digest:
-            what = "are not those that its proof rests on" if stored else "are not stored"
+            state = "are not those that its proof rests on" if stored else "are not stored"
             raise ReplayError(
-                f"the obligations of {entry.rule} {what}: run `tensolog rules prove {entry.rule}`"
+                f"the obligations of {entry.rule} {state}: run `tensolog rules prove {entry.rule}`"
             )
         for script in stored:
             yield entry.rule, script
@@ -113,15 +113,15 @@ def replay(
 ) -> tuple[Replayed, ...]:
     """Put stored scripts to a solver; equal ones once. `timeout` is in seconds a script."""
     ask = ASK[solver]
-    known: dict[str, Replayed] = {}
+    answers: dict[str, Replayed] = {}
     replayed = []
     for rule, script in obligations:
         name = script_hash(script)
-        if name not in known:
+        if name not in answers:
             began = time.perf_counter()
             answer, reason = ask(script, timeout)
-            known[name] = Replayed(rule, name, answer, reason, time.perf_counter() - began)
-        answered = known[name]
+            answers[name] = Replayed(rule, name, answer, reason, time.perf_counter() - began)
+        answered = answers[name]
         replayed.append(Replayed(rule, name, answered.answer, answered.reason, answered.seconds))
         if progress is not None:
             progress(replayed[-1])

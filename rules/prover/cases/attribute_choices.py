@@ -104,8 +104,8 @@ class AttributeChoices:
             default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
             moves = name in ("keepdims", "transA", "transB")
             return pick(label, (default, 1 - default), "index" if moves else "form")
-        if known := words(node.operator, name, node.opset):
-            return pick(label, known, "form")
+        if allowed := words(node.operator, name, node.opset):
+            return pick(label, allowed, "form")
         match name:
             case "perm":
                 return pick(label, _orders(node.rank, still))
@@ -135,7 +135,7 @@ class AttributeChoices:
                 return None if weight is None else tuple(weight[2:end])
         if name in SPATIAL:
             count = node.spatial * (2 if name == "pads" else 1)
-            return tuple(self.symbol(f"{label}.{at}", "integer") for at in range(count))
+            return tuple(self.symbol(f"{label}.{axis}", "integer") for axis in range(count))
         if described in ("int", "float"):
             return self.symbol(label, "integer" if described == "int" else "real")
         raise UndescribedError(f"any {name} of {node.operator} is more than can be written out")
@@ -166,7 +166,7 @@ class AttributeChoices:
         ]
         sets = [*sets[1:], *sets[:1], ()]
         if (length := self.lengths.get(label)) is not None:
-            sets = [one for one in sets if len(one) == length]
+            sets = [axis_set for axis_set in sets if len(axis_set) == length]
         chosen = self.choices.pick(label, sets)
         if not chosen:
             return ()
@@ -178,8 +178,8 @@ class AttributeChoices:
             self.ways.add_axes(label, places, rank)
             return places
         order = self.choices.pick(f"order of {label}", list(permutations(places)), "form")
-        each = [(place, place - rank) for place in order]
-        return self.choices.pick(f"sign of {label}", list(product(*each)), "form")
+        spellings = [(place, place - rank) for place in order]
+        return self.choices.pick(f"sign of {label}", list(product(*spellings)), "form")
 
     def _signed(self, label: str, front: int, end: int) -> int:
         """An axis counted from the front or from the end."""
@@ -191,14 +191,14 @@ class AttributeChoices:
     # ----------------------------------------------------------------------------- lists
 
     def contents(
-        self, node: Node, what: str, label: str, beside: Sequence[int] | None, kind: str
+        self, node: Node, input_name: str, label: str, beside: Sequence[int] | None, kind: str
     ) -> Value:
         """The elements of an input that is a list; `beside` are the axes it goes with, if any.
 
         `kind` says whether those of its element type are integers, or real as a Range may have.
         """
         rank = node.rank
-        match what:
+        match input_name:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(rank, label, f"dim({label}, 0)")
             case "axes":
@@ -233,10 +233,10 @@ class AttributeChoices:
         return count
 
     def _symbols(self, label: str, count: int, kind: str) -> tuple[Term, ...]:
-        return tuple(self.symbol(f"{label}.{at}", kind) for at in range(count))
+        return tuple(self.symbol(f"{label}.{position}", kind) for position in range(count))
 
     def _new_axes(self, rank: int, label: str, measure: str) -> tuple[int, ...]:
-        sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2)) + [()]
+        sets = [(axis,) for axis in range(rank + 1)] + list(combinations(range(rank + 2), 2)) + [()]
         chosen = self.choices.pick(label, sets)
         self.stretch(measure, len(chosen), 2)
         return self.spelled(label, chosen, rank + len(chosen))
@@ -249,12 +249,12 @@ class AttributeChoices:
         if count is None:
             count = self.choices.pick(f"rank of {label}", (2, 1, 0))
             self.stretch(f"dim({label}, 0)", count, 2)
-        each = [(None, *([0] if at < rank else []), -1) for at in range(count)]
-        forms = [form for form in product(*each) if form.count(-1) <= 1]
+        entry_options = [(None, *([0] if position < rank else []), -1) for position in range(count)]
+        forms = [form for form in product(*entry_options) if form.count(-1) <= 1]
         form = self.choices.pick(f"form of {label}", forms, "form")
         return tuple(
-            self.symbol(f"{label}.{at}", "dimension") if number is None else number
-            for at, number in enumerate(form)
+            self.symbol(f"{label}.{position}", "dimension") if number is None else number
+            for position, number in enumerate(form)
         )
 
     def _steps(self, label: str, count: int) -> tuple[Term, ...]:

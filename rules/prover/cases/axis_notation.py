@@ -80,7 +80,7 @@ def notation_use(rule: Rule) -> NotationUse:
                 for argument in arguments:
                     visit(argument, False)
             case Index(of, items):
-                orders.update(one.text for one in walk(of) if isinstance(one, Name | Star))
+                orders.update(name.text for name in walk(of) if isinstance(name, Name | Star))
                 for argument in (of, *items):
                     visit(argument, plain)
             case Unary(_, operand):
@@ -92,9 +92,12 @@ def notation_use(rule: Rule) -> NotationUse:
                 visit(left, False)
                 visit(right, False)
 
-    told = [*rule.given, *(size for operand in rule.operands for size in operand.shape or ())]
-    told += [] if rule.region is None else [rule.region]
-    for expression in told:
+    expressions = [
+        *rule.given,
+        *(size for operand in rule.operands for size in operand.shape or ()),
+    ]
+    expressions += [] if rule.region is None else [rule.region]
+    for expression in expressions:
         visit(expression, False)
     for node in (*rule.match, *rule.rewrite, *rule.correct):
         for name, expression in node.attributes:
@@ -105,7 +108,7 @@ def notation_use(rule: Rule) -> NotationUse:
     for alias in rule.aliases:
         if alias.source.literal is not None:
             visit(alias.source.literal, False)
-    lengths = dict(length for one in rule.given for length in _lengths_said(one))
+    lengths = dict(length for condition in rule.given for length in _lengths_said(condition))
     return NotationUse(frozenset(signs), frozenset(signs | orders), lengths)
 
 
@@ -163,7 +166,7 @@ class Notations:
             for ends in product((0, rank), repeat=len(places))
         ]
         listed = [
-            tuple(places[at] - end for at, end in zip(order, ends, strict=True))
+            tuple(places[position] - end for position, end in zip(order, ends, strict=True))
             for order, ends in orders
         ]
         self.add(name, listed)
@@ -179,7 +182,7 @@ class Notations:
         self._leader[name] = axes
         for way, order in zip(self._ways[axes], self._orders[axes], strict=True):
             runs = range(0, len(contents), len(order)) if order else ()
-            way[name] = tuple(contents[start + at] for start in runs for at in order)
+            way[name] = tuple(contents[start + position] for start in runs for position in order)
 
     def leaders(self, names: Iterable[str]) -> frozenset[str]:
         """Those that decide how the names among these are written."""
@@ -220,26 +223,29 @@ def _value_of(compute: Callable[[Mapping[str, Value]], R], way: Mapping[str, Val
         return type(error)
 
 
-def equivalent(one: object, other: object) -> bool:
+def equivalent(left: object, right: object) -> bool:
     """Whether two values say the same, where conditions and sums may stand in any order."""
-    return one == other or _ordered(one) == _ordered(other)
+    return left == right or _ordered(left) == _ordered(right)
 
 
 def _ordered(value: object) -> object:
     match value:
         case Expansion():
             needs = {repr(_ordered(p)) for c, _ in value.requirements for p in spread(c)}
-            made = (value.inputs, value.names, value.locals, value.outputs)
-            return (*map(_ordered, made), frozenset(needs - {"True"}))
+            signature = (value.inputs, value.names, value.locals, value.outputs)
+            return (*map(_ordered, signature), frozenset(needs - {"True"}))
         case Apply("and", _):
             return ("and", frozenset(repr(_ordered(part)) for part in spread(value)))
         case Apply(function, arguments) if function in _IN_ANY_ORDER:
-            return (function, sorted(repr(_ordered(one)) for one in _flat(function, arguments)))
+            return (
+                function,
+                sorted(repr(_ordered(argument)) for argument in _flat(function, arguments)),
+            )
         case tuple():
             return tuple(map(_ordered, value))
         case _ if is_dataclass(value) and not isinstance(value, type):
-            own = (getattr(value, field.name) for field in fields(value))
-            return (type(value).__name__, *map(_ordered, own))
+            field_values = (getattr(value, field.name) for field in fields(value))
+            return (type(value).__name__, *map(_ordered, field_values))
         case _:
             return value
 

@@ -101,11 +101,11 @@ def _of_known_nodes(rule: Rule) -> list[Statement]:
     _check_types(rule)
     reasons: list[NoCaseError] = []
     for longer in range(_LONGER + 1):
-        if found := _statements(rule, longer, reasons):
-            wrong = [_false_obligation(one) for one in found]
+        if case_statements := _statements(rule, longer, reasons):
+            wrong = [_false_obligation(statement) for statement in case_statements]
             if all(wrong):
                 raise IllTyped(next(reason for reason in wrong if reason))
-            return found
+            return case_statements
         if all(isinstance(reason, ContradictionError) for reason in reasons):
             return []
     most = Counter(map(str, reasons)).most_common(1)[0][0]
@@ -140,7 +140,7 @@ def _combined(
     How the axes in `as_choices` are written is a choice. What excludes the others is added to
     `reasons`.
     """
-    found: list[Statement] = []
+    case_statements: list[Statement] = []
     plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
     seen: set[object] = set()
     earlier: dict[_Key, _Case] = {}
@@ -164,9 +164,11 @@ def _combined(
         else:
             plain.add(key)
         earlier[_key(case.choices)] = case
-        if not any(_follows(case, earlier[one]) for one in _simpler(case.choices) & earlier.keys()):
-            found += case.statements
-    return found
+        if not any(
+            _follows(case, earlier[simpler]) for simpler in _simpler(case.choices) & earlier.keys()
+        ):
+            case_statements += case.statements
+    return case_statements
 
 
 _Key = frozenset[tuple[str, int]]
@@ -184,8 +186,10 @@ def _simpler(choices: Sequence[Choice]) -> set[_Key]:
 
 def _follows(special: _Case, general: _Case) -> bool:
     return all(
-        is_instance(one, other)
-        for one, other in zip(special.statements, general.statements, strict=True)
+        is_instance(special_statement, general_statement)
+        for special_statement, general_statement in zip(
+            special.statements, general.statements, strict=True
+        )
     )
 
 
@@ -246,7 +250,7 @@ def _exists(rule: Rule, opset: int, operators: Mapping[str, str]) -> bool:
 def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
     """The operator sets of a rule, one for each change of the texts of its operators."""
     operators = dict(chosen)
-    found: dict[tuple[str, ...], int] = {}
+    opset_of_texts: dict[tuple[str, ...], int] = {}
     for opset in opsets(rule, EARLIEST_OPSET):
         if not _exists(rule, opset, operators):
             continue
@@ -254,10 +258,10 @@ def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
         for node in (*rule.match, *rule.rewrite, *rule.correct):
             meaning = described(operators.get(node.op_type, node.operator), opset)
             texts.append(meaning.hash)
-        found[tuple(texts)] = opset
-    if not found:
+        opset_of_texts[tuple(texts)] = opset
+    if not opset_of_texts:
         raise IllTyped("the left side exists in no operator set that the rule is for")
-    return list(found.values())[::-1]
+    return list(opset_of_texts.values())[::-1]
 
 
 def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str] = ()) -> _Case:
@@ -265,50 +269,50 @@ def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str]
         name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
     }
     opset = choices.pick("opset", _opsets(rule, tuple(sorted(operators.items()))), "both")
-    known: dict[str, Term] = {}
+    values: dict[str, Term] = {}
     rounded = rule.equal == "rounding"
     for _ in range(_ATTEMPTS):
         composition = Composition(opset, rounded=rounded)
-        left = SourceSide(rule, choices, operators, composition, known, longer, as_choices)
+        left = SourceSide(rule, choices, operators, composition, values, longer, as_choices)
         left.build()
-        more = _solved([assumption.condition for assumption in left.assumptions])
-        fixed = {name: value for name, value in left.bounds.fixed.items() if name not in known}
-        more = {name: substitute(term, fixed) for name, term in more.items()} | fixed
-        if not more:
+        solved = _solved([assumption.condition for assumption in left.assumptions])
+        fixed = {name: value for name, value in left.bounds.fixed.items() if name not in values}
+        solved = {name: substitute(term, fixed) for name, term in solved.items()} | fixed
+        if not solved:
             break
-        known = {**{name: substitute(term, more) for name, term in known.items()}, **more}
-    for name, term in known.items():
+        values = {**{name: substitute(term, solved) for name, term in values.items()}, **solved}
+    for name, term in values.items():
         if left.kinds[name] == "dimension" and not never_negative(term):
             left.suppose(f"{name} = {term}", apply(">=", term, 0))
     source = frozenset(definition.name for definition in left.composition.definitions)
     right = TargetSide(left)
     right.build()
-    made = [statement_of(rule, choices, left, right, source)]
+    case_statements = [statement_of(rule, choices, left, right, source)]
     if rule.region is not None:
         region, indices = right.region()
-        made[0] = replace(made[0], region=region, region_indices=indices)
+        case_statements[0] = replace(case_statements[0], region=region, region_indices=indices)
     if rule.correct:
         right.correct()
         whole = statement_of(rule, choices, left, right, source)
-        made.append(replace(whole, title=f"{whole.title}, corrected"))
-    return _Case(tuple(made), tuple(choices.made.values()))
+        case_statements.append(replace(whole, title=f"{whole.title}, corrected"))
+    return _Case(tuple(case_statements), tuple(choices.by_name.values()))
 
 
 def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
     """What symbols equal by equations; those without a name in the rule are replaced first."""
-    known: dict[str, Term] = {}
+    values: dict[str, Term] = {}
     for conjunct in conjuncts(conditions):
-        match substitute(conjunct, known):
+        match substitute(conjunct, values):
             case Apply("=", (left, right)):
                 pairs = [(left, right), (right, left)]
                 pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
                 for symbol, term in pairs:
                     if isinstance(symbol, Symbol) and _may_replace(symbol, term):
                         step = {symbol.name: term}
-                        known = {name: substitute(old, step) for name, old in known.items()}
-                        known |= step
+                        values = {name: substitute(old, step) for name, old in values.items()}
+                        values |= step
                         break
-    return known
+    return values
 
 
 def _may_replace(symbol: Symbol, term: Term) -> bool:
@@ -327,12 +331,12 @@ def statement_of(
     if not any(obligation.condition is False for obligation in obligations):
         for output in rule.outputs:
             for name in left.lists.get(output, [output]):
-                made = right.results.get(name)
-                if made is None:
+                result = right.results.get(name)
+                if result is None:
                     obligations.append(Obligation(f"{name} is not made", False))
                     continue
-                equations.append(Equation(name, name, made))
-                obligations += _same_shape(composition, name, made)
+                equations.append(Equation(name, name, result))
+                obligations += _same_shape(composition, name, result)
     if any(obligation.condition is False for obligation in obligations):
         equations = []
     assumptions = tuple(dict.fromkeys(assumption.condition for assumption in left.assumptions))
@@ -363,23 +367,25 @@ def statement_of(
     )
 
 
-def _same_shape(composition: Composition, name: str, made: str) -> list[Obligation]:
-    one, other = composition.tensors[name], composition.tensors[made]
-    if algebra_of(one.dtype) != algebra_of(other.dtype):
-        return [Obligation(f"{name} is {one.dtype}, not {other.dtype}", False)]
-    if len(one.shape) != len(other.shape):
-        text = f"{name} has rank {len(one.shape)}, not {len(other.shape)}"
+def _same_shape(composition: Composition, name: str, result: str) -> list[Obligation]:
+    tensor, result_tensor = composition.tensors[name], composition.tensors[result]
+    if algebra_of(tensor.dtype) != algebra_of(result_tensor.dtype):
+        return [Obligation(f"{name} is {tensor.dtype}, not {result_tensor.dtype}", False)]
+    if len(tensor.shape) != len(result_tensor.shape):
+        text = f"{name} has rank {len(tensor.shape)}, not {len(result_tensor.shape)}"
         return [Obligation(text, False)]
-    found = []
-    for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+    obligations = []
+    for axis, (a, b) in enumerate(zip(tensor.shape, result_tensor.shape, strict=True)):
         text = f"size {axis} of {name}: {a} = {b}"
-        found.append(Obligation(text, apply("=", a, b)))
-    return found
+        obligations.append(Obligation(text, apply("=", a, b)))
+    return obligations
 
 
 def _title(rule: Rule, choices: Choices) -> str:
-    said = [f"{one.name} {one.text}" for one in choices.made.values() if one.count > 1]
-    return f"{rule.name}: {', '.join(said)}" if said else rule.name
+    labels = [
+        f"{choice.name} {choice.text}" for choice in choices.by_name.values() if choice.count > 1
+    ]
+    return f"{rule.name}: {', '.join(labels)}" if labels else rule.name
 
 
 def _all_symbols(

@@ -133,29 +133,29 @@ class Composition:
         `inputs` are names of tensors, None where one is absent. Raises ShapeError where no sizes
         fit, and UndescribedError where the specifications say nothing.
         """
-        given = [None if name is None else self.tensors[name] for name in inputs]
+        operands = [None if name is None else self.tensors[name] for name in inputs]
         key, expansion = self._expansion(operator, inputs, attributes, len(outputs))
         self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         if len(expansion.outputs) < len(outputs):
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
-        types = [None if tensor is None else tensor.dtype for tensor in given]
+        types = [None if tensor is None else tensor.dtype for tensor in operands]
         written = (key, tuple(inputs), tuple(outputs), tuple(types))
         if written not in _DEFINITIONS:
             if len(_DEFINITIONS) >= _MOST_EXPANSIONS:
                 _DEFINITIONS.clear()
             _DEFINITIONS[written] = self._defined(expansion, inputs, outputs, types)
-        for one, dtype in _DEFINITIONS[written]:
-            self.definitions.append(one)
-            self._keep(Tensor(one.name, one.shape, dtype))
+        for definition, dtype in _DEFINITIONS[written]:
+            self.definitions.append(definition)
+            self._keep(Tensor(definition.name, definition.shape, dtype))
         needs = [*expansion.requirements, *_wanted(operator, attributes)]
-        needs += _reshape_needs(operator, given, attributes)
-        found = []
+        needs += _reshape_needs(operator, operands, attributes)
+        obligations = []
         for condition, text in needs:
             if condition is False:
                 raise ShapeError(f"{operator}: {text} doesn't hold")
             if condition is not True:
-                found.append(Obligation(f"{operator}: {text}", condition))
-        return found
+                obligations.append(Obligation(f"{operator}: {text}", condition))
+        return obligations
 
     def expansion(
         self,
@@ -175,18 +175,18 @@ class Composition:
         outputs: int,
     ) -> tuple[_Written, Expansion]:
         meaning = described(operator, self.opset)
-        given = [None if name is None else self.tensors[name] for name in inputs]
+        operands = [None if name is None else self.tensors[name] for name in inputs]
         values: dict[int, object] = {}
-        for at in meaning.known_inputs:
-            if at < len(given) and (tensor := given[at]) is not None:
+        for position in meaning.known_inputs:
+            if position < len(operands) and (tensor := operands[position]) is not None:
                 if tensor.contents is None:
                     name = tensor.name.removesuffix(".new")
                     listed = "say them as a list, such as plus(ints(a), ints(b))"
                     raise UndescribedError(f"{operator} needs the elements of {name}: {listed}")
-                values[at] = list(tensor.contents)
+                values[position] = list(tensor.contents)
         plain = {name: self._plain(value) for name, value in attributes.items()}
-        if self.names_no_axes(operator, inputs, attributes) and given[0] is not None:
-            units = self._units(given[0].shape)
+        if self.names_no_axes(operator, inputs, attributes) and operands[0] is not None:
+            units = self._units(operands[0].shape)
             if not units:
                 written, expansion = self._expansion("Identity", inputs[:1], {}, outputs)
                 unread = (None,) * (len(inputs) - 1)
@@ -195,7 +195,7 @@ class Composition:
                 values[1] = units
             else:
                 plain["axes"] = units
-        shapes = [None if tensor is None else tensor.shape for tensor in given]
+        shapes = [None if tensor is None else tensor.shape for tensor in operands]
         return _expanded(meaning, shapes, plain, values, outputs)
 
     def names_no_axes(
@@ -223,7 +223,7 @@ class Composition:
         expansion: Expansion,
         inputs: Sequence[str | None],
         outputs: Sequence[str],
-        given: Sequence[str | None],
+        input_types: Sequence[str | None],
     ) -> list[tuple[Definition, str]]:
         """What a node defines, under the names that its tensors have here, with element types."""
         names = {
@@ -232,29 +232,33 @@ class Composition:
             if tensor is not None and name is not None
         }
         types = {name: self.tensors[name].dtype for name in names.values()}
-        first = next(filter(None, given), "float32")
+        first = next(filter(None, input_types), "float32")
         wanted = [(local, f"{outputs[0]}.{local.name}", first) for local in expansion.locals]
-        names |= {one.name: name for one, name, _ in wanted}
-        wanted += zip(expansion.outputs, outputs, element_types(expansion, given), strict=True)
-        found = []
-        for one, name, dtype in wanted:
-            value = renamed(saturated(one.value, dtype), names)
+        names |= {result.name: name for result, name, _ in wanted}
+        wanted += zip(
+            expansion.outputs, outputs, element_types(expansion, input_types), strict=True
+        )
+        definitions = []
+        for result, name, dtype in wanted:
+            value = renamed(saturated(result.value, dtype), names)
             had = element_type(value, types)
             if had is not None:
                 value = converted(value, had, dtype)
-            found.append((Definition(name, one.shape, one.indices, value, dtype), dtype))
+            definitions.append(
+                (Definition(name, result.shape, result.indices, value, dtype), dtype)
+            )
             types[name] = dtype
-        return found
+        return definitions
 
     def define(self, definition: Definition, dtype: str) -> Tensor:
         """Add a tensor by its definition."""
         self.definitions.append(definition)
         return self._keep(Tensor(definition.name, definition.shape, dtype))
 
-    def redefine(self, at: int, definition: Definition) -> Tensor:
+    def redefine(self, position: int, definition: Definition) -> Tensor:
         """Put the definition of another tensor of the same type in the place of a definition."""
-        dtype = self.tensors[self.definitions[at].name].dtype
-        self.definitions[at] = definition
+        dtype = self.tensors[self.definitions[position].name].dtype
+        self.definitions[position] = definition
         return self._keep(Tensor(definition.name, definition.shape, dtype))
 
     def _keep(self, tensor: Tensor) -> Tensor:
@@ -309,18 +313,18 @@ def _expanded(
     and True are three attributes.
     """
     key = (meaning.hash, repr((meaning.op_type, shapes, attributes, values, outputs)))
-    found = _EXPANSIONS.get(key)
-    if found is None:
+    expansion = _EXPANSIONS.get(key)
+    if expansion is None:
         try:
-            found = meaning.expand(shapes, attributes, values=values, outputs=outputs)
+            expansion = meaning.expand(shapes, attributes, values=values, outputs=outputs)
         except ShapeError as error:
-            found = error
+            expansion = error
         if len(_EXPANSIONS) >= _MOST_EXPANSIONS:
             _EXPANSIONS.clear()
-        _EXPANSIONS[key] = found
-    if isinstance(found, ShapeError):
-        raise found.with_traceback(None)
-    return key, found
+        _EXPANSIONS[key] = expansion
+    if isinstance(expansion, ShapeError):
+        raise expansion.with_traceback(None)
+    return key, expansion
 
 
 def converted(value: Term, had: str, wanted: str) -> Term:
@@ -328,14 +332,18 @@ def converted(value: Term, had: str, wanted: str) -> Term:
 
     Fractions are cut off and what is out of range wraps, by a function named after the type.
     """
-    one, other = algebra_of(had), algebra_of(wanted)
-    if had == wanted or one == other == "real" or (one == other and _holds_all(wanted, had)):
+    source_algebra, target_algebra = algebra_of(had), algebra_of(wanted)
+    if (
+        had == wanted
+        or source_algebra == target_algebra == "real"
+        or (source_algebra == target_algebra and _holds_all(wanted, had))
+    ):
         return value
-    if one == "boolean":
+    if source_algebra == "boolean":
         return select(value, 1, 0)
-    if other == "boolean":
+    if target_algebra == "boolean":
         return apply("!=", value, 0)
-    return Apply("real" if other == "real" else f"to_{wanted}", (value,))
+    return Apply("real" if target_algebra == "real" else f"to_{wanted}", (value,))
 
 
 def _holds_all(wide: str, narrow: str) -> bool:
@@ -388,30 +396,30 @@ def _wanted(operator: str, attributes: Mapping[str, object]) -> list[tuple[Term,
 
 
 def _reshape_needs(
-    operator: str, given: Sequence[Tensor | None], attributes: Mapping[str, object]
+    operator: str, operands: Sequence[Tensor | None], attributes: Mapping[str, object]
 ) -> list[tuple[Term, str]]:
     """What keeps an unknown entry of Reshape's target a size: where it is 0, it copies.
 
     Beside a -1, the other sizes must not be 0: ONNX Runtime divides by their product.
     """
-    if operator != "Reshape" or given[0] is None or given[1] is None:
+    if operator != "Reshape" or operands[0] is None or operands[1] is None:
         return []
-    shape, wanted = given[0].shape, given[1].contents or ()
+    shape, wanted = operands[0].shape, operands[1].contents or ()
     needs: list[tuple[Term, str]] = []
     sizes: list[Term] = []
     copies = not attributes.get("allowzero")
-    for at, entry in enumerate(wanted):
+    for axis, entry in enumerate(wanted):
         copied = copies and entry == 0
-        sizes.append(shape[at] if copied and at < len(shape) else entry)
+        sizes.append(shape[axis] if copied and axis < len(shape) else entry)
         if isinstance(entry, int):
             continue
         if not never_negative(entry):
             needs.append((apply(">=", entry, 0), f"the new size {entry} is not negative"))
-        if copies and not (at < len(shape) and shape[at] == entry):
-            kept: Term = apply("=", shape[at], 0) if at < len(shape) else False
+        if copies and not (axis < len(shape) and shape[axis] == entry):
+            kept: Term = apply("=", shape[axis], 0) if axis < len(shape) else False
             condition = apply("or", apply("!=", entry, 0), kept)
             needs.append((condition, f"the new size {entry} is not 0, which would copy"))
     if any(entry == -1 for entry in wanted):
-        known = product([size for size in sizes if size != -1])
-        needs.append((apply("!=", known, 0), f"the sizes beside -1 are not 0: {known}"))
+        divisor = product([size for size in sizes if size != -1])
+        needs.append((apply("!=", divisor, 0), f"the sizes beside -1 are not 0: {divisor}"))
     return needs

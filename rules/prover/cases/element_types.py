@@ -52,12 +52,12 @@ class Signature:
 def signature(operator: str, opset: int) -> Signature | None:
     """What the schema of an operator set says of types; None for an operator without a schema."""
     domain, _, name = operator.rpartition(":")
-    known = schema(name, opset, domain)
-    if known is None:
+    operator_schema = schema(name, opset, domain)
+    if operator_schema is None:
         return None
     allowed = {
         constraint.type_param_str: frozenset(map(type_name, constraint.allowed_type_strs))
-        for constraint in known.type_constraints
+        for constraint in operator_schema.type_constraints
     }
 
     def slot(text: str) -> Slot:
@@ -66,8 +66,8 @@ def signature(operator: str, opset: int) -> Signature | None:
         return Slot("", frozenset([type_name(text)]))
 
     return Signature(
-        tuple(slot(input_.type_str) for input_ in known.inputs),
-        tuple(slot(output.type_str) for output in known.outputs),
+        tuple(slot(input_.type_str) for input_ in operator_schema.inputs),
+        tuple(slot(output.type_str) for output in operator_schema.outputs),
     )
 
 
@@ -87,9 +87,9 @@ class Classes:
         self.parents[name] = self.root(parent)
         return self.parents[name]
 
-    def join(self, one: str, other: str) -> None:
+    def join(self, left: str, right: str) -> None:
         """Let two tensors share a type."""
-        a, b = self.root(one), self.root(other)
+        a, b = self.root(left), self.root(right)
         if a != b:
             self.parents[b] = a
             self.types[a] &= self.types.pop(b)
@@ -109,8 +109,8 @@ class Classes:
 
 def source_classes(rule: Rule, opset: int, operators: Mapping[str, str]) -> Classes:
     """The classes of the left side, for a choice of its operator variables."""
-    found = _source_classes(rule, opset, tuple(sorted(operators.items())))
-    return Classes(dict(found.parents), dict(found.types))
+    classes = _source_classes(rule, opset, tuple(sorted(operators.items())))
+    return Classes(dict(classes.parents), dict(classes.types))
 
 
 @lru_cache(maxsize=512)
@@ -122,9 +122,9 @@ def _source_classes(rule: Rule, opset: int, taken: tuple[tuple[str, str], ...]) 
         if operand.dtypes and operand.name in classes.parents:
             classes.narrow(operand.name, types_of(operand.dtypes))
     for expression in rule.given:
-        for one, other in _same_types(expression):
-            if one in classes.parents and other in classes.parents:
-                classes.join(one, other)
+        for tensor, other_tensor in _same_types(expression):
+            if tensor in classes.parents and other_tensor in classes.parents:
+                classes.join(tensor, other_tensor)
     return classes
 
 
@@ -139,25 +139,25 @@ def _same_types(expression: Expression) -> Iterator[tuple[str, str]]:
         case Binary("and", left, right):
             yield from _same_types(left)
             yield from _same_types(right)
-        case Binary("=", Call("dtype", (Name(one),)), Call("dtype", (Name(other),))):
-            yield one, other
+        case Binary("=", Call("dtype", (Name(tensor),)), Call("dtype", (Name(other_tensor),))):
+            yield tensor, other_tensor
 
 
 def _add(classes: Classes, node: PatternNode, opset: int) -> None:
-    known = signature(node.operator, opset)
+    node_signature = signature(node.operator, opset)
     places: list[tuple[str, Slot]] = []
-    for at, item in enumerate(node.inputs):
+    for position, item in enumerate(node.inputs):
         if item.value:
-            slot = known.slot(at) if known else Slot("T", _ANY)
+            slot = node_signature.slot(position) if node_signature else Slot("T", _ANY)
             places.append((item.value, slot))
-    for at, output in enumerate(node.outputs):
-        slot = known.slot(at, output=True) if known else Slot("T", _ANY)
+    for position, output in enumerate(node.outputs):
+        slot = node_signature.slot(position, output=True) if node_signature else Slot("T", _ANY)
         places.append((output.value, slot))
     for name, expression in node.attributes:
         if (node.op_type, name) == ("Cast", "to") and isinstance(expression, Literal):
-            made = dtype_name(expression.value) if isinstance(expression.value, int) else ""
-            if made in _ANY:
-                classes.narrow(node.outputs[0].value, [made])
+            cast_type = dtype_name(expression.value) if isinstance(expression.value, int) else ""
+            if cast_type in _ANY:
+                classes.narrow(node.outputs[0].value, [cast_type])
     first: dict[str, str] = {}
     for name, slot in places:
         classes.narrow(name, slot.types)
@@ -178,28 +178,28 @@ def limits_of(types: Iterable[str]) -> tuple[int, int] | None:
 
 
 def representatives(
-    types: Iterable[str], *, both_integers: bool = False, each: bool = False
+    types: Iterable[str], *, both_integers: bool = False, all_integers: bool = False
 ) -> tuple[str, ...]:
     """One type of each algebra, reals first; of integers, where a Cast may cut them, up to four.
 
     Those are the widest and the narrowest with a sign and without: what an operand of the widest
     type may hold includes all that others may, and the narrowest cuts all that others would. Where
-    values saturate, it is `each` of them.
+    values saturate, it is all of them (`all_integers`).
     """
     allowed = [name for name in PREFERRED if name in set(types)]
-    found: list[str] = []
+    picked: list[str] = []
     for group in ((*FLOATS, "bfloat16"), INTEGERS, ("bool",)):
         one_algebra = [name for name in allowed if name in group]
-        if each and group is INTEGERS:
-            found += one_algebra
+        if all_integers and group is INTEGERS:
+            picked += one_algebra
         elif both_integers and group is INTEGERS:
             for signless in (False, True):
                 widths = [name for name in one_algebra if name.startswith("u") == signless]
                 widths.sort(key=lambda name: int(name.removeprefix("u").removeprefix("int")))
-                found += dict.fromkeys([*widths[-1:], *widths[:1]])
+                picked += dict.fromkeys([*widths[-1:], *widths[:1]])
         else:
-            found += one_algebra[:1]
-    return tuple(found)
+            picked += one_algebra[:1]
+    return tuple(picked)
 
 
 def type_problem(rule: Rule, opset: int, operators: Mapping[str, str]) -> str | None:
@@ -207,21 +207,22 @@ def type_problem(rule: Rule, opset: int, operators: Mapping[str, str]) -> str | 
     classes = source_classes(rule, opset, operators)
     if any(not types for types in classes.types.values()):
         return None  # the left side does not exist in this operator set
-    made: dict[str, str | None] = {}  # tensor of the right side -> a tensor of the left of its type
+    # tensor of the right side -> a tensor of the left of its type
+    equal_types: dict[str, str | None] = {}
 
     def stands_for(item: Input) -> str | None:
-        return None if item.value is None else made.get(item.value, item.value)
+        return None if item.value is None else equal_types.get(item.value, item.value)
 
     for written in rule.rewrite:
         node = chosen(written, operators)
-        known = signature(node.operator, opset)
-        if known is None:
+        node_signature = signature(node.operator, opset)
+        if node_signature is None:
             if node.domain in ("", "ai.onnx"):
                 return f"{node.operator} is not in opset {opset}"
             continue
         bound: dict[str, str] = {}
-        for at, item in enumerate(node.inputs):
-            slot, name = known.slot(at), stands_for(item)
+        for position, item in enumerate(node.inputs):
+            slot, name = node_signature.slot(position), stands_for(item)
             if name is None or name not in classes.parents:
                 continue
             if extra := classes.of(name) - slot.types:
@@ -229,15 +230,15 @@ def type_problem(rule: Rule, opset: int, operators: Mapping[str, str]) -> str | 
             other = bound.setdefault(slot.variable, name) if slot.variable else name
             if not _agree(classes, name, other):
                 return f"{node.operator} takes operands of one type; {name} and {other} may differ"
-        for at, output in enumerate(node.outputs):
-            slot = known.slot(at, output=True)
+        for position, output in enumerate(node.outputs):
+            slot = node_signature.slot(position, output=True)
             result = bound.get(slot.variable) if slot.variable else None
             if output.value in rule.outputs:
                 if problem := _output_problem(classes, output.value, slot, result, node):
                     return problem
-                made[output.value] = output.value
+                equal_types[output.value] = output.value
             else:
-                made[output.value] = result
+                equal_types[output.value] = result
     for alias in rule.aliases:
         source = stands_for(alias.source)
         if source is not None and not _agree(classes, source, alias.output):
@@ -255,10 +256,10 @@ def _output_problem(
     return None
 
 
-def _agree(classes: Classes, one: str, other: str) -> bool:
-    if classes.root(one) == classes.root(other):
+def _agree(classes: Classes, left: str, right: str) -> bool:
+    if classes.root(left) == classes.root(right):
         return True
-    return len(classes.of(one)) == 1 and classes.of(one) == classes.of(other)
+    return len(classes.of(left)) == 1 and classes.of(left) == classes.of(right)
 
 
 def _some(types: Iterable[str]) -> str:

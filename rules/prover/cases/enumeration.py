@@ -55,7 +55,7 @@ class Choices:
 
     def __init__(self, fixed: Mapping[str, int]) -> None:
         self.fixed = fixed
-        self.made: dict[str, Choice] = {}
+        self.by_name: dict[str, Choice] = {}
 
     def pick(self, name: str, options: Sequence[T], kind: Kind = "index") -> T:
         """Return an option; the same one whenever asked again under this name."""
@@ -64,7 +64,7 @@ class Choices:
         taken = self.fixed.get(name, 0)
         if taken >= len(options):
             raise NoCaseError(f"{name} has fewer options here")
-        self.made[name] = Choice(name, kind, taken, len(options), str(options[taken]))
+        self.by_name[name] = Choice(name, kind, taken, len(options), str(options[taken]))
         return options[taken]
 
 
@@ -83,13 +83,13 @@ def examples(build: Callable[[Choices], R], most: int = MOST) -> Iterator[R]:
     base: dict[str, int] | None = None
     for choices, result in _every(build, {}, ("index", "both"), most):
         if result is not None:
-            base = base or {one.name: one.taken for one in choices.made.values()}
+            base = base or {choice.name: choice.taken for choice in choices.by_name.values()}
             yield result
     choices, _ = _run(build, base or {})
-    for one in choices.made.values():
-        if one.kind in ("element", "form"):
-            for other in range(1, one.count):
-                changed = {**(base or {}), one.name: other}
+    for choice in choices.by_name.values():
+        if choice.kind in ("element", "form"):
+            for other in range(1, choice.count):
+                changed = {**(base or {}), choice.name: other}
                 changed.pop("opset", None)
                 for _, result in _every(build, changed, ("both",), most):
                     if result is not None:
@@ -115,13 +115,13 @@ def _every(
         fixed, settled = waiting.pop()
         choices, result = _run(build, fixed)
         yield choices, result
-        made = list(choices.made.values())
-        for at, choice in enumerate(made[settled:], settled):
+        choice_list = list(choices.by_name.values())
+        for position, choice in enumerate(choice_list[settled:], settled):
             if choice.kind not in kinds or choice.name in start:
                 continue
-            before = {one.name: one.taken for one in made[:at]}
+            before = {earlier.name: earlier.taken for earlier in choice_list[:position]}
             waiting += [
-                ({**start, **before, choice.name: other}, at + 1)
+                ({**start, **before, choice.name: other}, position + 1)
                 for other in reversed(range(choice.taken + 1, choice.count))
             ]
     if waiting:

@@ -64,7 +64,7 @@ class Environment(TermExpressions):
         """The shapes of the tensors that `*name` stands for."""
         if name not in self.lists:
             raise UnknownError
-        return tuple(self.shape_of(one) for one in self.lists[name])
+        return tuple(self.shape_of(tensor) for tensor in self.lists[name])
 
     def take_for_granted(self, term: Term) -> None:
         """Keep what must hold for the value that is being computed to be known."""
@@ -124,19 +124,19 @@ class Environment(TermExpressions):
     @contextmanager
     def _writing(self, way: Mapping[str, Value]) -> Iterator[None]:
         names, tensors, ways = self.names, self.composition.tensors, self.ways
-        kept = {name: names[name] for name in way if name in names}
-        made = {name: tensors[name] for name in way if name in tensors}
+        old_names = {name: names[name] for name in way if name in names}
+        old_tensors = {name: tensors[name] for name in way if name in tensors}
         try:
             self.ways = Notations()  # within one way of writing there are no others
-            names.update({name: way[name] for name in kept})
-            for name, tensor in made.items():
+            names.update({name: way[name] for name in old_names})
+            for name, tensor in old_tensors.items():
                 contents = way[name] if isinstance(way[name], tuple) else (way[name],)
                 tensors[name] = replace(tensor, contents=contents)
             yield
         finally:
             self.ways = ways
-            names.update(kept)
-            tensors.update(made)
+            names.update(old_names)
+            tensors.update(old_tensors)
 
     def see_node(
         self,
@@ -159,22 +159,30 @@ class Environment(TermExpressions):
         leaders = self.ways.leaders({*names, *filter(None, inputs)})
         if not leaders:
             return
-        known = described(operator, self.composition.opset).known_inputs
-        data = [name for at, name in enumerate(inputs) if name and at not in known]
-        listed = {name for one in data if one in literals for name in names_in(literals[one])}
+        known_inputs = described(operator, self.composition.opset).known_inputs
+        data = [
+            name for position, name in enumerate(inputs) if name and position not in known_inputs
+        ]
+        listed = {
+            name
+            for input_name in data
+            if input_name in literals
+            for name in names_in(literals[input_name])
+        }
         if matter := self.ways.leaders({*data, *listed}):
             raise NotationMattersError(matter)
 
         def expanded(way: Mapping[str, Value]) -> object:
             values = {
-                name: self._written(way, one) for name, one in {**sources, **literals}.items()
+                name: self._written(way, expression)
+                for name, expression in {**sources, **literals}.items()
             }
             written = {name: values[name][0] for name in sources}
             with self._writing(way), self._writing({name: values[name][0] for name in literals}):
-                made = self.composition.expansion(
+                expansion = self.composition.expansion(
                     operator, inputs, {**attributes, **written}, outputs
                 )
-            return made, [asked for _, *asked in values.values()]
+            return expansion, [asked for _, *asked in values.values()]
 
         self.ways.require_same(leaders, expanded)
 

@@ -28,14 +28,14 @@ def _over(above: Term, below: Term) -> Term:
     return Apply("/", (above, below))
 
 
-def _known() -> tuple[tuple[float, Term], ...]:
-    two = _root(2)
+def _familiar() -> tuple[tuple[float, Term], ...]:
+    root_of_two = _root(2)
     return (
         (math.pi, PI),
         (2 / math.pi, _over(2, PI)),
         (1 / math.pi, _over(1, PI)),
-        (math.sqrt(2), two),
-        (1 / math.sqrt(2), _over(1, two)),
+        (math.sqrt(2), root_of_two),
+        (1 / math.sqrt(2), _over(1, root_of_two)),
         (math.sqrt(2 / math.pi), _root(_over(2, PI))),
         (math.sqrt(math.pi), _root(PI)),
         (math.sqrt(2 * math.pi), _root(Apply("*", (2, PI)))),
@@ -62,16 +62,16 @@ def _short(value: float) -> float:
 
 
 def _table() -> Mapping[float, Term]:
-    found: dict[float, Term] = {}
-    for value, term in _known():
+    terms: dict[float, Term] = {}
+    for value, term in _familiar():
         for near in (value, math.nextafter(value, math.inf), math.nextafter(value, 0.0)):
-            found[near] = term
-        found[_single(value)] = term
-    return found
+            terms[near] = term
+        terms[_single(value)] = term
+    return terms
 
 
 _IRRATIONAL = _table()
-_SHORT = {_short(value): term for value, term in _known()}
+_SHORT = {_short(value): term for value, term in _familiar()}
 # Numbers written with fewer digits mean what they say.
 _LEAST_DIGITS = 7
 # Any number is near a quotient with a large divisor; with one so small it is no coincidence.

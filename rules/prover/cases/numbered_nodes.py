@@ -50,39 +50,45 @@ class NumberedNodes:
         if (name, kind) in self._joined:
             return self._joined[name, kind], []
         obligations = self._give_axis(name)
-        one = next(d for d in self.composition.definitions if d.name == _whole(name))
-        number, *indices = one.indices
-        value = Reduce(kind, (number,), (self.count,), True, Read(one.name, one.indices))
-        made = Definition(f"{name}.{kind}", one.shape[1:], tuple(indices), value, one.type)
-        self.composition.define(made, self.composition.tensors[name].dtype)
-        self._joined[name, kind] = made.name
-        return made.name, obligations
+        definition = next(d for d in self.composition.definitions if d.name == _whole(name))
+        number, *indices = definition.indices
+        value = Reduce(
+            kind, (number,), (self.count,), True, Read(definition.name, definition.indices)
+        )
+        reduced = Definition(
+            f"{name}.{kind}", definition.shape[1:], tuple(indices), value, definition.type
+        )
+        self.composition.define(reduced, self.composition.tensors[name].dtype)
+        self._joined[name, kind] = reduced.name
+        return reduced.name, obligations
 
     def _give_axis(self, wanted: str) -> list[Obligation]:
         """Give what depends on the number an axis for it, and one tensor in any case."""
         obligations: list[Obligation] = []
-        for at, definition in enumerate(list(self.composition.definitions)):
+        for position, definition in enumerate(list(self.composition.definitions)):
             depends = self.number.name in symbol_names(definition.value) or any(
                 read.tensor in self._whole for read in elements(definition.value)
             )
             if definition.name not in self._whole and (depends or definition.name == wanted):
                 self._whole.add(definition.name)
                 whole, needs = self._with_axis(definition)
-                self.composition.redefine(at, whole)
+                self.composition.redefine(position, whole)
                 obligations += needs
         return obligations
 
-    def _with_axis(self, one: Definition) -> tuple[Definition, list[Obligation]]:
+    def _with_axis(self, definition: Definition) -> tuple[Definition, list[Obligation]]:
         index = self.composition.variable(f"number {self.number}")
-        first = tuple(substitute(size, {self.number.name: 0}) for size in one.shape)
-        value = self._along(substitute(one.value, {self.number.name: index}), index)
+        first = tuple(substitute(size, {self.number.name: 0}) for size in definition.shape)
+        value = self._along(substitute(definition.value, {self.number.name: index}), index)
         needs = [
-            Obligation(f"size {axis} of {one.name} is the same of all numbers", equal)
-            for axis, (size, other) in enumerate(zip(one.shape, first, strict=True))
+            Obligation(f"size {axis} of {definition.name} is the same of all numbers", equal)
+            for axis, (size, other) in enumerate(zip(definition.shape, first, strict=True))
             if (equal := apply("=", size, other)) is not True
         ]
-        shape, indices = (self.count, *first), (index, *one.indices)
-        whole = replace(one, name=_whole(one.name), shape=shape, indices=indices, value=value)
+        shape, indices = (self.count, *first), (index, *definition.indices)
+        whole = replace(
+            definition, name=_whole(definition.name), shape=shape, indices=indices, value=value
+        )
         return whole, needs
 
     def _along(self, term: Term, index: Variable) -> Term:
@@ -93,7 +99,7 @@ class NumberedNodes:
                     function, tuple(self._along(argument, index) for argument in arguments)
                 )
             case Select(condition, then, otherwise):
-                parts = (self._along(one, index) for one in (condition, then, otherwise))
+                parts = (self._along(part, index) for part in (condition, then, otherwise))
                 return Select(*parts)
             case Read(tensor, places):
                 along = tuple(self._along(place, index) for place in places)

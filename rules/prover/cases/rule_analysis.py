@@ -27,14 +27,18 @@ def asked(rule: Rule) -> Mapping[int, tuple[bool, set[str], set[str]]]:
 
     First, whether it asks for types alone, which are there from the start.
     """
-    found = {}
+    subjects = {}
     for condition in conditions(rule):
         if isinstance(condition, Holds):
             inner = walk(condition.expression)
             called = {part.function for part in inner if isinstance(part, Call)}
             operands, names = operands_in(condition.expression), names_in(condition.expression)
-            found[id(condition.expression)] = (called == {"dtype"} and not names, operands, names)
-    return found
+            subjects[id(condition.expression)] = (
+                called == {"dtype"} and not names,
+                operands,
+                names,
+            )
+    return subjects
 
 
 def repeats_outputs(operator: str) -> bool:
@@ -61,15 +65,15 @@ def saturates(operator: str) -> bool:
 def in_order(nodes: Iterable[PatternNode]) -> list[PatternNode]:
     """Nodes after those whose outputs they read."""
     waiting = list(nodes)
-    made = {o.value for node in waiting for o in node.outputs}
+    pending_outputs = {o.value for node in waiting for o in node.outputs}
     done: list[PatternNode] = []
     while waiting:
-        ready = [n for n in waiting if not any(i.value in made for i in n.inputs)]
+        ready = [n for n in waiting if not any(i.value in pending_outputs for i in n.inputs)]
         if not ready:
             raise NoCaseError("the left side is a circle")
         for node in ready:
             done.append(node)
-            made -= {o.value for o in node.outputs}
+            pending_outputs -= {o.value for o in node.outputs}
             waiting.remove(node)
             break
     return done
@@ -100,12 +104,12 @@ def permutes_once(rule: Rule) -> bool:
     )
 
 
-def of_any_rank(meaning: Specification, at: int, kinds: Sequence[str] = FREE) -> bool:
+def of_any_rank(meaning: Specification, position: int, kinds: Sequence[str] = FREE) -> bool:
     """Whether an input may have any rank, as an operator is described."""
     return any(
         item.kind in kinds
         for block in meaning.blocks
-        for item in block.inputs[min(at, len(block.inputs) - 1)].shape
+        for item in block.inputs[min(position, len(block.inputs) - 1)].shape
     )
 
 
@@ -122,8 +126,8 @@ def left_out_is_a_case(meanings: Sequence[Specification], name: str) -> bool:
         return False
     if len(meanings) == 1:
         return _NONE in defaults[0]
-    known = frozenset().union(*defaults)
-    return len(known) > 1 or not known.isdisjoint((_NONE, _DEPENDS))
+    default_values = frozenset().union(*defaults)
+    return len(default_values) > 1 or not default_values.isdisjoint((_NONE, _DEPENDS))
 
 
 # What an attribute is where a node leaves it out, if not a number.
@@ -162,28 +166,28 @@ def decides(part: Expression) -> bool:
 @cache
 def progressions(rule: Rule) -> set[str]:
     """The constants that a condition says to be a range of integers."""
-    found: set[str] = set()
+    names: set[str] = set()
     for expression in rule.given:
         match expression:
             case Binary("=", Call("ints", (Name(text),)), Call("range")):
-                found.add(text)
+                names.add(text)
             case Binary("=", Call("range"), Call("ints", (Name(text),))):
-                found.add(text)
-    return found
+                names.add(text)
+    return names
 
 
 @cache
 def types_said(rule: Rule) -> dict[str, set[str]]:
     """The types that conditions name, by the tensors whose types they ask for."""
-    found: dict[str, set[str]] = {}
+    types_by_tensor: dict[str, set[str]] = {}
     for expression in rule.given:
         parts = list(walk(expression))
         names = [p.arguments[0] for p in parts if isinstance(p, Call) and p.function == "dtype"]
         types = {str(part.value) for part in parts if isinstance(part, Literal)}
         for name in names:
             if isinstance(name, Name):
-                found.setdefault(name.text, set()).update(types)
-    return found
+                types_by_tensor.setdefault(name.text, set()).update(types)
+    return types_by_tensor
 
 
 @cache
@@ -198,4 +202,6 @@ def equations(rule: Rule) -> list[str]:
         for part in walk(expression)
         if isinstance(part, Literal) and isinstance(part.value, str) and "->" in part.value
     ]
-    return list(dict.fromkeys([*named, *(one.translate(_OTHER_LETTERS) for one in named)]))
+    return list(
+        dict.fromkeys([*named, *(equation.translate(_OTHER_LETTERS) for equation in named)])
+    )

@@ -39,8 +39,8 @@ from .symbolic_expressions import Progression
 class SourceSymbols(Environment):
     """The left side before there is a node: types are chosen, and numbers are free.
 
-    `known` replaces symbols by what an earlier attempt found them to equal; the lists that are
-    tried are `longer` by so much than usually. How the axes in `as_choices` are written is a
+    `solved_values` replace symbols by what an earlier attempt found them to equal; the lists that
+    are tried are `longer` by so much than usually. How the axes in `as_choices` are written is a
     choice.
     """
 
@@ -50,12 +50,12 @@ class SourceSymbols(Environment):
         choices: Choices,
         operators: Mapping[str, str],
         composition: Composition,
-        known: Mapping[str, Term],
+        solved_values: Mapping[str, Term],
         longer: int = 0,
         as_choices: Collection[str] = (),
     ) -> None:
         super().__init__(rule, composition)
-        self.choices, self.operators, self.known = choices, operators, known
+        self.choices, self.operators, self.solved_values = choices, operators, solved_values
         self.longer = longer
         self.assumptions: list[Obligation] = []
         self.symbols: dict[str, Symbol] = {}
@@ -64,7 +64,7 @@ class SourceSymbols(Environment):
         self.waiting: list[Condition] = list(conditions(rule))
         self.free: dict[str, Extent] = {}
         self.spatial: dict[str, bool] = {}
-        self.made: set[str] = {o.value for node in rule.match for o in node.outputs}
+        self.inner_values: set[str] = {o.value for node in rule.match for o in node.outputs}
         self.unused: dict[str, list[str]] = {}
         self.options = AttributeChoices(
             choices,
@@ -87,8 +87,8 @@ class SourceSymbols(Environment):
     def symbol(self, name: str, kind: str) -> Term:
         """An unknown number, or what it is known to be."""
         self.kinds.setdefault(name, kind)
-        if name in self.known:
-            return self.known[name]
+        if name in self.solved_values:
+            return self.solved_values[name]
         return self.symbols.setdefault(name, Symbol(name, kind))
 
     def suppose(self, text: str, term: Term) -> None:
@@ -120,7 +120,7 @@ class SourceSymbols(Environment):
         asked = {classes.root(name) for name in said if name in classes.parents}
         for root in classes.roots():
             allowed = classes.of(root)
-            options = representatives(allowed, both_integers=casts, each=cut)
+            options = representatives(allowed, both_integers=casts, all_integers=cut)
             alone = set(options) if cut else set()
             if root in asked:  # the rule tells types of one algebra apart, by name or as the others
                 named = set().union(*said.values()) & allowed
@@ -158,20 +158,20 @@ class SourceOperands(SourceSymbols):
             self.names[name] = self.value(operand.default)
 
     def _leaf(
-        self, node: PatternNode, meaning: Specification, at: int, item: Input, name: str
+        self, node: PatternNode, meaning: Specification, position: int, item: Input, name: str
     ) -> None:
         """Make up an operand that is a tensor; those that are lists wait for the attributes."""
         dtype = self.dtypes[item.value or name]
         if item.literal is not None:
-            self._literal(node, meaning, at, item.literal, name, dtype)
+            self._literal(node, meaning, position, item.literal, name, dtype)
             return
         operand = self.rule.operand(item.value or name)
         if operand.scalar:
-            rank = self._rank(node, meaning, at, name, name, most=self._most_of_numbers())
+            rank = self._rank(node, meaning, position, name, name, most=self._most_of_numbers())
             self.composition.constant(name, (1,) * rank, self.names[name], dtype)
             return
         if operand.shape is None:
-            rank = self._rank(node, meaning, at, name, item.value or name)
+            rank = self._rank(node, meaning, position, name, item.value or name)
             shape = tuple(self.symbol(f"{name}.{axis}", "dimension") for axis in range(rank))
         else:
             shape = self._declared(node, operand, name)
@@ -187,14 +187,14 @@ class SourceOperands(SourceSymbols):
 
         That nothing longer fits the two dimensions of a Gemm shows only beside constants as long.
         """
-        known = [
+        meanings = [
             described(chosen(node, self.operators).operator, self.composition.opset)
             for node in self.rule.match
         ]
         ends = any(
-            one.kind == "contraction" and of_any_rank(one, at, ("broadcast",))
-            for node, one in zip(self.rule.match, known, strict=True)
-            for at in range(len(node.inputs))
+            meaning.kind == "contraction" and of_any_rank(meaning, position, ("broadcast",))
+            for node, meaning in zip(self.rule.match, meanings, strict=True)
+            for position in range(len(node.inputs))
         )
         return 3 if ends else 2
 
@@ -202,27 +202,27 @@ class SourceOperands(SourceSymbols):
         self,
         node: PatternNode,
         meaning: Specification,
-        at: int,
+        position: int,
         tensor: str,
         name: str,
         most: int | None = None,
     ) -> int:
-        if (listed := self._rank_listed(node, meaning, at)) is not None:
+        if (listed := self._rank_listed(node, meaning, position)) is not None:
             return listed
         lengths = self._shorter(_SPATIAL) if windowed(node) else self._lengths()
         if most is not None:
             lengths = tuple(range(most, -1, -1))
         elif not windowed(node) and name in reach_windows(self.rule):
             lengths = self._shorter((4, 3, 5))
-        elif (beside := self._rank_beside(node, meaning, at)) is not None:
+        elif (beside := self._rank_beside(node, meaning, position)) is not None:
             lengths = (*range(beside, -1, -1), beside + 1)
         elif node.operator == "Einsum" and self.options.texts:
-            lengths = _ranks_of(self.options.texts, at)
-        elif meaning.kind == "contraction" and of_any_rank(meaning, at, ("broadcast",)):
+            lengths = _ranks_of(self.options.texts, position)
+        elif meaning.kind == "contraction" and of_any_rank(meaning, position, ("broadcast",)):
             lengths = self._shorter((2, 1, 0, 3))  # to what has a known rank: the last is none
         ranks: list[int] = []
         for block in meaning.blocks:
-            declared = block.inputs[min(at, len(block.inputs) - 1)]
+            declared = block.inputs[min(position, len(block.inputs) - 1)]
             plain = sum(item.kind in ("plain", "each") for item in declared.shape)
             free = any(item.kind in FREE for item in declared.shape)
             ranks += [plain + more for more in lengths] if free else [plain]
@@ -232,33 +232,33 @@ class SourceOperands(SourceSymbols):
             self._stretch(f"rank({name})", rank, max(ranks), (tensor, 0))
         return rank
 
-    def _rank_listed(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
+    def _rank_listed(self, node: PatternNode, meaning: Specification, position: int) -> int | None:
         """The rank that a tensor shares with those that it is put together with, as by Concat."""
-        known = [self.composition.tensors.get(item.value or "") for item in node.inputs]
+        tensors = [self.composition.tensors.get(item.value or "") for item in node.inputs]
         for block in meaning.blocks:
             first = len(block.inputs) - 1
             kinds = {item.kind for item in block.inputs[-1].shape}
-            if not block.inputs[-1].variadic or at < first or "broadcast" in kinds:
+            if not block.inputs[-1].variadic or position < first or "broadcast" in kinds:
                 return None
-        ranks = [len(tensor.shape) for tensor in known[first:] if tensor is not None]
+        ranks = [len(tensor.shape) for tensor in tensors[first:] if tensor is not None]
         return ranks[0] if ranks else None
 
-    def _rank_beside(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
+    def _rank_beside(self, node: PatternNode, meaning: Specification, position: int) -> int | None:
         """The rank of what a leaf is broadcast with, where that is known already."""
         broadcast = any(
             item.kind == "broadcast"
             for block in meaning.blocks
-            for item in block.inputs[min(at, len(block.inputs) - 1)].shape
+            for item in block.inputs[min(position, len(block.inputs) - 1)].shape
         )
         if meaning.kind != "elementwise" or not broadcast:
             return None
-        known = [self.composition.tensors.get(item.value or "") for item in node.inputs]
-        made = [o.value for n in self.rule.match for o in n.outputs]
+        tensors = [self.composition.tensors.get(item.value or "") for item in node.inputs]
+        outputs = [o.value for n in self.rule.match for o in n.outputs]
         ranks = [
             len(tensor.shape)
-            for item, tensor in zip(node.inputs, known, strict=True)
+            for item, tensor in zip(node.inputs, tensors, strict=True)
             if tensor is not None
-            and (item.value in made or self.rule.operand(item.value or "").shape)
+            and (item.value in outputs or self.rule.operand(item.value or "").shape)
         ]
         return max(ranks, default=None)
 
@@ -266,12 +266,14 @@ class SourceOperands(SourceSymbols):
         """The lengths to try for what is free in the rank of an operand, by how many are free."""
         free: set[str] = {f"*{name}" for name in bindings(self.rule).stars}
         for node in self.rule.match:
-            known = described(chosen(node, self.operators).operator, self.composition.opset)
-            for at, item in enumerate(node.inputs):
+            meaning = described(chosen(node, self.operators).operator, self.composition.opset)
+            for position, item in enumerate(node.inputs):
                 operand = self.rule.operand(item.value or "")
-                listed = at in known.known_inputs or operand.scalar or item.literal is not None
-                listed = listed or not of_any_rank(known, at)
-                if item.value and item.value not in self.made and not listed:
+                listed = (
+                    position in meaning.known_inputs or operand.scalar or item.literal is not None
+                )
+                listed = listed or not of_any_rank(meaning, position)
+                if item.value and item.value not in self.inner_values and not listed:
                     free |= {item.value} if operand.shape is None else set()
         lengths = _LENGTHS.get(len(free) - 1, _FEW)
         if self.longer > 0:
@@ -299,7 +301,7 @@ class SourceOperands(SourceSymbols):
 
     def _declared(self, node: PatternNode, operand: Operand, name: str) -> tuple[Term, ...]:
         shape: list[Term] = []
-        for at, size in enumerate(operand.shape or ()):
+        for axis, size in enumerate(operand.shape or ()):
             if isinstance(size, Star):
                 if size.text not in self.names:
                     self._bind_list(node, size.text)
@@ -309,14 +311,14 @@ class SourceOperands(SourceSymbols):
                 shape += listed
                 continue
             try:
-                found = self.value(size)
+                term = self.value(size)
             except UnknownError:
-                found = self.symbol(f"{name}.{at}", "dimension")
-            if isinstance(found, tuple | str) or not is_integer(found):
-                raise NoCaseError(f"{found} is no size")
+                term = self.symbol(f"{name}.{axis}", "dimension")
+            if isinstance(term, tuple | str) or not is_integer(term):
+                raise NoCaseError(f"{term} is no size")
             if not isinstance(size, Name):
-                self.suppose(f"{found} is a size", apply(">=", found, 0))
-            shape.append(found)
+                self.suppose(f"{term} is a size", apply(">=", term, 0))
+            shape.append(term)
         return tuple(shape)
 
     def _lengths_of(self, name: str) -> Sequence[int]:
@@ -335,13 +337,15 @@ class SourceOperands(SourceSymbols):
         )
         self.spatial[name] = spatial
         length = self.choices.pick(f"length of {name}", self._lengths_of(name))
-        self.names[name] = tuple(self.symbol(f"{name}.{at}", "dimension") for at in range(length))
+        self.names[name] = tuple(
+            self.symbol(f"{name}.{axis}", "dimension") for axis in range(length)
+        )
 
     def _literal(
         self,
         node: PatternNode,
         meaning: Specification,
-        at: int,
+        position: int,
         literal: Expression,
         name: str,
         dtype: str,
@@ -353,17 +357,17 @@ class SourceOperands(SourceSymbols):
         if not fits_type(value, dtype):
             raise NoCaseError(f"{value} is no {dtype}")
         require_in_range(value, dtype)
-        if at in meaning.known_inputs:
+        if position in meaning.known_inputs:
             self.composition.known_constant(name, (value,), dtype, rank=0)
             return
         rank = 0
         if meaning.kind != "elementwise":
-            rank = self._rank(node, meaning, at, name, name, most=1)
+            rank = self._rank(node, meaning, position, name, name, most=1)
         self.composition.constant(name, (1,) * rank, value, dtype)
 
 
-def _ranks_of(equations: Sequence[str], at: int) -> tuple[int, ...]:
+def _ranks_of(equations: Sequence[str], position: int) -> tuple[int, ...]:
     """The ranks of an operand in Einsum equations, and one that it has in none."""
     terms = [equation.split("->")[0].split(",") for equation in equations]
-    ranks = sorted({len(term[at].strip()) for term in terms if at < len(term)})
+    ranks = sorted({len(term[position].strip()) for term in terms if position < len(term)})
     return (*ranks, ranks[-1] + 1) if ranks else _LENGTHS[0]

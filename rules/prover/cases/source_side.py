@@ -52,8 +52,8 @@ class SourceSide(SourceOperands):
         try:
             for node in in_order(self.rule.match):
                 self._node(chosen(node, self.operators))
-            for one in self.waiting:
-                self._assume(one)
+            for condition in self.waiting:
+                self._assume(condition)
             self._check_limits()
         except UnknownNumberError as error:
             raise UndescribedError(str(error)) from None
@@ -75,8 +75,8 @@ class SourceSide(SourceOperands):
 
     def _node(self, node: PatternNode) -> None:
         meaning = described(node.operator, self.composition.opset)
-        known = signature(node.operator, self.composition.opset)
-        if known is None:
+        node_signature = signature(node.operator, self.composition.opset)
+        if node_signature is None:
             raise NoCaseError(f"{node.operator} is not in opset {self.composition.opset}")
         attributes: dict[str, Value] = {}
         self.sources: dict[str, Expression] = {}
@@ -108,10 +108,10 @@ class SourceSide(SourceOperands):
 
     def _assume_early(self) -> None:
         """Assume the conditions that can be told already: the sooner one fails, the better."""
-        for one in list(self.waiting):
-            if isinstance(one, Holds) and self._can_tell(one.expression):
-                self.waiting.remove(one)
-                self._assume(one)
+        for condition in list(self.waiting):
+            if isinstance(condition, Holds) and self._can_tell(condition.expression):
+                self.waiting.remove(condition)
+                self._assume(condition)
 
     def _can_tell(self, expression: Expression) -> bool:
         """Whether all that a condition asks about is there, so that it may fail early."""
@@ -129,14 +129,14 @@ class SourceSide(SourceOperands):
 
     def _operands(self, node: PatternNode, meaning: Specification) -> list[str | None]:
         inputs: list[str | None] = []
-        for at, item in enumerate(node.inputs):
+        for position, item in enumerate(node.inputs):
             if item.value is None or item.value in self.absent:
                 inputs.append(None)
                 continue
             for name in self._named(node, item) if item.star else [item.value]:
-                waits = at in meaning.known_inputs and item.literal is None
+                waits = position in meaning.known_inputs and item.literal is None
                 if name not in self.composition.tensors and not waits:
-                    self._leaf(node, meaning, at, item, name)
+                    self._leaf(node, meaning, position, item, name)
                 inputs.append(name)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -149,7 +149,7 @@ class SourceSide(SourceOperands):
             counts = self._counts(len(node.inputs) == 1)
             count = self.choices.pick(f"number of {name}", counts)
             self._stretch(f"len({name})", count, max(counts))
-            self.lists[name] = [f"{name}.{at}" for at in range(count)]
+            self.lists[name] = [f"{name}.{number}" for number in range(count)]
         return self.lists[name]
 
     def _outputs(self, node: PatternNode) -> list[str]:
@@ -162,7 +162,7 @@ class SourceSide(SourceOperands):
                 counts = self._counts(len(node.outputs) == 1)
                 count = self.choices.pick(f"number of {output.value}", counts)
                 self._stretch(f"len({output.value})", count, max(counts))
-                self.lists[output.value] = [f"{output.value}.{at}" for at in range(count)]
+                self.lists[output.value] = [f"{output.value}.{number}" for number in range(count)]
             outputs += self.lists[output.value]
         return outputs + self._unused(node)
 
@@ -173,7 +173,7 @@ class SourceSide(SourceOperands):
         if node.name not in self.unused:
             count = self.choices.pick(f"number of unused outputs of {node.name}", (1, 0))
             self._stretch(f"outputs({node.name})", count, 1)
-            self.unused[node.name] = [f"{node.name}.unused.{at}" for at in range(count)]
+            self.unused[node.name] = [f"{node.name}.unused.{number}" for number in range(count)]
         return self.unused[node.name]
 
     def _lists(
@@ -186,9 +186,9 @@ class SourceSide(SourceOperands):
     ) -> None:
         """Make up the inputs whose elements must be known, axes first: others go with them."""
         waiting = {
-            at: name
-            for at, name in enumerate(inputs)
-            if at in meaning.known_inputs and name and name not in self.composition.tensors
+            position: name
+            for position, name in enumerate(inputs)
+            if position in meaning.known_inputs and name and name not in self.composition.tensors
         }
         if not waiting:
             return
@@ -196,30 +196,35 @@ class SourceSide(SourceOperands):
         about = self._about(node, meaning, shapes)
         beside: Sequence[int] | None = None
         axes = ""
-        for at, name in sorted(waiting.items(), key=lambda one: declared[one[0]].name != "axes"):
-            what = declared[at].name
+        for position, name in sorted(
+            waiting.items(), key=lambda entry: declared[entry[0]].name != "axes"
+        ):
+            input_name = declared[position].name
             dtype = self.dtypes.get(name, "int64")
             if self.rule.operand(name).scalar:
                 contents: Value = (self.names[name],)
-            elif what == "split":
+            elif input_name == "split":
                 contents = tuple(
                     self.symbol(f"{name}.{part}", "dimension") for part in range(len(outputs))
                 )
-            elif what == "axes" and (places := self._axes_told(node, name, about.rank)) is not None:
+            elif (
+                input_name == "axes"
+                and (places := self._stated_axes(node, name, about.rank)) is not None
+            ):
                 more = len(places) if node.operator == "Unsqueeze" else 0
                 contents = self.options.spelled(name, places, about.rank + more)
             else:
                 kind = "real" if algebra_of(dtype) == "real" else "integer"
-                contents = self.options.contents(about, what, name, beside, kind)
-            if what == "axes":
+                contents = self.options.contents(about, input_name, name, beside, kind)
+            if input_name == "axes":
                 beside, axes = contents, name
             elif beside is not None and len(beside) > 1 and self.ways.leaders([axes]):
                 self.ways.add_beside(axes, name, contents)
-            if what == "shape" and node.operator == "Expand":
+            if input_name == "shape" and node.operator == "Expand":
                 count = len(contents) if isinstance(contents, tuple) else 0
                 more = max(0, about.rank - count)
                 self._stretch(f"dim({name}, 0)", count, 3, (outputs[0], more))
-            rank = 0 if declared[at].kind == "int" else 1
+            rank = 0 if declared[position].kind == "int" else 1
             self.composition.known_constant(name, contents, dtype, rank)
 
     def _about(
@@ -229,9 +234,11 @@ class SourceSide(SourceOperands):
         shapes: Sequence[tuple[Term, ...] | None],
     ) -> Node:
         opset, outputs = self.composition.opset, len(self._outputs(node))
-        given = self.rule.operand(node.outputs[0].value).shape if node.outputs else None
-        told = given is not None and not any(isinstance(size, Star) for size in given)
-        rank = len(given) if told and given is not None else None
+        declared_shape = self.rule.operand(node.outputs[0].value).shape if node.outputs else None
+        has_stated_rank = declared_shape is not None and not any(
+            isinstance(size, Star) for size in declared_shape
+        )
+        rank = len(declared_shape) if has_stated_rank and declared_shape is not None else None
         return Node(node.name, node.operator, meaning, opset, shapes, outputs, rank)
 
     def _choose_units(self, node: PatternNode) -> None:
@@ -272,8 +279,8 @@ class SourceSide(SourceOperands):
             pass
         bound = expression.text if isinstance(expression, Name) else f"{node.name}.{name}"
         about = self._about(node, meaning, shapes)
-        if (told := self._told(bound)) is not None:
-            attributes[name] = self.names[bound] = told
+        if (stated := self._stated_entries(bound)) is not None:
+            attributes[name] = self.names[bound] = stated
             return
         if name == "to":
             value: Value = type_code(self.dtypes[node.outputs[0].value])
@@ -290,14 +297,14 @@ class SourceSide(SourceOperands):
         self.names[bound] = value
         self.sources[name] = Name(bound)
 
-    def _told(self, name: str) -> tuple[int, ...] | None:
+    def _stated_entries(self, name: str) -> tuple[int, ...] | None:
         """The permutation or the axes that a condition says a name to stand for."""
         for expression in self.rule.given:
-            for one, said in _sides(expression):
-                if one != Name(name):
+            for side, other_side in _sides(expression):
+                if side != Name(name):
                     continue
                 try:
-                    value = self.value(said)
+                    value = self.value(other_side)
                 except UnknownError:
                     continue
                 if isinstance(value, tuple) and all(type(item) is int for item in value):
@@ -307,34 +314,34 @@ class SourceSide(SourceOperands):
     def _still(self, name: str, rank: int) -> int:
         """How many of the last axes a permutation leaves where they are, as a condition says."""
         for expression in self.rule.given:
-            for one, said in _sides(expression):
-                match one:
+            for side, other_side in _sides(expression):
+                match side:
                     case Call("drop", (Name(text), start)) if text == name:
                         try:
-                            first, last = self.value(start), self.value(said)
+                            first, last = self.value(start), self.value(other_side)
                         except UnknownError:
                             continue
                         if type(first) is int and last == tuple(range(first, rank)):
                             return rank - first
         return 0
 
-    def _axes_told(self, node: PatternNode, name: str, rank: int) -> tuple[int, ...] | None:
+    def _stated_axes(self, node: PatternNode, name: str, rank: int) -> tuple[int, ...] | None:
         """The axes, from the front, that a condition says the entries of a list to be.
 
         All others would break it; a list of none has no spelling.
         """
         for expression in self.rule.given:
-            for one, other in _sides(expression):
-                match one:
+            for side, other_side in _sides(expression):
+                match side:
                     case Call("axes", (Call("ints", (Name(text),)), counted)) if text == name:
                         try:
-                            places, among = self.value(other), self.value(counted)
+                            places, among = self.value(other_side), self.value(counted)
                         except UnknownError:
                             continue
                         if not isinstance(places, tuple) or not places:
                             continue
                         more = len(places) if node.operator == "Unsqueeze" else 0
-                        if among == rank + more and all(type(at) is int for at in places):
+                        if among == rank + more and all(type(axis) is int for axis in places):
                             return places
         return None
 
@@ -415,36 +422,36 @@ class SourceSide(SourceOperands):
         """Bind a list of dimensions that the declared shape of an interior value has."""
         declared = self.rule.operand(name).shape or ()
         shape = self.composition.tensors[name].shape
-        for at, size in enumerate(declared if len(shape) >= len(declared) - 1 else ()):
+        for axis, size in enumerate(declared if len(shape) >= len(declared) - 1 else ()):
             if isinstance(size, Star):
-                part = shape[at : len(shape) - (len(declared) - at - 1)]
+                part = shape[axis : len(shape) - (len(declared) - axis - 1)]
                 self.names.setdefault(size.text, tuple(part))
 
-    def _assume(self, one: Condition) -> None:
+    def _assume(self, condition: Condition) -> None:
         """Assume a condition, or what can be said of it: nothing where that is undecided."""
         try:
-            self._assume_whole(one)
+            self._assume_whole(condition)
         except NoTermError:
-            match one:
+            match condition:
                 case Holds(Binary("and", left, right)):
                     for part in (left, right):
                         self._assume(Holds(part))
                 case IsComputable():
                     raise
 
-    def _assume_whole(self, one: Condition) -> None:
-        text = str(one)
-        match one:
+    def _assume_whole(self, condition: Condition) -> None:
+        text = str(condition)
+        match condition:
             case HasShape(value, shape, optional):
                 if not (optional and value in self.absent):
                     sizes = self.spliced(shape)
                     self.suppose(text, self.same(self.shape_of(value), sizes))
             case HasAttribute(node, attribute, expression) if not isinstance(expression, Name):
-                made_up = self.names.get(f"{node}.{attribute}")
-                if made_up is not None:
+                symbols = self.names.get(f"{node}.{attribute}")
+                if symbols is not None:
                     if matter := self.ways.leaders([f"{node}.{attribute}"]):
                         raise NotationMattersError(matter)
-                    self.suppose(text, self.same(made_up, self.value(expression)))
+                    self.suppose(text, self.same(symbols, self.value(expression)))
             case Holds(expression):
                 self.side_conditions.clear()
                 self.suppose(text, self.holds(expression))

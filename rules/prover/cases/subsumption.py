@@ -32,13 +32,19 @@ def is_instance(special: Statement, general: Statement) -> bool:
     """Whether a statement is another one with terms put for symbols that it doesn't have."""
     special_names = {symbol.name for symbol in special.symbols}
     free = {symbol.name: symbol for symbol in general.symbols if symbol.name not in special_names}
-    if any(one.kind != "integer" for one in free.values()):
+    if any(symbol.kind != "integer" for symbol in free.values()):
         return False
     if len(special.definitions) != len(general.definitions):
         return False
     replacements: dict[str, Term] = dict.fromkeys(free, 0)
-    for one, other in zip(general.definitions, special.definitions, strict=True):
-        for pair in zip((*one.shape, one.value), (*other.shape, other.value), strict=False):
+    for general_definition, special_definition in zip(
+        general.definitions, special.definitions, strict=True
+    ):
+        for pair in zip(
+            (*general_definition.shape, general_definition.value),
+            (*special_definition.shape, special_definition.value),
+            strict=False,
+        ):
             replacements |= _match(*pair, free)
     return _says_all(general, special, replacements)
 
@@ -64,7 +70,7 @@ def _is_known(term: Term) -> bool:
     return not any(isinstance(part, Variable | Read | Reduce) for part in subterms(term))
 
 
-def _says_all(general: Statement, special: Statement, known: Mapping[str, Term]) -> bool:
+def _says_all(general: Statement, special: Statement, replacements: Mapping[str, Term]) -> bool:
     """Whether one statement with terms put for symbols says what the other does, or more."""
     if general.region is not None or special.region is not None:
         return False
@@ -73,7 +79,7 @@ def _says_all(general: Statement, special: Statement, known: Mapping[str, Term])
         return False
 
     def new(term: Term) -> Term:
-        return substitute(term, known)
+        return substitute(term, replacements)
 
     def shape(sizes: tuple[Term, ...]) -> tuple[Term, ...]:
         return tuple(map(new, sizes))

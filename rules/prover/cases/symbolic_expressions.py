@@ -103,9 +103,9 @@ class TermExpressions(ExpressionEvaluator):
 
     def item(self, values: Value, place: Value) -> Value:
         """One item of a list, or of a progression that is long enough."""
-        if isinstance(values, Progression) and (at := self.integer(place)) >= 0:
-            self.take_for_granted(apply("<", at, values.length))
-            return apply("+", values.first, at)
+        if isinstance(values, Progression) and (position := self.integer(place)) >= 0:
+            self.take_for_granted(apply("<", position, values.length))
+            return apply("+", values.first, position)
         return super().item(values, place)
 
     def fits(self, c: tuple[Term, ...], target: tuple[Term, ...]) -> Term:
@@ -141,21 +141,21 @@ class TermExpressions(ExpressionEvaluator):
 
     def junction(self, word: str, left: Expression, right: Expression) -> Term:
         """Kleene's `and` and `or`: what is not known decides only where the other side does not."""
-        known: list[Term] = []
+        decided: list[Term] = []
         undecided = False
         for side in (left, right):
             try:
-                known.append(self.condition(side))
+                decided.append(self.condition(side))
             except UnknownError as error:
                 undecided = undecided or isinstance(error, NoTermError)
-        if len(known) == 2:
-            return apply(word, *known)
-        if known and known[0] is (word == "or"):
-            return known[0]
-        if undecided or (known and word == "and"):
+        if len(decided) == 2:
+            return apply(word, *decided)
+        if decided and decided[0] is (word == "or"):
+            return decided[0]
+        if undecided or (decided and word == "and"):
             raise NoTermError  # it is known where the side that is known decides
-        if known:
-            return known[0]
+        if decided:
+            return decided[0]
         raise UnknownError
 
     def negative(self, value: Value) -> Term:

@@ -28,8 +28,8 @@ class TargetSide(Environment):
         self.absent, self.progressions = source.absent, source.progressions
         self.ways = source.ways
         self.obligations: list[Obligation] = []
-        self.made: dict[str, str] = {}
-        self.made_lists: dict[str, list[str]] = {}
+        self.new_names: dict[str, str] = {}
+        self.new_lists: dict[str, list[str]] = {}
         self.results: dict[str, str] = {}
         self.numbers: NumberedNodes | None = None
         self.of_numbers: set[str] = set()
@@ -46,12 +46,12 @@ class TargetSide(Environment):
                     raise NotationMattersError(matter)
                 targets = self._targets(alias.output, alias.source.star)
                 first = self.dtype_of(targets[0]) if targets else "float32"
-                found = [name for name in self._input(alias.source, first, False) if name]
-                if len(targets) != len(found):
-                    text = f"{alias.output} stands for {len(targets)} values, not {len(found)}"
+                inputs = [name for name in self._input(alias.source, first, False) if name]
+                if len(targets) != len(inputs):
+                    text = f"{alias.output} stands for {len(targets)} values, not {len(inputs)}"
                     self._fail(text)
                     return
-                self.results.update(zip(targets, found, strict=True))
+                self.results.update(zip(targets, inputs, strict=True))
         except ShapeError as error:
             self._fail(str(error))
         except UnknownError:
@@ -81,9 +81,9 @@ class TargetSide(Environment):
             raise UndescribedError(
                 f"what {meaning.op_type} makes of nodes with a number is not told"
             )
-        made, needs = self.numbers.joined(self.made_lists[name][0], kind)
+        joined, needs = self.numbers.joined(self.new_lists[name][0], kind)
         self.obligations += needs
-        return made
+        return joined
 
     def _said(self, item: Input) -> frozenset[str]:
         return (
@@ -133,14 +133,16 @@ class TargetSide(Environment):
             sources[name] = expression
         inputs: list[str | None] = []
         literals: dict[str, Expression] = {}
-        for at, item in enumerate(node.inputs):
+        for position, item in enumerate(node.inputs):
             if node.count is None and item.star and item.value in self.of_numbers:
                 inputs.append(self._joined(item.value, meaning))
                 continue
-            found = self._input(item, self._type_beside(node, at), at in meaning.known_inputs)
-            inputs += found
+            input_names = self._input(
+                item, self._type_beside(node, position), position in meaning.known_inputs
+            )
+            inputs += input_names
             if item.literal is not None:
-                literals |= {name: item.literal for name in found if name is not None}
+                literals |= {name: item.literal for name in input_names if name is not None}
         while inputs and inputs[-1] is None:
             inputs.pop()
         outputs: list[str] = []
@@ -154,9 +156,9 @@ class TargetSide(Environment):
             if output.value in self.rule.outputs:
                 self.results.update(zip(names, new, strict=True))
             if output.star:
-                self.made_lists[output.value] = new
+                self.new_lists[output.value] = new
             else:
-                self.made[output.value] = new[0]
+                self.new_names[output.value] = new[0]
         self.see_node(node.operator, inputs, len(outputs), attributes, sources, literals)
         self.obligations += self.composition.node(node.operator, inputs, attributes, outputs)
 
@@ -169,21 +171,21 @@ class TargetSide(Environment):
         ]
         return value
 
-    def _input(self, item: Input, dtype: str, known: bool) -> list[str | None]:
+    def _input(self, item: Input, dtype: str, is_contents: bool) -> list[str | None]:
         if item.literal is not None:
-            return [self._literal(self._value(item.literal), dtype, known)]
+            return [self._literal(self._value(item.literal), dtype, is_contents)]
         name = item.value or ""
         if item.star:
-            return list(self.made_lists.get(name, self.lists.get(name, [])))
-        if name in self.made:
-            return [self.made[name]]
+            return list(self.new_lists.get(name, self.lists.get(name, [])))
+        if name in self.new_names:
+            return [self.new_names[name]]
         if name not in self.absent:
             return [name]
         if item.optional:
             return [None]
         return [self._default(name)]
 
-    def _literal(self, value: Value, dtype: str, known: bool) -> str:
+    def _literal(self, value: Value, dtype: str, is_contents: bool) -> str:
         self._constants += 1
         name = f"constant.{self._constants}"
         if isinstance(value, tuple):
@@ -195,7 +197,7 @@ class TargetSide(Environment):
         if not fits_type(value, dtype):
             self._fail(f"{value} is no {dtype}")
         require_in_range(value, dtype)
-        if known:
+        if is_contents:
             self.composition.known_constant(name, (value,), dtype, rank=0)
         else:
             self.composition.constant(name, (), value, dtype)
@@ -223,26 +225,26 @@ class TargetSide(Environment):
                 self.composition.constant(full, shape, value, dtype)
         return full
 
-    def _type_beside(self, node: PatternNode, at: int) -> str:
+    def _type_beside(self, node: PatternNode, position: int) -> str:
         """The type that a literal takes: that of an operand of its type variable, or of any."""
-        known = signature(node.operator, self.composition.opset)
-        if known is None:
+        node_signature = signature(node.operator, self.composition.opset)
+        if node_signature is None:
             raise UndescribedError(f"{node.operator} is not in opset {self.composition.opset}")
-        slot = known.slot(at)
+        slot = node_signature.slot(position)
         if not slot.variable and len(slot.types) == 1:
             return next(iter(slot.types))
-        found: list[tuple[bool, str]] = []
+        candidates: list[tuple[bool, str]] = []
         for place, item in enumerate(node.inputs):
-            name = self.made.get(item.value or "", item.value or "")
+            name = self.new_names.get(item.value or "", item.value or "")
             if item.star and item.value:
-                listed = self.made_lists.get(item.value, self.lists.get(item.value, []))
+                listed = self.new_lists.get(item.value, self.lists.get(item.value, []))
                 name = listed[0] if listed else ""
             if item.value in self.absent:
                 user = next(n for n in self.rule.match for i in n.inputs if i.value == item.value)
                 name = user.inputs[0].value or ""
-            if place != at and name in self.composition.tensors:
-                beside = known.slot(place).variable == slot.variable
-                found.append((not beside, self.composition.tensors[name].dtype))
-        if slot.variable == "Tind" and not (found and not min(found)[0]):
+            if place != position and name in self.composition.tensors:
+                beside = node_signature.slot(place).variable == slot.variable
+                candidates.append((not beside, self.composition.tensors[name].dtype))
+        if slot.variable == "Tind" and not (candidates and not min(candidates)[0]):
             return "int64"
-        return min(found, key=lambda one: one[0])[1] if found else "int64"
+        return min(candidates, key=lambda candidate: candidate[0])[1] if candidates else "int64"

@@ -33,9 +33,9 @@ STRICTLY_RISING = frozenset({"erf", "atan", "asinh", "asin", "atanh", "log"})
 
 def above_zero(whole: Sum, context: Context) -> list[Product]:
     """Return whether x > 0, as 0 or 1."""
-    known = known_number(whole)
-    if known is not None:
-        return number(1 if known > 0 else 0)
+    constant_value = known_number(whole)
+    if constant_value is not None:
+        return number(1 if constant_value > 0 else 0)
     if elementary.sign(whole, context) == 1:
         return number(1)
     if elementary.sign(scaled(whole, -1), context) is not None:
@@ -68,7 +68,7 @@ def _simpler(whole: Sum, context: Context) -> list[Product] | None:
         _exponentials(above, below, context)
         or _reciprocals(above, below, context)
         or _powers(above, below, context)
-        or _known(above, below, context)
+        or _rising_arguments(above, below, context)
     )
 
 
@@ -96,13 +96,15 @@ def _of_product(product: Product, context: Context) -> list[Product] | None:
 
 def _exponentials(above: Product, below: Product, context: Context) -> list[Product] | None:
     """Compare the logarithms of products of exponentials and positive numbers."""
-    heads = [place.head for one in (above, below) for place in one.factors]
+    heads = [place.head for product in (above, below) for place in product.factors]
     if not all(head.startswith(("exp(", "N:")) for head in heads):
         return None
     if not any(head.startswith("exp(") for head in heads):
         return None
-    one, two = (elementary.logarithm([product], context, Path()) for product in (above, below))
-    return plus(one, scaled(two, -1))
+    above_logarithm, below_logarithm = (
+        elementary.logarithm([product], context, Path()) for product in (above, below)
+    )
+    return plus(above_logarithm, scaled(below_logarithm, -1))
 
 
 def _reciprocals(above: Product, below: Product, context: Context) -> list[Product] | None:
@@ -112,8 +114,8 @@ def _reciprocals(above: Product, below: Product, context: Context) -> list[Produ
         return None
     if not all(e.denominator != 1 or context.always_positive(p) for p, e in both):
         return None
-    one, two = (_inverse(product, context) for product in (above, below))
-    return plus(two, scaled(one, -1))
+    above_inverse, below_inverse = (_inverse(product, context) for product in (above, below))
+    return plus(below_inverse, scaled(above_inverse, -1))
 
 
 def _inverse(product: Product, context: Context) -> list[Product]:
@@ -123,7 +125,7 @@ def _inverse(product: Product, context: Context) -> list[Product]:
 
 def _powers(above: Product, below: Product, context: Context) -> list[Product] | None:
     """Compare what roots are taken of, and what odd powers are powers of."""
-    exponents = {e for one in (above, below) for e in one.factors.values()}
+    exponents = {e for product in (above, below) for e in product.factors.values()}
     if len(exponents) != 1 or len(above.factors) > 1 or len(below.factors) > 1:
         return None
     (exponent,) = exponents
@@ -136,14 +138,14 @@ def _powers(above: Product, below: Product, context: Context) -> list[Product] |
         by = exponent.denominator
     else:
         return None
-    found: list[Product] = []
+    difference: list[Product] = []
     for product, sign in ((above, 1), (below, -1)):
         factors = dict.fromkeys(product.factors, Fraction(1))
-        found.append(Product(sign * product.coefficient**by, (), (), factors))
-    return unfolded(tidy(found, context), context)
+        difference.append(Product(sign * product.coefficient**by, (), (), factors))
+    return unfolded(tidy(difference, context), context)
 
 
-def _known(above: Product, below: Product, context: Context) -> list[Product] | None:
+def _rising_arguments(above: Product, below: Product, context: Context) -> list[Product] | None:
     """Compare the arguments of a function that is known to rise."""
     if above.coefficient != below.coefficient:
         return None
@@ -157,8 +159,8 @@ def _known(above: Product, below: Product, context: Context) -> list[Product] | 
         arguments.append(place)
     if len(names) != 1 or not names <= STRICTLY_RISING:
         return None
-    one, two = (_argument(place, context) for place in arguments)
-    return plus(one, scaled(two, -1))
+    above_argument, below_argument = (_argument(place, context) for place in arguments)
+    return plus(above_argument, scaled(below_argument, -1))
 
 
 def _argument(place: Place, context: Context) -> list[Product]:

@@ -140,19 +140,23 @@ def common_powers(whole: Sum, context: Context, only_positive: bool) -> dict[Pla
     positive one only if all products have it.
     """
     places = {place for product in whole for place in product.factors}
-    found: dict[Place, Fraction] = {}
+    least_powers: dict[Place, Fraction] = {}
     for place in places:
         if any(place.variables & set(product.bound) for product in whole):
             continue
         exponents = [product.factors.get(place, Fraction(0)) for product in whole]
         least = min(exponents)
         if context.always_positive(place):
-            found[place] = least
+            least_powers[place] = least
         elif not only_positive and all(exponent.denominator == 1 for exponent in exponents):
             alone = any(p.plain and p.factors.get(place, 0) < 0 for p in whole)
             if least > 0 or (least < 0 and alone):
-                found[place] = least
-    return {place: found[place] for place in sorted(found, key=lambda p: p.text) if found[place]}
+                least_powers[place] = least
+    return {
+        place: least_powers[place]
+        for place in sorted(least_powers, key=lambda p: p.text)
+        if least_powers[place]
+    }
 
 
 def divided_by(
@@ -160,9 +164,9 @@ def divided_by(
 ) -> list[Product]:
     """Return a sum divided by powers and by a number, written out."""
     inverse = [(place, -exponent) for place, exponent in common.items()]
-    found = []
+    products = []
     for product in whole:
-        one = simplified(
+        simple = simplified(
             Product(
                 product.coefficient / by,
                 product.bound,
@@ -171,9 +175,9 @@ def divided_by(
             ),
             context,
         )
-        if one is not None:
-            found.append(one)
-    return unfolded(combined(found), context)
+        if simple is not None:
+            products.append(simple)
+    return unfolded(combined(products), context)
 
 
 def _not_zero(place: Place, context: Context, path: Path) -> None:
@@ -256,8 +260,12 @@ def note_sign(value: Place, context: Context) -> None:
     if entry.kind == "sum":
         seen = sign_here(entry.body, context, Path())
     elif entry.kind == "max":
-        signs = {one: sign(_written(one, context), context) for one in entry.body}
-        plain = [found for one, found in signs.items() if one.plain and found is not None]
+        signs = {element: sign(_written(element, context), context) for element in entry.body}
+        plain = [
+            element_sign
+            for element, element_sign in signs.items()
+            if element.plain and element_sign is not None
+        ]
         least = None if None in signs.values() else min(s for s in signs.values() if s is not None)
         seen = max([*plain, *([] if least is None else [least])], default=None)
     if seen == 1:
@@ -298,8 +306,8 @@ def root(whole: Sum, exponent: Fraction, context: Context, path: Path) -> list[P
     powers = {place: e * exponent for place, e in common.items()}
     outside = _number_power(scale, exponent)
     factors = multiplied([*powers.items(), *outside[1], (value, exponent)])
-    one = simplified(Product(outside[0], (), (), factors), context)
-    return [] if one is None else [one]
+    simple = simplified(Product(outside[0], (), (), factors), context)
+    return [] if simple is None else [simple]
 
 
 def _root_of_product(
@@ -340,8 +348,8 @@ def _root_of_product(
             size = absolute_place(place, context) if even else place
             factors.append((size, e * exponent))
     outside = _number_power(abs(coefficient), exponent)
-    one = simplified(Product(outside[0], (), (), multiplied([*factors, *outside[1]])), context)
-    return [] if one is None else [one]
+    simple = simplified(Product(outside[0], (), (), multiplied([*factors, *outside[1]])), context)
+    return [] if simple is None else [simple]
 
 
 def _number_power(
@@ -361,16 +369,16 @@ def _number_power(
 
 
 def _primes(whole: int) -> dict[int, int]:
-    found: dict[int, int] = {}
+    exponents: dict[int, int] = {}
     divisor = 2
     while divisor * divisor <= whole and divisor < 10_000:
         while whole % divisor == 0:
-            found[divisor] = found.get(divisor, 0) + 1
+            exponents[divisor] = exponents.get(divisor, 0) + 1
             whole //= divisor
         divisor += 1
     if whole > 1:  # a prime, or large: either way a number of its own
-        found[whole] = found.get(whole, 0) + 1
-    return found
+        exponents[whole] = exponents.get(whole, 0) + 1
+    return exponents
 
 
 def absolute_place(place: Place, context: Context) -> Place:
@@ -386,16 +394,16 @@ def exponential(whole: Sum, context: Context) -> list[Product]:
     """Return exp(x): a product of powers of the exponentials of the terms."""
     factors: list[tuple[Place, Fraction]] = []
     for product in whole:
-        one = abstracted([product.scaled(1 / product.coefficient)], context)
-        if isinstance(one, Fraction):
-            factors.append((Place("N:e"), product.coefficient * one))
+        argument = abstracted([product.scaled(1 / product.coefficient)], context)
+        if isinstance(argument, Fraction):
+            factors.append((Place("N:e"), product.coefficient * argument))
             continue
-        if one.head.startswith("log("):
-            factors.append((Place(one.head[4:-1], one.indices), product.coefficient))
+        if argument.head.startswith("log("):
+            factors.append((Place(argument.head[4:-1], argument.indices), product.coefficient))
             continue
-        head = f"exp({one.head})"
+        head = f"exp({argument.head})"
         context.positive.add(head)
-        factors.append((Place(head, one.indices), product.coefficient))
+        factors.append((Place(head, argument.indices), product.coefficient))
     return unfolded([Product(1, (), (), multiplied(factors))], context)
 
 
@@ -512,10 +520,10 @@ def _twice_divided(
     has that of the dividend (fmod); where it divides the first one, only the second one counts.
     Quotients that are cut off multiply: the numbers are above 0, and every type has the product.
     """
-    known = _divided(function, whole, context)
-    if known is None or by == 0 or known[1] == 0:
+    division = _divided(function, whole, context)
+    if division is None or by == 0 or division[1] == 0:
         return None
-    inner, first = known
+    inner, first = division
     if function == "/":
         if min(first, by) < 1 or first * by > _LEAST_RANGE or (first * by).denominator != 1:
             return None
@@ -546,8 +554,8 @@ def opaque(function: str, arguments: Sequence[Sum], context: Context, path: Path
     if function in BITWISE:
         values = bit_operands(function, values, context)
         if len(values) < 2:
-            (one,) = values or [Fraction(0)]
-            return number(one) if isinstance(one, Fraction) else single(one)
+            (operand,) = values or [Fraction(0)]
+            return number(operand) if isinstance(operand, Fraction) else single(operand)
     heads: list[str] = []
     indices: list[Polynomial] = []
     for value in values:

@@ -45,9 +45,9 @@ def extreme_of(
 
     most and least are the max and min of integers."""
     for element in elements:
-        own = set(element.bound)
+        bound_names = set(element.bound)
         place = outer_truth(element.whole, context)
-        if place is None or not place.variables.isdisjoint(own):
+        if place is None or not place.variables.isdisjoint(bound_names):
             continue
         sides = []
         for value in (True, False):
@@ -67,7 +67,7 @@ def extreme_of(
 
 def _members(kind: str, element: Element, context: Context) -> list[Product]:
     """Return an element as products of one place each, by the cases of its guards."""
-    found: list[Product] = []
+    members: list[Product] = []
 
     def note(whole: Sum, inner: Path) -> None:
         if kind == "prod" and len(whole) == 1 and whole[0].plain and len(whole[0].factors) > 1:
@@ -76,7 +76,7 @@ def _members(kind: str, element: Element, context: Context) -> list[Product]:
             return
         if kind == "prod" and _is_exponential(whole):
             factors = whole[0].factors
-            found.append(context.renamed(Product(1, element.bound, inner.guards, factors)))
+            members.append(context.renamed(Product(1, element.bound, inner.guards, factors)))
             return
         value = abstracted(whole, context)
         place = Place(f"C:{value}") if isinstance(value, Fraction) else value
@@ -87,12 +87,12 @@ def _members(kind: str, element: Element, context: Context) -> list[Product]:
                 both = Product(
                     1, (*element.bound, *part.bound), (*inner.guards, *part.guards), part.factors
                 )
-                found.append(context.renamed(both))
+                members.append(context.renamed(both))
         else:
-            found.append(context.renamed(member))
+            members.append(context.renamed(member))
 
     _all_cases(element.whole, context, Path(element.guards), note)
-    simple = (simplified(member, context, count=False) for member in found)
+    simple = (simplified(member, context, count=False) for member in members)
     return [member for member in simple if member is not None]
 
 
@@ -126,8 +126,8 @@ def _by_guards(
     if guard is None:
         return _interned(kind, [m.without(path.guards) for m in members], context, path)
     result: list[Product] = []
-    for inner, known, kept in cases_of(guard, members, context, path):
-        result += guarded(_by_guards(kind, kept, context, inner, count), known, context)
+    for inner, case_guards, kept in cases_of(guard, members, context, path):
+        result += guarded(_by_guards(kind, kept, context, inner, count), case_guards, context)
     return result
 
 
@@ -191,11 +191,11 @@ def _product(members: Sequence[Product], context: Context) -> list[Product]:
         else:
             others.setdefault(place.head, []).append(member)
     places = [interned("prod", some, context) for some in others.values()]
-    found = [Product(1, (), (), multiplied((place, Fraction(1)) for place in places))]
+    products = [Product(1, (), (), multiplied((place, Fraction(1)) for place in places))]
     if exponents:
         total = unfolded(tidy(exponents, context), context)
-        found = times(found, elementary.exponential(total, context), context)
-    return found
+        products = times(products, elementary.exponential(total, context), context)
+    return products
 
 
 def _largest(
@@ -209,9 +209,9 @@ def _largest(
         elements = undominated(spread, least, context)
     if len(elements) == 1 and elements[0].plain:
         return list(elements[0].whole)
-    if len(elements) == 1 and (apart := _summands(elements[0])) is not None:
+    if len(elements) == 1 and (summands := _summands(elements[0])) is not None:
         # each index is chosen by itself
-        return [part for one in apart for part in _largest([one], context, least=least)]
+        return [part for summand in summands for part in _largest([summand], context, least=least)]
     layer = layer_of(elements, context) or composed(
         elements, context, lambda inner: _largest(inner, context)
     )
@@ -222,17 +222,17 @@ def _largest(
     for element in elements:
         value = abstracted(scaled(element.whole, sign), context)
         place = Place(f"C:{value}") if isinstance(value, Fraction) else value
-        one = simplified(
+        simple = simplified(
             Product(1, element.bound, element.guards, {place: Fraction(1)}), context, count=False
         )
-        if one is not None:
-            members.append(context.renamed(one))
+        if simple is not None:
+            members.append(context.renamed(simple))
     members = _without_repeats("max", members)
     if len(members) == 1 and members[0].plain:
         return scaled(element_of(members[0], context).whole, sign)
-    found = interned("max", members, context)
-    elementary.note_sign(found, context)
-    return scaled(single(found), sign)
+    largest = interned("max", members, context)
+    elementary.note_sign(largest, context)
+    return scaled(single(largest), sign)
 
 
 def _summands(element: Element) -> list[Element] | None:
@@ -240,29 +240,29 @@ def _summands(element: Element) -> list[Element] | None:
 
     None where it is no sum of such. Every index is one that has a value.
     """
-    own = set(element.bound)
-    if any(guard.variables.isdisjoint(own) for guard in element.guards):
+    bound_names = set(element.bound)
+    if any(guard.variables.isdisjoint(bound_names) for guard in element.guards):
         return None
     groups: list[set[str]] = []
-    wholes = [product.variables & own for product in element.whole]
-    for names in (*(guard.variables & own for guard in element.guards), *wholes):
+    wholes = [product.variables & bound_names for product in element.whole]
+    for names in (*(guard.variables & bound_names for guard in element.guards), *wholes):
         joined = [group for group in groups if group & names]
         groups = [group for group in groups if not group & names]
         groups += [set(names).union(*joined)] if names else []
     used = [group for group in groups if any(group & names for names in wholes)]
     if len(used) < 2:
         return None
-    found = []
-    for at, group in enumerate(used):
+    summands = []
+    for position, group in enumerate(used):
         whole = [
             product
             for product, names in zip(element.whole, wholes, strict=True)
-            if group & names or (not names and at == 0)
+            if group & names or (not names and position == 0)
         ]
         bound = tuple(name for name in element.bound if name in group)
         guards = tuple(guard for guard in element.guards if guard.variables & group)
-        found.append(Element(bound, guards, whole))
-    return found
+        summands.append(Element(bound, guards, whole))
+    return summands
 
 
 def _spread(element: Element, least: bool, context: Context) -> list[Element]:
@@ -283,33 +283,33 @@ def _spread(element: Element, least: bool, context: Context) -> list[Element]:
         return [element]
     if elementary.sign(scaled(outer, sign), context) is None:
         return [element]
-    rest = [one for one in element.whole if one is not product]
-    found = []
+    rest = [term for term in element.whole if term is not product]
+    elements = []
     for part in definition(place, context):
-        one = element_of(part, context)
-        found.append(
+        new_element = element_of(part, context)
+        elements.append(
             Element(
-                (*element.bound, *one.bound),
-                (*element.guards, *one.guards),
-                plus(times(outer, one.whole, context), rest),
+                (*element.bound, *new_element.bound),
+                (*element.guards, *new_element.guards),
+                plus(times(outer, new_element.whole, context), rest),
             )
         )
-    return found
+    return elements
 
 
 def _without_repeats(kind: str, members: Sequence[Product]) -> list[Product]:
     if kind == "prod":
         return list(members)
-    found = {canonical(member): member for member in members}
-    known = [m for m in found.values() if m.plain and place_of(m).head.startswith("C:")]
-    if len(known) > 1:
+    by_text = {canonical(member): member for member in members}
+    constants = [m for m in by_text.values() if m.plain and place_of(m).head.startswith("C:")]
+    if len(constants) > 1:
 
         def value(member: Product) -> Fraction:
             return Fraction(place_of(member).head[2:])
 
-        best = min(known, key=value) if kind == "least" else max(known, key=value)
-        return [m for m in found.values() if m not in known or m is best]
-    return list(found.values())
+        best = min(constants, key=value) if kind == "least" else max(constants, key=value)
+        return [m for m in by_text.values() if m not in constants or m is best]
+    return list(by_text.values())
 
 
 def _nonempty(members: Sequence[Product], context: Context, path: Path) -> None:
@@ -325,13 +325,13 @@ def _nonempty(members: Sequence[Product], context: Context, path: Path) -> None:
     if len(cases) > 1:
         path.ask("holds", Nonempty(tuple((m.bound, m.guards) for m in cases.values())))
         return
-    for one in (part for member in cases.values() for part in separated(member)):
-        ranges = {part for name in one.bound for part in _range(name, context)}
-        if not one.bound or set(one.guards) <= ranges:  # each index has a value if 0 is one
-            for guard in one.guards:
-                path.ask("holds", guard.substitute(_zeros(one)))
+    for piece in (part for member in cases.values() for part in separated(member)):
+        ranges = {part for name in piece.bound for part in _range(name, context)}
+        if not piece.bound or set(piece.guards) <= ranges:  # each index has a value if 0 is one
+            for guard in piece.guards:
+                path.ask("holds", guard.substitute(_zeros(piece)))
         else:
-            path.ask("holds", Nonempty(((one.bound, one.guards),)))
+            path.ask("holds", Nonempty(((piece.bound, piece.guards),)))
 
 
 def _where(member: Product) -> Nonempty:

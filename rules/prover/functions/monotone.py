@@ -85,11 +85,11 @@ def undominated(elements: Sequence[Element], least: bool, context: Context) -> l
     if len(elements) < 2 or len(plain) > _MOST_COMPARED or not plain:
         return list(elements)
     kept = list(elements)
-    for one in plain:
+    for present in plain:
         for other in list(kept):
-            if other is one or one not in kept or len(kept) == 1:
+            if other is present or present not in kept or len(kept) == 1:
                 continue
-            above, below = (other, one) if least else (one, other)
+            above, below = (other, present) if least else (present, other)
             difference = combined([*above.whole, *scaled(below.whole, -1)])
             if elementary.sign(difference, context) is not None:
                 kept.remove(other)
@@ -149,18 +149,19 @@ def _summand(elements: Sequence[Element]) -> Layer | None:
         return None
     shared: dict[str, Product] | None = None
     for element in elements:
-        own = {
+        outer_products = {
             canonical(product): product
             for product in element.whole
             if _is_outer(product, element) and product.factors
         }
         if shared is None:
-            shared = own
+            shared = outer_products
         else:
             shared = {
                 text: product
                 for text, product in shared.items()
-                if text in own and own[text].coefficient == product.coefficient
+                if text in outer_products
+                and outer_products[text].coefficient == product.coefficient
             }
         if not shared:
             return None
@@ -206,24 +207,24 @@ def _shape(whole: Sum) -> list[tuple[str, Fraction]]:
 def _inverse(elements: Sequence[Element], context: Context) -> Layer | None:
     """Take off a function of elements that are each one product, or a known number."""
     varied = [element.whole[0] for element in elements if _alone(element.whole)]
-    known = [k for element in elements if (k := known_number(element.whole)) is not None]
-    if len(varied) + len(known) < len(elements):
+    constants = [k for element in elements if (k := known_number(element.whole)) is not None]
+    if len(varied) + len(constants) < len(elements):
         return None
     sign = 1 if varied[0].coefficient > 0 else -1
     if any((product.coefficient > 0) != (sign > 0) for product in varied):
         return None
     bare = [element.of(scaled(element.whole, sign)) for element in elements]
     varied = [product.scaled(sign) for product in varied]
-    known = [value * sign for value in known]
-    found = (
-        _exponential(bare, varied, known, context)
-        or _reciprocal(bare, varied, known, context)
-        or _root(bare, varied, known, context)
-        or _known(bare, varied, known, context)
+    constants = [value * sign for value in constants]
+    layer = (
+        _exponential(bare, varied, constants, context)
+        or _reciprocal(bare, varied, constants, context)
+        or _root(bare, varied, constants, context)
+        or _rising_or_falling(bare, varied, constants, context)
     )
-    if found is None or sign > 0:
-        return found
-    return Layer(found.inner, lambda whole: scaled(found.outside(whole), -1), not found.flips)
+    if layer is None or sign > 0:
+        return layer
+    return Layer(layer.inner, lambda whole: scaled(layer.outside(whole), -1), not layer.flips)
 
 
 def _alone(whole: Sum) -> bool:
@@ -233,13 +234,13 @@ def _alone(whole: Sum) -> bool:
 def _exponential(
     elements: Sequence[Element],
     varied: Sequence[Product],
-    known: Sequence[Fraction],
+    constants: Sequence[Fraction],
     context: Context,
 ) -> Layer | None:
-    powers = all(p.head.startswith(("exp(", "N:")) for one in varied for p in one.factors)
-    if not powers or any(value <= 0 for value in known):
+    powers = all(p.head.startswith(("exp(", "N:")) for product in varied for p in product.factors)
+    if not powers or any(value <= 0 for value in constants):
         return None
-    if not all(any(p.head.startswith("exp(") for p in one.factors) for one in varied):
+    if not all(any(p.head.startswith("exp(") for p in product.factors) for product in varied):
         return None
     inner = [
         element.of(elementary.logarithm(element.whole, context, Path())) for element in elements
@@ -250,11 +251,11 @@ def _exponential(
 def _reciprocal(
     elements: Sequence[Element],
     varied: Sequence[Product],
-    known: Sequence[Fraction],
+    constants: Sequence[Fraction],
     context: Context,
 ) -> Layer | None:
     """Take off 1 / x where x is a sum, and positive since it divides."""
-    if any(value <= 0 for value in known):
+    if any(value <= 0 for value in constants):
         return None
     for product in varied:
         sums = [p for p, e in product.factors.items() if e == -1 and p.head in context.interned]
@@ -277,7 +278,7 @@ def _reciprocal(
 def _root(
     elements: Sequence[Element],
     varied: Sequence[Product],
-    known: Sequence[Fraction],
+    constants: Sequence[Fraction],
     context: Context,
 ) -> Layer | None:
     """Take off x ^ e for e > 0, where x isn't negative since it has a root or is seen not to be.
@@ -285,7 +286,7 @@ def _root(
     An even power of what may be negative is one of its size.
     """
     exponents = {e for product in varied for e in product.factors.values()}
-    if len(exponents) != 1 or any(value not in (0, 1) for value in known):
+    if len(exponents) != 1 or any(value not in (0, 1) for value in constants):
         return None
     (exponent,) = exponents
     if exponent == 1 or exponent < 0 or any(product.coefficient != 1 for product in varied):
@@ -307,10 +308,10 @@ def _root(
     return Layer(tuple(inner), lambda whole: raised(whole, exponent, context))
 
 
-def _known(
+def _rising_or_falling(
     elements: Sequence[Element],
     varied: Sequence[Product],
-    known: Sequence[Fraction],
+    constants: Sequence[Fraction],
     context: Context,
 ) -> Layer | None:
     """Take off a function that is known to rise or to fall, by name."""
@@ -328,10 +329,10 @@ def _known(
     if name is None or name not in RISING | FALLING | {"log"}:
         return None
     if name == "log":
-        kept = any(known)
+        kept = any(constants)
     else:
-        kept = any(known) or (bool(known) and not elementary.fixes_zero(name))
-    if kept or (name == "log" and known):
+        kept = any(constants) or (bool(constants) and not elementary.fixes_zero(name))
+    if kept or (name == "log" and constants):
         return None
     inner = []
     for element in elements:

@@ -46,14 +46,14 @@ _SEEN_THROUGH = RISING | FALLING | {"exp", "log", "abs", "above"}
 
 def composed(elements: Sequence[Element], context: Context, largest: Largest) -> Layer | None:
     """Return a monotone function of one place that all elements are, if it is seen to be one."""
-    known: list[Fraction] = []
+    constants: list[Fraction] = []
     shape: str | None = None
     function: list[Product] = []
     inner: list[Element] = []
     for element in elements:
         value = known_number(element.whole)
         if value is not None:
-            known.append(value)
+            constants.append(value)
             inner.append(element.of([]))
             continue
         bases = set(_varying(element.whole, element.bound, (), context))
@@ -62,17 +62,19 @@ def composed(elements: Sequence[Element], context: Context, largest: Largest) ->
         (base,) = bases
         inner.append(element.of(single(base)))
         function = _Filled(base, single(_HOLE), context, largest).sum(element.whole)
-        text = " + ".join(sorted(f"{one.coefficient} {canonical(one)}" for one in function))
+        text = " + ".join(
+            sorted(f"{product.coefficient} {canonical(product)}" for product in function)
+        )
         if shape not in (None, text):
             return None
         shape = text
-    if [one.factors for one in function] == [{_HOLE: Fraction(1)}]:
+    if [product.factors for product in function] == [{_HOLE: Fraction(1)}]:
         return None  # nothing comes off
 
     def outside(whole: Sum) -> list[Product]:
         return _Filled(_HOLE, whole, context, largest).sum(function)
 
-    if known and any(known_number(outside([])) != value for value in known):
+    if constants and any(known_number(outside([])) != value for value in constants):
         return None
     for flips in (False, True):
         if _Rising(context, largest).sum(scaled(function, -1) if flips else function):
@@ -81,7 +83,7 @@ def composed(elements: Sequence[Element], context: Context, largest: Largest) ->
 
 
 def _varying(
-    whole: Sum, own: Sequence[str], summed: Sequence[str], context: Context
+    whole: Sum, element_indices: Sequence[str], summed: Sequence[str], context: Context
 ) -> Iterator[Place]:
     """Yield the places that vary with an element's indices and aren't seen to be functions.
 
@@ -92,12 +94,14 @@ def _varying(
         for place in product.factors:
             if not place.variables.isdisjoint(within):
                 yield _MANY
-            elif not place.variables.isdisjoint(own):
+            elif not place.variables.isdisjoint(element_indices):
                 inner = _inside(place, context)
                 if inner is None:
                     yield place
-                for one in inner or ():
-                    yield from _varying(one.whole, own, (*within, *one.bound), context)
+                for part in inner or ():
+                    yield from _varying(
+                        part.whole, element_indices, (*within, *part.bound), context
+                    )
 
 
 def _inside(place: Place, context: Context) -> list[Element] | None:
@@ -125,7 +129,7 @@ class _Filled:
 
     def sum(self, whole: Sum) -> list[Product]:
         """Return a sum with the place replaced."""
-        found: list[Product] = []
+        total: list[Product] = []
         for product in whole:
             kept = {p: e for p, e in product.factors.items() if not self.holds(p)}
             part: list[Product] = [
@@ -135,8 +139,8 @@ class _Filled:
                 if place not in kept:
                     power = raised(self._place(place), exponent, self.context)
                     part = times(part, power, self.context)
-            found = plus(found, part)
-        return found
+            total = plus(total, part)
+        return total
 
     def holds(self, place: Place) -> bool:
         """Whether a place is the one replaced or a function of it."""
@@ -190,11 +194,17 @@ class _Rising:
     def _by_cases(self, whole: Sum, truth: Place) -> bool:
         """Whether a sum rises on both sides of a threshold, and doesn't fall there."""
         tested = unfolded(single(argument_of(truth)), self.context)
-        own = [one for one in tested if any(map(self._holds, one.factors))]
-        if len(own) != 1 or not own[0].plain or own[0].factors != {_HOLE: Fraction(1)}:
+        hole_products = [product for product in tested if any(map(self._holds, product.factors))]
+        if (
+            len(hole_products) != 1
+            or not hole_products[0].plain
+            or hole_products[0].factors != {_HOLE: Fraction(1)}
+        ):
             return False
-        slope = own[0].coefficient
-        threshold = scaled([one for one in tested if one is not own[0]], -1 / slope)
+        slope = hole_products[0].coefficient
+        threshold = scaled(
+            [product for product in tested if product is not hole_products[0]], -1 / slope
+        )
         above = under_truth(whole, truth, slope > 0, self.context)
         below = under_truth(whole, truth, slope < 0, self.context)
         if not (self.sum(above) and self.sum(below)):

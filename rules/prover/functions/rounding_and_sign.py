@@ -38,9 +38,9 @@ def rounded(function: str, whole: Sum, context: Context, path: Path) -> list[Pro
         return scaled(rounded("floor", scaled(whole, -1), context, path), -1)
     if function == "round" and orientation(whole) < 0:
         return scaled(rounded("round", scaled(whole, -1), context, path), -1)
-    known = known_number(whole)
-    if known is not None:
-        return number(round(known) if function == "round" else math.floor(known))
+    value = known_number(whole)
+    if value is not None:
+        return number(round(value) if function == "round" else math.floor(value))
     if all(_is_whole(product, context) for product in whole):
         return list(whole)
     step = 2 if function == "round" else 1
@@ -55,8 +55,8 @@ def rounded(function: str, whole: Sum, context: Context, path: Path) -> list[Pro
             fits = _is_whole(product.scaled(Fraction(1, step)), context)
             (taken if fits else rest).append(product)
     rest = combined(rest)
-    known = known_number(rest)
-    if known is not None:
+    value = known_number(rest)
+    if value is not None:
         return combined([*taken, *rounded(function, rest, context, path)])
     return combined([*taken, *opaque(function, [rest], context, path)])
 
@@ -76,18 +76,18 @@ def absolute(whole: Sum, context: Context) -> list[Product]:
     if sign(whole, context) is not None:
         return list(whole)
     scale, factors = _factors(whole, context)
-    found = multiplied(
+    sizes = multiplied(
         (place if e.denominator != 1 or e % 2 == 0 else absolute_place(place, context), e)
         for place, e in factors.items()
     )
-    return [powers(Product(abs(scale), (), (), found), context)]
+    return [powers(Product(abs(scale), (), (), sizes), context)]
 
 
 def signum(whole: Sum, context: Context) -> list[Product]:
     """Return 1 for x > 0, -1 for x < 0 and 0 for 0."""
-    known = known_number(whole)
-    if known is not None:
-        return number((known > 0) - (known < 0))
+    value = known_number(whole)
+    if value is not None:
+        return number((value > 0) - (value < 0))
     if sign(whole, context) == 1:
         return number(1)
     scale, factors = _factors(whole, context)
@@ -115,7 +115,7 @@ def _factors(whole: Sum, context: Context) -> tuple[Fraction, dict[Place, Fracti
 def _sign_place(place: Place, context: Context) -> Place:
     if place.head.startswith("sign("):
         return place
-    found = Place(f"sign({place.head})", place.indices)
+    sign_place = Place(f"sign({place.head})", place.indices)
     if context.never_below_zero(place) and place.head != "#INT":  # which is another one elsewhere
-        context.idempotent.add(found.head)
-    return found
+        context.idempotent.add(sign_place.head)
+    return sign_place

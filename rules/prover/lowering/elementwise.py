@@ -101,15 +101,17 @@ class Elementwise(Truths):
                     part = single(Place(head, value.indices))
                     if type_ == name:
                         return part
-            found = elementary.opaque(function, [part], self.context, deeper)
+            products = elementary.opaque(function, [part], self.context, deeper)
             if kind == "real" and _lies_within(inner, name):
-                self.context.saturated.update(place.head for one in found for place in one.factors)
+                self.context.saturated.update(
+                    place.head for product in products for place in product.factors
+                )
             if kind == "integer" and self._widens(inner, name):
                 value = abstracted(part, self.context)
-                head = next(iter(found[0].factors)).head
+                head = next(iter(products[0].factors)).head
                 if isinstance(value, Place) and isinstance(inner, Read):
                     self.context.exact.setdefault(head, (value.head, self.types[inner.tensor]))
-            return found
+            return products
 
         return by_cases(whole, self.context, path, convert)
 
@@ -128,10 +130,10 @@ class Elementwise(Truths):
         if len(atoms) != 1 or atom(atoms[0]) != place.indices[0]:
             return None
         kind, _, tensor = atoms[0].function.partition(":")
-        own = self.types.get(tensor, "") if kind == "read" else ""
-        if own not in ("int8", "uint8") or name not in INTEGERS:
+        tensor_type = self.types.get(tensor, "") if kind == "read" else ""
+        if tensor_type not in ("int8", "uint8") or name not in INTEGERS:
             return None
-        (least, most), (low, high) = INTEGERS[own], INTEGERS[name]
+        (least, most), (low, high) = INTEGERS[tensor_type], INTEGERS[name]
         return single(Place(tensor, atoms[0].arguments)) if low <= least and most <= high else None
 
     def _as_real(self, whole: Sum, path: Path) -> list[Product]:
@@ -146,10 +148,10 @@ class Elementwise(Truths):
         side = 1 if entry.kind == "most" else -1
         elements = []
         for part in definition(place, self.context):
-            one = element_of(self.context.renamed(part), self.context)
-            inner = path.inner(one.guards)
-            real = by_cases(one.whole, self.context, inner, self._as_real)
-            elements.append(one.of(scaled(real, side)))
+            element = element_of(self.context.renamed(part), self.context)
+            inner = path.inner(element.guards)
+            real = by_cases(element.whole, self.context, inner, self._as_real)
+            elements.append(element.of(scaled(real, side)))
         # that there is an element was asked for where the largest integer was formed
         return scaled(extreme_of("max", elements, self.context, Path()), side)
 
@@ -157,17 +159,17 @@ class Elementwise(Truths):
         """Whether a conversion keeps the value of whatever the term reads."""
         if not isinstance(inner, Read):
             return False
-        own = self.types.get(inner.tensor)
-        if own is None or own not in INTEGERS or name not in INTEGERS:
+        tensor_type = self.types.get(inner.tensor)
+        if tensor_type is None or tensor_type not in INTEGERS or name not in INTEGERS:
             return False
-        low, high = INTEGERS[own]
+        low, high = INTEGERS[tensor_type]
         return INTEGERS[name][0] <= low and high <= INTEGERS[name][1]
 
     def _extreme(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
         if self.by_order:
-            one, two = parts if function == "max" else reversed(parts)
+            when_above, when_below = parts if function == "max" else reversed(parts)
             above = self._above_zero(plus(parts[0], scaled(parts[1], -1)), path)
-            return choose(above, one, two, self.context)
+            return choose(above, when_above, when_below, self.context)
         if function == "min":
             flipped = [Element((), (), scaled(part, -1)) for part in parts]
             return scaled(extreme_of("max", flipped, self.context, path), -1)
@@ -177,13 +179,13 @@ class Elementwise(Truths):
         """Return the larger or smaller of two integers, chosen by comparing them as they are."""
         context = self.context
 
-        def outer(one: Sum, path: Path) -> list[Product]:
-            def inner(two: Sum, path: Path) -> list[Product]:
-                first, second = self._element(one), self._element(two)
+        def outer(left: Sum, path: Path) -> list[Product]:
+            def inner(right: Sum, path: Path) -> list[Product]:
+                first, second = self._element(left), self._element(right)
                 truth = at_least(first, second)
                 if function == "min":
                     truth = at_least(second, first)
-                return [*self._under(one, truth), *self._under(two, truth.negation)]
+                return [*self._under(left, truth), *self._under(right, truth.negation)]
 
             return by_cases(parts[1], context, path, inner)
 
@@ -205,13 +207,13 @@ class Elementwise(Truths):
                 return scaled(parts[0], power_of_two)
             return self._integer("/", [parts[0], number(power_of_two)], path)
         if function == "abs" and len(parts[0]) == 1:
-            (one,) = parts[0]
-            heads = [place.head for place in one.factors]
-            alone = one.plain and one.coefficient == 1 and len(heads) == 1
+            (product,) = parts[0]
+            heads = [place.head for place in product.factors]
+            alone = product.plain and product.coefficient == 1 and len(heads) == 1
             if (
                 alone
                 and heads[0].startswith("size(")
-                and set(one.factors.values()) == {Fraction(1)}
+                and set(product.factors.values()) == {Fraction(1)}
             ):
                 return list(parts[0])  # also for the least integer, which is its own size
         # modulo a power of two, the order doesn't respect sums: no law of reals may apply

@@ -75,7 +75,7 @@ class Integers(Kinds, ABC):
                 if function in ("//", "%") and not self.context.is_positive(parts[1], parts[0]):
                     path.ask("holds", differs(parts[1], 0))
                 if function in ("max", "min") and self.by_guards:
-                    larger = self._told(at_least(parts[0], parts[1]), path)
+                    larger = self._decided_on_path(at_least(parts[0], parts[1]), path)
                     if larger is not None:
                         return parts[0] if larger == (function == "max") else parts[1]
                 return _polynomial(function, parts)
@@ -83,11 +83,13 @@ class Integers(Kinds, ABC):
                 truth = self.truth(condition, indices, path)
                 if not isinstance(truth, Constraint):
                     raise UndecidedError("an index depends on a truth value")
-                if self.by_guards and (told := self._told(truth, path)) is not None:
-                    return self.index(then if told else otherwise, indices, path)
-                one = self.index(then, indices, path.inner(truth.conjuncts()))
-                two = self.index(otherwise, indices, path.inner(truth.negation.conjuncts()))
-                return choice(truth, one, two)
+                if self.by_guards and (holds := self._decided_on_path(truth, path)) is not None:
+                    return self.index(then if holds else otherwise, indices, path)
+                then_index = self.index(then, indices, path.inner(truth.conjuncts()))
+                otherwise_index = self.index(
+                    otherwise, indices, path.inner(truth.negation.conjuncts())
+                )
+                return choice(truth, then_index, otherwise_index)
             case Read(tensor, inner) if self.algebra(tensor) == "integer":
                 places = tuple(self.index(place, indices, path) for place in inner)
                 exact = self.exact_sums and self.types.get(tensor) == _WIDEST
@@ -95,7 +97,7 @@ class Integers(Kinds, ABC):
             case _:
                 raise UndecidedError(f"{term} is no index")
 
-    def _told(self, truth: Constraint, path: Path) -> bool | None:
+    def _decided_on_path(self, truth: Constraint, path: Path) -> bool | None:
         """Whether a condition holds on the path; None where what is known there doesn't say."""
         if self.context.follows(truth, path.guards):
             return True
@@ -113,8 +115,8 @@ class Integers(Kinds, ABC):
         if outer_truth(whole, self.context) is not None:
             raise UndecidedError("an index depends on a truth value")
         cases = [
-            (joined("and", known), self._chosen(kept, exact, inner))
-            for inner, known, kept in cases_of(guard, whole, self.context, path)
+            (joined("and", case_guards), self._chosen(kept, exact, inner))
+            for inner, case_guards, kept in cases_of(guard, whole, self.context, path)
         ]
         if not cases:
             return ZERO  # nothing is computed here: what the path says can't hold together
@@ -128,10 +130,12 @@ class Integers(Kinds, ABC):
         operands together, of which memory holds the elements, nothing was lost: that is asked for,
         as a condition that no side may rely on.
         """
-        elements = [one for one in whole if any(place.head != "#INT" for place in one.factors)]
+        elements = [
+            product for product in whole if any(place.head != "#INT" for place in product.factors)
+        ]
         if len(whole) == 1 or len(elements) != 1 or abs(elements[0].coefficient) != 1:
             return self._element(whole)
-        sizes = elementary.integral([one for one in whole if one is not elements[0]])
+        sizes = elementary.integral([product for product in whole if product is not elements[0]])
         if sizes is None or not elements[0].plain:
             return self._element(whole)
         sign = int(elements[0].coefficient)
@@ -153,9 +157,9 @@ class Integers(Kinds, ABC):
         """Return an element of the integer algebra as an integer."""
         if any(product.outer_guards() for product in whole):
             raise UndecidedError("an index is an element by cases")
-        known = elementary.integral(whole)
-        if known is not None:
-            return known
+        integer = elementary.integral(whole)
+        if integer is not None:
+            return integer
         value = abstracted(whole, self.context)
         if isinstance(value, Fraction):
             return constant(int(value))
@@ -231,10 +235,10 @@ class Truths(Integers):
                 truth = self.truth(inner, indices, path)
                 return truth.negation if isinstance(truth, Constraint) else negated(truth)
             case Apply("xor", (left, right)):
-                one = self.number(self.truth(left, indices, path))
-                two = self.number(self.truth(right, indices, path))
-                both = times(one, two, self.context)
-                return plus(plus(one, two), scaled(both, -2))
+                left_number = self.number(self.truth(left, indices, path))
+                right_number = self.number(self.truth(right, indices, path))
+                both = times(left_number, right_number, self.context)
+                return plus(plus(left_number, right_number), scaled(both, -2))
             case Apply(function, (left, right)) if function in COMPARISONS:
                 return self._comparison(function, left, right, indices, path)
             case Apply(function, (inner,)) if function in PREDICATES:
@@ -265,16 +269,16 @@ class Truths(Integers):
     def _logical(
         self, function: str, left: Term, right: Term, indices: Indices, path: Path
     ) -> Truth:
-        one = self.truth(left, indices, path)
+        left_truth = self.truth(left, indices, path)
         # the right side of `and` is only computed where the left one holds
         inner = path
-        if isinstance(one, Constraint):
-            needed = one if function == "and" else one.negation
+        if isinstance(left_truth, Constraint):
+            needed = left_truth if function == "and" else left_truth.negation
             inner = path.inner(needed.conjuncts())
-        two = self.truth(right, indices, inner)
-        if isinstance(one, Constraint) and isinstance(two, Constraint):
-            return joined(function, [one, two])
-        first, second = self.number(one), self.number(two)
+        right_truth = self.truth(right, indices, inner)
+        if isinstance(left_truth, Constraint) and isinstance(right_truth, Constraint):
+            return joined(function, [left_truth, right_truth])
+        first, second = self.number(left_truth), self.number(right_truth)
         both = times(first, second, self.context)
         if function == "and":
             return both
@@ -288,20 +292,21 @@ class Truths(Integers):
             if truth is not None:
                 return truth if function == "!=" else negated(truth)
         if self.is_index(left) and self.is_index(right):
-            one, two = self.index(left, indices, path), self.index(right, indices, path)
+            left_index = self.index(left, indices, path)
+            right_index = self.index(right, indices, path)
             match function:
                 case "=":
-                    return equals(one, two)
+                    return equals(left_index, right_index)
                 case "!=":
-                    return differs(one, two)
+                    return differs(left_index, right_index)
                 case "<":
-                    return below(one, two)
+                    return below(left_index, right_index)
                 case "<=":
-                    return at_least(two, one)
+                    return at_least(right_index, left_index)
                 case ">":
-                    return below(two, one)
+                    return below(right_index, left_index)
                 case _:
-                    return at_least(one, two)
+                    return at_least(left_index, right_index)
         if self.is_truth(left) and self.is_truth(right) and function in ("=", "!="):
             first = self.number(self.truth(left, indices, path))
             second = self.number(self.truth(right, indices, path))
@@ -347,9 +352,9 @@ class Truths(Integers):
 
     def _predicate(self, function: str, term: Term, indices: Indices, path: Path) -> Truth:
         def test(whole: Sum, inner: Path) -> list[Product]:
-            found = elementary.opaque(function, [whole], self.context, inner)
-            self.context.idempotent.update(p.head for one in found for p in one.factors)
-            return found
+            truths = elementary.opaque(function, [whole], self.context, inner)
+            self.context.idempotent.update(p.head for product in truths for p in product.factors)
+            return truths
 
         whole = self.value(term, indices, self.kind(term), path)
         return by_cases(whole, self.context, path, test)
@@ -369,19 +374,23 @@ class Truths(Integers):
         self._leave(names, deeper, path)
         if kind == "all":
             truth = negated(truth)
-        found = extreme_of("any", [Element(names, guards, truth)], self.context, path)
-        self.context.idempotent.update(p.head for one in found for p in one.factors)
-        return negated(found) if kind == "all" else found
+        truths = extreme_of("any", [Element(names, guards, truth)], self.context, path)
+        self.context.idempotent.update(p.head for product in truths for p in product.factors)
+        return negated(truths) if kind == "all" else truths
 
     def _small(self, whole: Sum) -> bool:
         """Whether a sum of truth values is an integer from 0 to 7, which every type holds."""
-        truths = all(p.head in self.context.idempotent for one in whole for p in one.factors)
-        whole_numbers = all(one.coefficient.denominator == 1 and one.plain for one in whole)
-        above = sum(one.coefficient for one in whole if one.coefficient > 0)
+        truths = all(
+            p.head in self.context.idempotent for product in whole for p in product.factors
+        )
+        whole_numbers = all(
+            product.coefficient.denominator == 1 and product.plain for product in whole
+        )
+        above = sum(product.coefficient for product in whole if product.coefficient > 0)
         return truths and whole_numbers and above <= 7 and _not_below(whole)
 
 
 def _not_below(whole: Sum) -> bool:
     """Whether a sum of truth values is seen to be at least 0, as 1 - x is."""
-    below = sum(one.coefficient for one in whole if one.coefficient < 0)
-    return below + sum(one.coefficient for one in whole if not one.factors) >= 0
+    below = sum(product.coefficient for product in whole if product.coefficient < 0)
+    return below + sum(product.coefficient for product in whole if not product.factors) >= 0

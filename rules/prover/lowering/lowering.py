@@ -96,8 +96,8 @@ class Lowering(Elementwise):
         """Return a definition's value; where it changes the type of integers, as a conversion."""
         value = definition.value
         if isinstance(value, Read):
-            own, new = self.types.get(value.tensor), self.types.get(definition.name)
-            if own in INTEGERS and new in INTEGERS and own != new:
+            source_type, new = self.types.get(value.tensor), self.types.get(definition.name)
+            if source_type in INTEGERS and new in INTEGERS and source_type != new:
                 return Apply(f"to_{new}", (value,))
         return value
 
@@ -147,14 +147,14 @@ class Lowering(Elementwise):
         algebra: Algebra,
         path: Path,
     ) -> list[Product]:
-        own = self.algebra(tensor)
+        tensor_algebra = self.algebra(tensor)
         places = tuple(self.index(place, indices, path) for place in inner)
         whole = self.read(tensor, places, path)
-        if own == algebra or own == "boolean":
+        if tensor_algebra == algebra or tensor_algebra == "boolean":
             return whole
-        if own == "integer" and algebra == "real":
+        if tensor_algebra == "integer" and algebra == "real":
             return by_cases(whole, self.context, path, self._as_real)
-        raise UndecidedError(f"{tensor} is read as {algebra}, but is {own}")
+        raise UndecidedError(f"{tensor} is read as {algebra}, but is {tensor_algebra}")
 
     def _select(
         self,
@@ -167,12 +167,12 @@ class Lowering(Elementwise):
     ) -> list[Product]:
         truth = self.truth(condition, indices, path)
         if isinstance(truth, Constraint):
-            found: list[Product] = []
+            products: list[Product] = []
             for case, term in ((truth, then), (truth.negation, otherwise)):
-                if case.known is not False:
+                if case.truth is not False:
                     inner = path.inner(case.conjuncts())
-                    found += self._under(self.value(term, indices, algebra, inner), case)
-            return found
+                    products += self._under(self.value(term, indices, algebra, inner), case)
+            return products
         yes_path, no_path = Path(), Path()
         yes = self.value(then, indices, algebra, yes_path)
         no = self.value(otherwise, indices, algebra, no_path)
@@ -186,10 +186,10 @@ class Lowering(Elementwise):
             return
 
         def note(whole: Sum, case: Path) -> list[Product]:
-            known = known_number(whole)
+            constant_value = known_number(whole)
             literals = case.literals
-            if known is not None:
-                if (known != 0) != wanted:
+            if constant_value is not None:
+                if (constant_value != 0) != wanted:
                     return []
             else:
                 place = abstracted(whole, self.context)
@@ -216,11 +216,11 @@ class Lowering(Elementwise):
         inner = dict(indices)
         names: list[str] = []
         guards: list[Constraint] = []
-        for one, extent in zip(variables, extents, strict=True):
+        for reduced, extent in zip(variables, extents, strict=True):
             size = self.index(extent, indices, path)
             name = self.context.fresh(size)
             names.append(name)
-            inner[one] = variable(name)
+            inner[reduced] = variable(name)
             guards += within(variable(name), size)
         deeper = Path((*path.guards, *guards), path.literals)
         truth = self.truth(condition, inner, deeper)
@@ -267,9 +267,9 @@ class Lowering(Elementwise):
             kind = {"max": "any", "min": "all"}.get(kind, kind)
         if kind == "all":  # the smallest truth value
             body = negated(body)
-        found = extreme_of(
+        products = extreme_of(
             "any" if kind == "all" else kind, [Element(names, guards, body)], self.context, path
         )
         if kind in ("any", "all"):
-            self.context.idempotent.update(p.head for one in found for p in one.factors)
-        return negated(found) if kind == "all" else found
+            self.context.idempotent.update(p.head for product in products for p in product.factors)
+        return negated(products) if kind == "all" else products

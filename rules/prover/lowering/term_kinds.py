@@ -31,13 +31,13 @@ from ..statement import Algebra, Operand
 class Signs:
     """1 for a term that is positive wherever it has a value, 0 for one never negative, or None.
 
-    `integer` says so of integers; `known` of real symbols.
+    `integer` says so of integers; `of_symbols` of real symbols.
     """
 
     definitions: Mapping[str, Definition]
     integer: Callable[[Term], int | None]
-    known: dict[str, int] = field(default_factory=dict)
-    _found: dict[str, int | None] = field(default_factory=dict)
+    of_symbols: dict[str, int] = field(default_factory=dict)
+    _of_definitions: dict[str, int | None] = field(default_factory=dict)
 
     def of(self, term: Term) -> int | None:
         """Return the sign of a real term."""
@@ -47,7 +47,7 @@ class Signs:
             case int() | float():
                 return None if not term >= 0 else 1 if term > 0 else 0
             case Symbol(name, "real"):
-                return self.known.get(name)
+                return self.of_symbols.get(name)
             case Apply(function, arguments):
                 return self._apply(function, arguments, term)
             case Select(_, then, otherwise):
@@ -65,10 +65,10 @@ class Signs:
     def _definition(self, name: str) -> int | None:
         if name not in self.definitions:
             return None
-        if name not in self._found:
-            self._found[name] = None
-            self._found[name] = self.of(self.definitions[name].value)
-        return self._found[name]
+        if name not in self._of_definitions:
+            self._of_definitions[name] = None
+            self._of_definitions[name] = self.of(self.definitions[name].value)
+        return self._of_definitions[name]
 
     def _apply(self, function: str, arguments: tuple[Term, ...], term: Term) -> int | None:
         if is_integer(term):
@@ -137,14 +137,14 @@ class Kinds:
     # Whether an element to which sizes are added is an integer, as an index.
     exact_sums: bool = False
     # Sizes that have become others (solve/size_facts.py).
-    known: Mapping[str, Polynomial] = field(default_factory=dict)
+    symbol_values: Mapping[str, Polynomial] = field(default_factory=dict)
     _memory: dict[tuple[str, str, str], tuple[list[Product], list[Condition]]] = field(
         default_factory=dict
     )
 
     def symbol(self, name: str) -> Polynomial:
         """Return what an integer symbol is."""
-        return self.known.get(name, variable(name))
+        return self.symbol_values.get(name, variable(name))
 
     def algebra(self, tensor: str) -> Algebra:
         """Return the algebra of the elements of a tensor."""

@@ -16,28 +16,28 @@ _MOST_PRODUCTS = 3000
 
 def tidy(products: Iterable[Product], context: Context) -> list[Product]:
     """Return a sum with each product simplified and like ones joined."""
-    kept = [one for product in products if (one := simplified(product, context)) is not None]
+    kept = [simple for product in products if (simple := simplified(product, context)) is not None]
     if len(kept) > _MOST_PRODUCTS:
         raise UndecidedError(f"the normal form grows beyond {_MOST_PRODUCTS} products")
     return combined(kept)
 
 
-def plus(one: Sum, two: Sum) -> list[Product]:
+def plus(left: Sum, right: Sum) -> list[Product]:
     """Return the sum of two sums."""
-    return combined([*one, *two])
+    return combined([*left, *right])
 
 
-def times(one: Sum, two: Sum, context: Context) -> list[Product]:
+def times(left_sum: Sum, right_sum: Sum, context: Context) -> list[Product]:
     """Return the product of two sums."""
-    if len(one) * len(two) > _MOST_PRODUCTS:
-        raise UndecidedError(f"a product has {len(one)} times {len(two)} terms")
+    if len(left_sum) * len(right_sum) > _MOST_PRODUCTS:
+        raise UndecidedError(f"a product has {len(left_sum)} times {len(right_sum)} terms")
     context.deadline()
-    found = []
-    for left in one:
-        for right in two:
+    products = []
+    for left in left_sum:
+        for right in right_sum:
             if set(left.bound) & set(right.bound):
                 right = context.renamed(right)
-            found.append(
+            products.append(
                 Product(
                     left.coefficient * right.coefficient,
                     (*left.bound, *right.bound),
@@ -45,7 +45,7 @@ def times(one: Sum, two: Sum, context: Context) -> list[Product]:
                     multiplied([*left.factors.items(), *right.factors.items()]),
                 )
             )
-    return unfolded(tidy(found, context), context)
+    return unfolded(tidy(products, context), context)
 
 
 def power(whole: Sum, exponent: int, context: Context) -> list[Product]:
@@ -84,26 +84,26 @@ def summed(
 
 def integer_sum(whole: Polynomial) -> list[Product]:
     """Return an integer as an element: a sum of products of its atoms."""
-    found = []
+    products = []
     for monomial, coefficient in whole.terms.items():
         factors = []
         for part in monomial:
             inner = whole.opaque.get(part)
-            one = variable(part) if inner is None else atom(inner)
-            factors.append((Place("#INT", (one,)), Fraction(1)))
-        found.append(Product(coefficient, (), (), multiplied(factors)))
-    return found
+            index = variable(part) if inner is None else atom(inner)
+            factors.append((Place("#INT", (index,)), Fraction(1)))
+        products.append(Product(coefficient, (), (), multiplied(factors)))
+    return products
 
 
 def unfolded(whole: Sum, context: Context) -> list[Product]:
     """Return the sum with whole positive powers of interned sums written out."""
     if not any(_sum_power(product, context) for product in whole):
         return list(whole)
-    found: list[Product] = []
+    products: list[Product] = []
     for product in whole:
         place = _sum_power(product, context)
         if place is None:
-            found.append(product)
+            products.append(product)
             continue
         factors = dict(product.factors)
         factors[place] -= 1
@@ -111,8 +111,8 @@ def unfolded(whole: Sum, context: Context) -> list[Product]:
         inner = (
             integer_sum(place.indices[0]) if place.head == "#INT" else definition(place, context)
         )
-        found += times([rest], inner, context)
-    return combined(found)
+        products += times([rest], inner, context)
+    return combined(products)
 
 
 def _sum_power(product: Product, context: Context) -> Place | None:
@@ -136,5 +136,5 @@ def _one_atom(whole: Polynomial) -> bool:
 def definition(place: Place, context: Context) -> list[Product]:
     """Return what an interned expression stands for at a place, with new bound indices."""
     entry = context.interned[place.head]
-    known = {parameter(at): index for at, index in enumerate(place.indices)}
-    return substituted([context.renamed(product) for product in entry.body], known)
+    arguments = {parameter(position): index for position, index in enumerate(place.indices)}
+    return substituted([context.renamed(product) for product in entry.body], arguments)

@@ -46,18 +46,18 @@ def require_zero(
 
 
 def _occurrences(product: Product) -> list[tuple[str, Fraction, Place]]:
-    found = []
+    occurrences = []
     for place, exponent in product.factors.items():
         if exponent.denominator == 1 and exponent > 0:
-            found += [(place.head, Fraction(1), place)] * int(exponent)
+            occurrences += [(place.head, Fraction(1), place)] * int(exponent)
         else:
-            found.append((place.head, exponent, place))
-    return sorted(found, key=lambda o: (o[0], o[1], o[2].text))
+            occurrences.append((place.head, exponent, place))
+    return sorted(occurrences, key=lambda o: (o[0], o[1], o[2].text))
 
 
-def coordinate(at: int, axis: int) -> str:
+def coordinate(position: int, axis: int) -> str:
     """Return the name of an index of the place that stands at a position of a monomial."""
-    return f"u@{at}.{axis}"
+    return f"u@{position}.{axis}"
 
 
 def _orders(product: Product, context: Context) -> tuple[Signature, list[Eliminated]]:
@@ -67,7 +67,7 @@ def _orders(product: Product, context: Context) -> tuple[Signature, list[Elimina
     count = math.prod(math.factorial(len(block)) for block in blocks)
     if count > _MOST_ORDERS:
         raise UndecidedError(f"a product of {len(signature)} places has {count} orders")
-    found = []
+    orders = []
     for order in itertools.product(*(itertools.permutations(block) for block in blocks)):
         positions = [position for block in order for position in block]
         equations = [
@@ -75,18 +75,18 @@ def _orders(product: Product, context: Context) -> tuple[Signature, list[Elimina
             for (_, _, place), position in zip(occurrences, positions, strict=True)
             for axis, index in enumerate(place.indices)
         ]
-        found.append(_named(eliminated(product.bound, equations, product.guards, context)))
-    return signature, found
+        orders.append(_named(eliminated(product.bound, equations, product.guards, context)))
+    return signature, orders
 
 
-def _named(one: Eliminated) -> Eliminated:
+def _named(system: Eliminated) -> Eliminated:
     """Return constraints with the bound indices left over named in order of appearance."""
-    if not one.bound:
-        return one
-    own = ordered(one.bound, one.constraints)
-    new = {name: variable(f"w@{at}") for at, name in enumerate(own)}
-    constraints = sorted((c.substitute(new) for c in one.constraints), key=lambda c: c.text)
-    return Eliminated(tuple(f"w@{at}" for at in range(len(own))), tuple(constraints))
+    if not system.bound:
+        return system
+    names = ordered(system.bound, system.constraints)
+    new = {name: variable(f"w@{number}") for number, name in enumerate(names)}
+    constraints = sorted((c.substitute(new) for c in system.constraints), key=lambda c: c.text)
+    return Eliminated(tuple(f"w@{number}" for number in range(len(names))), tuple(constraints))
 
 
 def _require_class(
@@ -139,25 +139,25 @@ def _require_class(
 
 
 def require_same_family(
-    one: Sum, two: Sum, context: Context, purpose: str, under: Sequence[Constraint] = ()
+    left: Sum, right: Sum, context: Context, purpose: str, under: Sequence[Constraint] = ()
 ) -> None:
     """Raise UndecidedError unless two lists of places are the same, each as often as in the other.
 
     The places count for themselves: what an interned one stands for is left alone.
     """
-    require_zero([*one, *scaled(two, -1)], context, purpose, under)
+    require_zero([*left, *scaled(right, -1)], context, purpose, under)
 
 
 def require_same_elements(
-    one: Sequence[Product],
-    two: Sequence[Product],
+    left: Sequence[Product],
+    right: Sequence[Product],
     context: Context,
     purpose: str,
     under: Sequence[Constraint] = (),
 ) -> None:
     """Raise UndecidedError unless the places of two lists of elements are the same sets."""
-    require_covered(one, two, context, purpose, under)
-    require_covered(two, one, context, purpose, under)
+    require_covered(left, right, context, purpose, under)
+    require_covered(right, left, context, purpose, under)
 
 
 def place_of(element: Product) -> Place:
@@ -174,8 +174,8 @@ def require_covered(
     under: Sequence[Constraint] = (),
 ) -> None:
     """Raise UndecidedError unless every place of the elements is one of the others'."""
-    for one in elements:
-        simple = simplified(one, context, count=False)
+    for product in elements:
+        simple = simplified(product, context, count=False)
         if simple is None:
             continue
         element = context.renamed(simple)
@@ -190,15 +190,15 @@ def require_covered(
             other = context.renamed(other)
             there = place_of(other)
             equations = [a - b for a, b in zip(place.indices, there.indices, strict=True)]
-            found = eliminated(other.bound, equations, other.guards, context)
-            if found.impossible:
+            system = eliminated(other.bound, equations, other.guards, context)
+            if system.impossible:
                 continue
-            missing = [c for c in found.constraints if c not in element.guards]
-            if not missing and not found.bound:
+            missing = [c for c in system.constraints if c not in element.guards]
+            if not missing and not system.bound:
                 covered = True
                 break
-            texts.append(exists(found, context))
-            about += found.constraints
+            texts.append(exists(system, context))
+            about += system.constraints
         if covered:
             continue
         solver = context.solver
@@ -215,14 +215,14 @@ def require_covered(
             raise UndecidedError(f"{purpose}: not every {place.head} is seen among the others")
 
 
-def exists(found: Eliminated, context: Context) -> str:
+def exists(system: Eliminated, context: Context) -> str:
     """Return "there are bound indices such that the constraints hold" as an SMT-LIB term."""
 
-    clauses = [context.solver.constraint(part) for part in found.constraints]
+    clauses = [context.solver.constraint(part) for part in system.constraints]
     body = "true" if not clauses else clauses[0]
     if len(clauses) > 1:
         body = f"(and {' '.join(clauses)})"
-    if not found.bound:
+    if not system.bound:
         return body
-    names = " ".join(f"({symbol(name)} Int)" for name in found.bound)
+    names = " ".join(f"({symbol(name)} Int)" for name in system.bound)
     return f"(exists ({names}) {body})"

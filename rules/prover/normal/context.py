@@ -48,9 +48,9 @@ class Interned:
     shifts: tuple[Polynomial, ...]
 
 
-def parameter(at: int) -> str:
+def parameter(number: int) -> str:
     """Return the name of a parameter of interned expressions."""
-    return f"${at}"
+    return f"${number}"
 
 
 @dataclass
@@ -112,11 +112,11 @@ class Context:
 
     def ranges(self, names: Iterable[str]) -> list[Constraint]:
         """Return 0 <= i < extent for the indices among names."""
-        found: list[Constraint] = []
+        constraints: list[Constraint] = []
         for name in sorted(names):
             if name in self.extents:
-                found += within(variable(name), self.extents[name])
-        return found
+                constraints += within(variable(name), self.extents[name])
+        return constraints
 
     def follows(self, condition: Constraint, guards: Iterable[Constraint]) -> bool:
         """Whether a condition is seen to hold where guards do."""
@@ -126,8 +126,8 @@ class Context:
         # both sides of a rule ask the same of windows whose indices have other names
         whole = joined("and", parts)
         known = self.symbols.union(self.solver.minimum)
-        own = sorted(whole.variables - known, key=lambda name: (len(name), name))
-        names = {name: variable(f"k@{at}") for at, name in enumerate(own)}
+        free_names = sorted(whole.variables - known, key=lambda name: (len(name), name))
+        names = {name: variable(f"k@{number}") for number, name in enumerate(free_names)}
         return not self.solver.feasible([whole.substitute(names)])
 
     def never_below_zero(self, place: Place) -> bool:
@@ -149,11 +149,11 @@ class Context:
         """Return an equal polynomial, where (a * q + r) // q is a and its remainder r."""
         if not whole.opaque:
             return whole
-        known = self._folded.get(whole.text)
-        if known is None:
-            known = self._exact(whole.map(self._fold_atom))
-            self._folded[whole.text] = known
-        return known
+        folded = self._folded.get(whole.text)
+        if folded is None:
+            folded = self._exact(whole.map(self._fold_atom))
+            self._folded[whole.text] = folded
+        return folded
 
     def fold_constraint(self, whole: Constraint) -> Constraint:
         """Return an equal constraint with polynomials folded."""
@@ -169,9 +169,9 @@ class Context:
                 if atom is None or atom.function != "//" or not self._leaves_no_rest(atom):
                     continue
                 of, by = atom.arguments
-                left = list(monomial)
-                left.remove(name)
-                part = Polynomial({tuple(left): coefficient}, whole.opaque)
+                factors = list(monomial)
+                factors.remove(name)
+                part = Polynomial({tuple(factors): coefficient}, whole.opaque)
                 times, rest = part.divided(by)
                 if times.terms and not rest.terms:
                     without = whole - Polynomial({monomial: coefficient}, whole.opaque)
@@ -227,9 +227,9 @@ class Context:
                 return self._quotient(first, second * by)
         for scale, small in self._digits(rest):
             # floor((b a + s) / (b c)) = floor(a / c) for 0 <= s < b
-            high, left = (rest - small).divided(scale)
+            high, remainder = (rest - small).divided(scale)
             times, more = by.divided(scale)
-            if not left.terms and not more.terms and times.terms:
+            if not remainder.terms and not more.terms and times.terms:
                 return self._quotient(high, times)
         return quotient(rest, by)
 
@@ -240,15 +240,15 @@ class Context:
             return None
         whole, other = inner.arguments
         exact = equals(other * by, whole)
-        known = exact in self.ambient or exact in self.solver.assumptions
-        return (whole, other) if known and len(whole.terms) == 1 else None
+        is_exact = exact in self.ambient or exact in self.solver.assumptions
+        return (whole, other) if is_exact and len(whole.terms) == 1 else None
 
     def _multiples(self, whole: Polynomial, by: Polynomial) -> list[tuple[Polynomial, Polynomial]]:
         """Return the terms that are known to be multiples of a divisor, and how often they hold it.
 
         floor((a + r) / b) is a / b + floor(r / b) where a // b is known to leave no rest.
         """
-        found = []
+        multiples = []
         for monomial, coefficient in whole.terms.items():
             for name in monomial:
                 if name in whole.opaque:
@@ -256,12 +256,12 @@ class Context:
                 once = quotient(variable(name), by)
                 inner = _only_atom(once)
                 if inner is not None and inner.function == "//" and self._leaves_no_rest(inner):
-                    left = list(monomial)
-                    left.remove(name)
-                    beside = Polynomial({tuple(left): coefficient}, whole.opaque)
-                    found.append((beside * variable(name), beside * once))
+                    factors = list(monomial)
+                    factors.remove(name)
+                    beside = Polynomial({tuple(factors): coefficient}, whole.opaque)
+                    multiples.append((beside * variable(name), beside * once))
                     break
-        return found
+        return multiples
 
     def _digits(self, rest: Polynomial) -> Iterable[tuple[Polynomial, Polynomial]]:
         """Yield b and s such that s is a part of the polynomial and 0 <= s < b."""
@@ -329,9 +329,9 @@ class Context:
         for scale, small in self._digits(rest):
             if not small.terms:
                 continue
-            outer, left = (rest - small).divided(scale)
+            outer, remainder = (rest - small).divided(scale)
             times, more = by.divided(scale)
-            if not left.terms and not more.terms and self.in_range(outer, times):
+            if not remainder.terms and not more.terms and self.in_range(outer, times):
                 return True
         return False
 

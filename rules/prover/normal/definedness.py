@@ -31,7 +31,7 @@ class Nonempty:
         """Return a text that is the same for equal conditions."""
         texts = []
         for bound, guards in self.cases:
-            names = {n: variable(f"%{at}") for at, n in enumerate(ordered(bound, guards))}
+            names = {n: variable(f"%{number}") for number, n in enumerate(ordered(bound, guards))}
             inner = sorted(guard.substitute(names).text for guard in guards)
             texts.append(f"exists {', '.join(n.text for n in names.values())}: {' & '.join(inner)}")
         return " or ".join(sorted(texts))
@@ -39,16 +39,16 @@ class Nonempty:
     @property
     def variables(self) -> frozenset[str]:
         """Return the names of all variables that aren't bound."""
-        found: set[str] = set()
+        names: set[str] = set()
         for bound, guards in self.cases:
-            found |= {name for guard in guards for name in guard.variables} - set(bound)
-        return frozenset(found)
+            names |= {name for guard in guards for name in guard.variables} - set(bound)
+        return frozenset(names)
 
-    def substitute(self, known: Mapping[str, Polynomial]) -> Nonempty:
+    def substitute(self, replacements: Mapping[str, Polynomial]) -> Nonempty:
         """Return the condition with variables replaced."""
         return Nonempty(
             tuple(
-                (bound, tuple(guard.substitute(known) for guard in guards))
+                (bound, tuple(guard.substitute(replacements) for guard in guards))
                 for bound, guards in self.cases
             )
         )
@@ -70,7 +70,7 @@ class Condition:
     error. `exact` is `holds` of an integer that is computed modulo a power of two: elsewhere, there
     is a value, but another one. So it may be shown, and shows nothing.
 
-    `given` conditions hold anyhow, as was seen from the form of an expression.
+    What is granted (`is_granted`) holds anyhow, as was seen from the form of an expression.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Condition:
     bound: tuple[str, ...] = ()
     guards: tuple[Constraint, ...] = ()
     literals: Literals = ()
-    given: bool = False
+    is_granted: bool = False
 
     def under(
         self,
@@ -116,7 +116,7 @@ class Path:
     guards: tuple[Constraint, ...] = ()
     literals: Literals = ()
     conditions: list[Condition] = field(default_factory=list)
-    given: bool = False
+    is_granted: bool = False
 
     def granted(self) -> Path:
         """Return a path on which what is asked for is known to hold."""
@@ -125,12 +125,14 @@ class Path:
     def inner(self, guards: Iterable[Constraint] = (), literals: Literals = ()) -> Path:
         """Return a path on which more holds; its conditions are this one's."""
         return Path(
-            (*self.guards, *guards), (*self.literals, *literals), self.conditions, self.given
+            (*self.guards, *guards), (*self.literals, *literals), self.conditions, self.is_granted
         )
 
     def ask(self, kind: str, about: Place | Constraint | Nonempty) -> None:
         """Note a condition."""
-        self.conditions.append(Condition(kind, about, (), self.guards, self.literals, self.given))
+        self.conditions.append(
+            Condition(kind, about, (), self.guards, self.literals, self.is_granted)
+        )
 
 
 def require_implied(
@@ -149,7 +151,7 @@ def require_implied(
     seen: set[str] = set()
     for condition in wanted:
         text = _text(condition)
-        if text in texts or text in seen or condition.given:
+        if text in texts or text in seen or condition.is_granted:
             continue
         seen.add(text)
         context.deadline()
@@ -162,7 +164,7 @@ def require_implied(
 
 
 def _text(condition: Condition) -> str:
-    names = {name: variable(f"%{at}") for at, name in enumerate(condition.bound)}
+    names = {name: variable(f"%{number}") for number, name in enumerate(condition.bound)}
     about = condition.about
     whole = about.text if isinstance(about, Nonempty) else about.substitute(names).text
     guards = sorted(guard.substitute(names).text for guard in condition.guards)
@@ -188,7 +190,7 @@ def _renamed(condition: Condition, context: Context) -> Condition:
         tuple(str(names[name]) for name in condition.bound),
         tuple(guard.substitute(names) for guard in condition.guards),
         tuple((place.substitute(names), value) for place, value in condition.literals),
-        condition.given,
+        condition.is_granted,
     )
 
 
@@ -204,29 +206,29 @@ def _place_implied(
             continue
         for equations in _matches(condition, place, _renamed(other, context)):
             bound, guards, pairs = equations
-            found = eliminated(bound, pairs, guards, context)
-            if found.impossible:
+            system = eliminated(bound, pairs, guards, context)
+            if system.impossible:
                 continue
-            if all(part in condition.guards for part in found.constraints) and not found.bound:
+            if all(part in condition.guards for part in system.constraints) and not system.bound:
                 return True
-            texts.append(exists(found, context))
-            about += found.constraints
+            texts.append(exists(system, context))
+            about += system.constraints
     if condition.kind == "positive":
         both = [
             Condition(kind, place, condition.bound, condition.guards, condition.literals)
             for kind in ("nonzero", "nonnegative")
         ]
         exact = [o for o in known if o.kind != "positive"]
-        if all(_place_implied(one, place, exact, context, purpose) for one in both):
+        if all(_place_implied(weaker, place, exact, context, purpose) for weaker in both):
             return True
-    left = [guard for guard in condition.guards if context.solver.plain(guard) is not True]
-    if not texts and not left:
+    open_guards = [guard for guard in condition.guards if context.solver.plain(guard) is not True]
+    if not texts and not open_guards:
         return False
     solver = context.solver
     result = solver.ask(
         f"{purpose}: {condition.describe()} is asked for on the other side too",
-        [*(solver.constraint(g) for g in left), *(f"(not {text})" for text in texts)],
-        [*left, *about, *place.indices],
+        [*(solver.constraint(g) for g in open_guards), *(f"(not {text})" for text in texts)],
+        [*open_guards, *about, *place.indices],
     )
     return result == "unsat"
 
@@ -275,9 +277,11 @@ def _integers_implied(
         goal = f"(not (or false {' '.join(cases)}))"
         about = [part for _, case in condition.about.cases for part in case]
     others = [o for o in known if not (isinstance(o.about, Place) or o.literals)]
-    here = [one for other in others if (one := _instance(other, condition.bound)) is not None]
-    for those, quick in ((here, True), (others, False)):
-        statements = [_statement(other, context) for other in those]
+    instances = [
+        instance for other in others if (instance := _instance(other, condition.bound)) is not None
+    ]
+    for premises, quick in ((instances, True), (others, False)):
+        statements = [_statement(other, context) for other in premises]
         result = solver.ask(
             f"{purpose}: {condition.describe()} follows",
             [*map(solver.constraint, guards), *(text for text, _ in statements), goal],
@@ -295,11 +299,11 @@ def _instance(other: Condition, names: Sequence[str]) -> Condition | None:
         return other
     if len(other.bound) > len(names) or isinstance(other.about, Nonempty | Place):
         return None
-    known = {old: variable(new) for old, new in zip(other.bound, names, strict=False)}
+    replacements = {old: variable(new) for old, new in zip(other.bound, names, strict=False)}
     return Condition(
         other.kind,
-        other.about.substitute(known),
-        guards=tuple(guard.substitute(known) for guard in other.guards),
+        other.about.substitute(replacements),
+        guards=tuple(guard.substitute(replacements) for guard in other.guards),
     )
 
 
@@ -308,8 +312,8 @@ def _same_under_cases(
 ) -> bool:
     """Whether known conditions ask for the same, wherever this one asks for it."""
     assert not isinstance(condition.about, Place)
-    own = condition.about.variables
-    if own & set(condition.bound):
+    variables = condition.about.variables
+    if variables & set(condition.bound):
         return False
     cases = []
     for other in known:
@@ -345,7 +349,7 @@ def _statement(other: Condition, context: Context) -> tuple[str, list[Constraint
         body = solver.constraint(other.about)
         parts = [other.about]
     guard = joined("and", other.guards)
-    if guard.known is not True:
+    if guard.truth is not True:
         body = f"(=> {solver.constraint(guard)} {body})"
     if other.bound:
         names = " ".join(f"({symbol(name)} Int)" for name in other.bound)

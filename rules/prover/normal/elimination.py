@@ -26,7 +26,7 @@ class Eliminated:
     @property
     def impossible(self) -> bool:
         """Whether no index fulfils the constraints."""
-        return any(constraint.known is False for constraint in self.constraints)
+        return any(constraint.truth is False for constraint in self.constraints)
 
 
 def eliminated(
@@ -40,42 +40,42 @@ def eliminated(
     For a divisor q >= 1, q * v = p has the one solution v = p // q if q * (p // q) = p, else none,
     and 0 <= p - q * v < q has the one solution v = p // q: v is the higher of two digits.
     """
-    left = list(bound)
+    unsolved = list(bound)
     waiting = list(equations)
     others = [part for guard in guards for part in guard.conjuncts()]
-    while left:
-        step = _step(left, waiting, context)
+    while unsolved:
+        step = _step(unsolved, waiting, context)
         if step is not None:
             used, name, value, kept = step
             waiting = [equation for equation in waiting if kept or equation is not used]
         else:
-            digit = _digit(left, others, context)
+            digit = _digit(unsolved, others, context)
             if digit is None:
                 break
             name, value, ranges = digit
             others = [guard for guard in others if guard not in ranges]
-        known = {name: value}
-        waiting = [context.fold(equation.substitute(known)) for equation in waiting]
-        others = [context.fold_constraint(guard.substitute(known)) for guard in others]
-        left.remove(name)
+        replacements = {name: value}
+        waiting = [context.fold(equation.substitute(replacements)) for equation in waiting]
+        others = [context.fold_constraint(guard.substitute(replacements)) for guard in others]
+        unsolved.remove(name)
     constraints = {}
-    for one in (*(equals(equation, 0) for equation in waiting), *others):
-        for part in one.conjuncts():
+    for constraint in (*(equals(equation, 0) for equation in waiting), *others):
+        for part in constraint.conjuncts():
             if context.solver.plain(part) is not True:
                 constraints[part.text] = part
-    return Eliminated(tuple(left), tuple(constraints[text] for text in sorted(constraints)))
+    return Eliminated(tuple(unsolved), tuple(constraints[text] for text in sorted(constraints)))
 
 
 def _step(
-    left: Sequence[str], equations: Sequence[Polynomial], context: Context
+    unsolved: Sequence[str], equations: Sequence[Polynomial], context: Context
 ) -> tuple[Polynomial, str, Polynomial, bool] | None:
     for equation in equations:
-        for name in left:
+        for name in unsolved:
             value = equation.linear(name)
             if value is not None:
                 return equation, name, value, False
     for equation in equations:
-        for name in left:
+        for name in unsolved:
             with_name = {
                 m: c
                 for m, c in equation.terms.items()
@@ -102,13 +102,13 @@ def _step(
 
 
 def _digit(
-    left: Sequence[str], guards: Sequence[Constraint], context: Context
+    unsolved: Sequence[str], guards: Sequence[Constraint], context: Context
 ) -> tuple[str, Polynomial, tuple[Constraint, Constraint]] | None:
     """Return an index v, its value and the guards 0 <= p - q * v < q that determine it."""
     for low in guards:
         if low.kind != "ge":
             continue
-        for name in left:
+        for name in unsolved:
             by = _factor(low.whole, name)
             if by is None or not by.variables <= context.symbols:
                 continue

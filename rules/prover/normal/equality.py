@@ -47,7 +47,7 @@ def unified(
     """Return the sum with places that are the same as one, or None if there are none."""
     pairs = _Pairs(context, purpose, equal)
     seen: list[tuple[Place, list[Constraint]]] = []
-    found: list[Product] = []
+    products: list[Product] = []
     for product in difference:
         guards = product.outer_guards()
         factors = []
@@ -58,10 +58,10 @@ def unified(
                 if new == place:
                     seen.append((place, guards))
             factors.append((new, exponent))
-        found.append(
+        products.append(
             Product(product.coefficient, product.bound, product.guards, multiplied(factors))
         )
-    return combined(found) if pairs.same else None
+    return combined(products) if pairs.same else None
 
 
 def _of_kind(place: Place, context: Context) -> bool:
@@ -104,22 +104,22 @@ class _Pairs:
         entry = self.context.interned.get(place.head)
         return f"{entry.kind}#" if entry is not None else function_of(place)
 
-    def require_same(self, one: Place, two: Place, under: Sequence[Constraint]) -> None:
+    def require_same(self, left: Place, right: Place, under: Sequence[Constraint]) -> None:
         """Raise UndecidedError unless two places are one where the constraints hold."""
         context = self.context
-        if one.head == two.head:
-            pairs = zip(one.indices, two.indices, strict=True)
+        if left.head == right.head:
+            pairs = zip(left.indices, right.indices, strict=True)
             whole = joined("and", [equals(a, b) for a, b in pairs])
             if context.solver.valid(f"{self.purpose}: one place", whole, under) != "unsat":
                 raise UndecidedError(f"{self.purpose}: not seen to be one place")
             return
-        kind = self._kind(one)
-        if kind is None or kind != self._kind(two):
+        kind = self._kind(left)
+        if kind is None or kind != self._kind(right):
             raise UndecidedError(f"{self.purpose}: places of different kinds")
         if not kind.endswith("#"):
-            self.require_same(argument_of(one), argument_of(two), under)
+            self.require_same(argument_of(left), argument_of(right), under)
             return
-        first, second = definition(one, context), definition(two, context)
+        first, second = definition(left, context), definition(right, context)
         if kind == "sum#":
             self.equal(first, second, under)
         elif kind == "prod#":
@@ -140,8 +140,8 @@ class _Pairs:
 
 
 def require_equal(
-    one: Sum,
-    two: Sum,
+    left: Sum,
+    right: Sum,
     context: Context,
     purpose: str,
     under: Sequence[Constraint] = (),
@@ -151,7 +151,7 @@ def require_equal(
 
     To a `depth` of more than 0, parts of what is interned are compared, too, where they stand.
     """
-    difference = unfolded(combined([*one, *scaled(two, -1)]), context)
+    difference = unfolded(combined([*left, *scaled(right, -1)]), context)
     try:
         require_zero(difference, context, purpose, under)
     except UndecidedError as first:
@@ -179,8 +179,8 @@ def require_equal(
 def _joined(
     difference: Sum, context: Context, purpose: str, under: Sequence[Constraint], depth: int
 ) -> list[Product] | None:
-    def equal(one: Sum, two: Sum, where: Sequence[Constraint]) -> None:
-        require_equal(one, two, context, purpose, where, depth - 1)
+    def equal(left: Sum, right: Sum, where: Sequence[Constraint]) -> None:
+        require_equal(left, right, context, purpose, where, depth - 1)
 
     return unified(difference, context, purpose, under, equal)
 
@@ -234,7 +234,7 @@ def _has_terms(place: Place, context: Context, purpose: str, under: Sequence[Con
     body = definition(place, context)
     if not all(p.coefficient > 0 and all(map(context.always_positive, p.factors)) for p in body):
         return False
-    there = " ".join(exists(Eliminated(one.bound, one.guards), context) for one in body)
-    about = [*under, *(guard for one in body for guard in one.guards)]
-    texts = [*map(context.solver.constraint, under), f"(not (or false {there}))"]
+    terms = " ".join(exists(Eliminated(product.bound, product.guards), context) for product in body)
+    about = [*under, *(guard for product in body for guard in product.guards)]
+    texts = [*map(context.solver.constraint, under), f"(not (or false {terms}))"]
     return context.solver.ask(f"{purpose}: {place.head} has a term", texts, about) == "unsat"

@@ -40,11 +40,11 @@ class _Parameters:
         self.context = context
         self.arguments: list[Polynomial] = []
         self.shifts: list[Polynomial] = []
-        self.known: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def product(self, product: Product) -> Product:
         inner = frozenset(product.bound)
-        names = {name: variable(f"%{at}") for at, name in enumerate(product.bound)}
+        names = {name: variable(f"%{number}") for number, name in enumerate(product.bound)}
         factors = [
             (Place(place.head, tuple(self.polynomial(i, inner) for i in place.indices)), exponent)
             for place, exponent in sorted(product.factors.items(), key=lambda f: f[0].head)
@@ -65,23 +65,23 @@ class _Parameters:
         outer = whole.variables - inner - self.context.symbols
         if not outer:
             return whole
-        own, outside, rest = ZERO, ZERO, ZERO
+        inside, outside, rest = ZERO, ZERO, ZERO
         for monomial, coefficient in whole.terms.items():
             part = Polynomial({monomial: coefficient}, whole.opaque)
             names = part.variables
             if names & outer and names & inner:
-                own = own + part.map(self._atom(inner))
+                inside = inside + part.map(self._atom(inner))
             elif names & outer:
                 outside = outside + part
             elif names & inner:
-                own = own + part
+                inside = inside + part
             else:
                 rest = rest + part
         if outside.terms:
             sign = 1 if next(iter(outside.terms.values())) > 0 else -1
-            own = own + sign * self._parameter(outside * sign, rest * sign)
-            return own
-        return own + rest
+            inside = inside + sign * self._parameter(outside * sign, rest * sign)
+            return inside
+        return inside + rest
 
     def _atom(self, inner: frozenset[str]) -> Callable[[str, Opaque | None], Polynomial]:
         def replace(name: str, atom: Opaque | None) -> Polynomial:
@@ -96,12 +96,12 @@ class _Parameters:
         return replace
 
     def _parameter(self, outside: Polynomial, rest: Polynomial) -> Polynomial:
-        at = self.known.get(outside.text)
-        if at is None:
-            at = self.known[outside.text] = len(self.arguments)
+        number = self.numbers.get(outside.text)
+        if number is None:
+            number = self.numbers[outside.text] = len(self.arguments)
             self.arguments.append(outside + rest)
             self.shifts.append(rest)
-        return variable(parameter(at)) - self.shifts[at] + rest
+        return variable(parameter(number)) - self.shifts[number] + rest
 
 
 def _shape(product: Product) -> tuple[str, int, str]:
@@ -153,18 +153,18 @@ _LETTER = {"sum": "V", "max": "Max", "most": "Most", "least": "Least", "prod": "
 def _signature(kind: str, body: Sequence[Product]) -> tuple[tuple[str, bool], ...]:
     """Return what is the same of equal expressions, but for windows of one element."""
     sums = kind in ("sum", "prod")  # there, what doesn't depend on an index is a count
-    return tuple(sorted({(_shape(one)[0], sums or bool(one.bound)) for one in body}))
+    return tuple(sorted({(_shape(product)[0], sums or bool(product.bound)) for product in body}))
 
 
 def _same(
     entry: Interned, body: Sequence[Product], parameters: _Parameters, context: Context
 ) -> Place | None:
-    here = {parameter(at): index for at, index in enumerate(parameters.arguments)}
+    here = {parameter(number): index for number, index in enumerate(parameters.arguments)}
     new = substituted(body, here)
     names = frozenset().union(*(index.variables for index in parameters.arguments))
     under = context.ranges(names)
     for arguments in _candidates(entry, body, parameters, context):
-        there = {parameter(at): index for at, index in enumerate(arguments)}
+        there = {parameter(number): index for number, index in enumerate(arguments)}
         old = substituted([context.renamed(product) for product in entry.body], there)
         mine = [context.renamed(product) for product in new]
         if _read_disjoint(_Reads.of(mine, context), _Reads.of(old, context)):
@@ -192,7 +192,7 @@ class _Reads:
     @staticmethod
     def of(whole: Sum, context: Context) -> _Reads:
         """Return what a sum reads, in what is interned too."""
-        found: set[str] = set()
+        texts: set[str] = set()
         summed = False
         waiting = list(whole)
         while waiting:
@@ -207,18 +207,18 @@ class _Reads:
                 if head in context.interned:
                     waiting += definition(inner, context)
                 elif not head.startswith(("C:", "N:")):
-                    found.add(inner.text)
-        return _Reads(frozenset(found), summed)
+                    texts.add(inner.text)
+        return _Reads(frozenset(texts), summed)
 
 
-def _read_disjoint(one: _Reads, two: _Reads) -> bool:
+def _read_disjoint(left: _Reads, right: _Reads) -> bool:
     """Whether two expressions read different elements: they are hardly ever equal then.
 
     It isn't worth a question. Where elements are summed over, one of those may be what the other
     expression reads: it isn't if each reads as many besides.
     """
-    alike = len(one.places) == len(two.places) or not (one.summed or two.summed)
-    return alike and one.places != two.places
+    alike = len(left.places) == len(right.places) or not (left.summed or right.summed)
+    return alike and left.places != right.places
 
 
 def _candidates(
@@ -226,57 +226,59 @@ def _candidates(
 ) -> Iterable[tuple[Polynomial, ...]]:
     """Yield arguments at which the interned expression may be equal to the new one."""
     seen: set[tuple[Polynomial, ...]] = set()
-    here = {parameter(at): index for at, index in enumerate(parameters.arguments)}
+    here = {parameter(number): index for number, index in enumerate(parameters.arguments)}
     for arguments in _aligned(entry, body, context):
-        found = tuple(argument.substitute(here) for argument in arguments)
-        if found not in seen:
-            seen.add(found)
-            yield found
+        candidate = tuple(argument.substitute(here) for argument in arguments)
+        if candidate not in seen:
+            seen.add(candidate)
+            yield candidate
     if len(parameters.arguments) != entry.arity:
         return
     for order in itertools.permutations(range(entry.arity)):
-        plain = tuple(parameters.arguments[at] for at in order)
+        plain = tuple(parameters.arguments[number] for number in order)
         shifted = tuple(
-            parameters.arguments[at] - parameters.shifts[at] + shift
-            for at, shift in zip(order, entry.shifts, strict=True)
+            parameters.arguments[number] - parameters.shifts[number] + shift
+            for number, shift in zip(order, entry.shifts, strict=True)
         )
-        for found in (plain, shifted):
-            if found not in seen and len(seen) < _MOST_CANDIDATES:
-                seen.add(found)
-                yield found
+        for candidate in (plain, shifted):
+            if candidate not in seen and len(seen) < _MOST_CANDIDATES:
+                seen.add(candidate)
+                yield candidate
 
 
 def _aligned(
     entry: Interned, body: Sequence[Product], context: Context
 ) -> Iterable[tuple[Polynomial, ...]]:
     """Yield the arguments, as polynomials over the new parameters, that align like products."""
-    old_names = {parameter(at): variable(f"?{at}") for at in range(entry.arity)}
+    old_names = {parameter(number): variable(f"?{number}") for number in range(entry.arity)}
     olds = substituted(entry.body, old_names)
-    for one in body:
-        for two in olds:
-            if _shape(one)[:2] != _shape(two)[:2]:
+    for new_product in body:
+        for old_product in olds:
+            if _shape(new_product)[:2] != _shape(old_product)[:2]:
                 continue
             values: dict[str, Polynomial] = {}
-            mine, theirs = _determined(one, context), _determined(two, context)
+            mine, theirs = _determined(new_product, context), _determined(old_product, context)
             for a in mine:
                 for b in theirs:
                     for difference in (a - b, a + b):
-                        asked = [n for n in difference.variables if n.startswith("?")]
-                        if len(asked) != 1 or any(n.startswith("u@") for n in difference.variables):
+                        unknowns = [n for n in difference.variables if n.startswith("?")]
+                        if len(unknowns) != 1 or any(
+                            n.startswith("u@") for n in difference.variables
+                        ):
                             continue
-                        value = difference.linear(asked[0])
+                        value = difference.linear(unknowns[0])
                         if value is not None:
-                            values.setdefault(asked[0], value)
+                            values.setdefault(unknowns[0], value)
             if len(values) == entry.arity:
-                yield tuple(values[f"?{at}"] for at in range(entry.arity))
+                yield tuple(values[f"?{number}"] for number in range(entry.arity))
 
 
 def _determined(product: Product, context: Context) -> list[Polynomial]:
     """Return what is 0 of the coordinates of a product's places once bound indices are solved."""
     equations = []
     ordered = sorted(product.factors.items(), key=lambda f: (f[0].head, f[1], f[0].text))
-    for at, (place, _) in enumerate(ordered):
+    for position, (place, _) in enumerate(ordered):
         for axis, index in enumerate(place.indices):
-            equations.append(variable(f"u@{at}.{axis}") - index)
-    found = eliminated(product.bound, equations, (), context)
-    return [c.whole for c in found.constraints if c.kind == "eq"]
+            equations.append(variable(f"u@{position}.{axis}") - index)
+    system = eliminated(product.bound, equations, (), context)
+    return [c.whole for c in system.constraints if c.kind == "eq"]

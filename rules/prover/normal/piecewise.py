@@ -48,9 +48,9 @@ def _by_cases(
         bare = tidy((product.without(path.guards) for product in whole), context)
         return function(bare, path)
     result: list[Product] = []
-    for inner, known, kept in cases_of(guard, whole, context, path):
+    for inner, case_guards, kept in cases_of(guard, whole, context, path):
         part = _by_cases(kept, context, inner, function, count)
-        result += guarded(part, known, context)
+        result += guarded(part, case_guards, context)
     return result
 
 
@@ -92,24 +92,24 @@ def negated(truth: Sum) -> list[Product]:
 
 def outer_truth(whole: Sum, context: Context) -> Place | None:
     """Return a truth value in the sum that doesn't depend on what is summed over."""
-    found: list[Place] = []
+    truths: list[Place] = []
     for product in whole:
-        own = set(product.bound)
-        found += [
+        bound_names = set(product.bound)
+        truths += [
             place
             for place in product.factors
-            if place.head in context.idempotent and place.variables.isdisjoint(own)
+            if place.head in context.idempotent and place.variables.isdisjoint(bound_names)
         ]
-    return min(found, key=lambda place: place.text) if found else None
+    return min(truths, key=lambda place: place.text) if truths else None
 
 
 def under_truth(whole: Sum, place: Place, value: bool, context: Context) -> list[Product]:
     """Return a sum where a truth value is known."""
-    found = []
+    products = []
     for product in whole:
         if place not in product.factors:
-            found.append(product)
+            products.append(product)
         elif value:
             factors = {p: e for p, e in product.factors.items() if p != place}
-            found.append(Product(product.coefficient, product.bound, product.guards, factors))
-    return tidy(found, context)
+            products.append(Product(product.coefficient, product.bound, product.guards, factors))
+    return tidy(products, context)

@@ -46,16 +46,18 @@ def _aligned(product: Product) -> Product:
     """Return a product with its bound indices named in the order of their guards."""
     if not product.bound:
         return product
-    own = set(product.bound)
+    bound_names = set(product.bound)
 
     def rank(name: str) -> tuple[str, str]:
-        blind = {o: variable("!" if o == name else "?") for o in own}
+        blind = {o: variable("!" if o == name else "?") for o in bound_names}
         about = sorted(g.substitute(blind).text for g in product.guards if name in g.variables)
         used = sorted(p.substitute(blind).text for p in product.factors if name in p.variables)
         return (" ".join(about), " ".join(used))
 
     ordered = sorted(product.bound, key=rank)
-    return product.substitute({name: variable(f"k@{at}") for at, name in enumerate(ordered)})
+    return product.substitute(
+        {name: variable(f"k@{number}") for number, name in enumerate(ordered)}
+    )
 
 
 class _Numbers:
@@ -65,7 +67,7 @@ class _Numbers:
         self.context = context
         self.purpose = purpose
         self.names: dict[str, str] = {}
-        self.known: list[str] = []
+        self.facts: list[str] = []
         self.places: dict[str, list[Place]] = {}
         self.about: list[Polynomial | Constraint] = []
 
@@ -75,8 +77,8 @@ class _Numbers:
         for term in context.real_conditions:
             text = self.condition(term)
             if text is not None:
-                self.known.append(text)
-        assertions = [*(context.solver.constraint(one) for one in under), *self.known]
+                self.facts.append(text)
+        assertions = [*(context.solver.constraint(constraint) for constraint in under), *self.facts]
         declared = [f"(declare-fun {name} () Real)" for name in self.names.values()]
         context.deadline()
         result = context.solver.ask(
@@ -123,68 +125,68 @@ class _Numbers:
         base = self.place(place)
         if exponent.denominator == 1 and abs(exponent) <= _MOST_EXPONENT:
             if exponent < 0:
-                known = f"{place.text}^-1" in self.names
+                is_named = f"{place.text}^-1" in self.names
                 name = self.opaque(f"{place.text}^-1")
-                if not known:
-                    self.known.append(f"(=> (not (= {base} 0.0)) (= (* {name} {base}) 1.0))")
+                if not is_named:
+                    self.facts.append(f"(=> (not (= {base} 0.0)) (= (* {name} {base}) 1.0))")
                 base = name
             size = abs(int(exponent))
             return base if size == 1 else f"(* {' '.join([base] * size)})"
-        known = f"{place.text}^{exponent}" in self.names
+        is_named = f"{place.text}^{exponent}" in self.names
         name = self.opaque(f"{place.text}^{exponent}")
-        if not known:
-            self.known.append(f"(>= {name} 0.0)")
+        if not is_named:
+            self.facts.append(f"(>= {name} 0.0)")
             if exponent == Fraction(1, 2):
-                self.known.append(f"(=> (>= {base} 0.0) (= (* {name} {name}) {base}))")
+                self.facts.append(f"(=> (>= {base} 0.0) (= (* {name} {name}) {base}))")
             elif exponent == Fraction(-1, 2):
-                self.known.append(f"(=> (> {base} 0.0) (= (* {name} {name} {base}) 1.0))")
+                self.facts.append(f"(=> (> {base} 0.0) (= (* {name} {name} {base}) 1.0))")
         return name
 
     def place(self, place: Place) -> str:
         """Return the number that a place is, with what is known of it."""
-        known = place.text in self.names
+        is_named = place.text in self.names
         name = self.opaque(place.text)
-        if known:
+        if is_named:
             return name
         context = self.context
         for other in self.places.setdefault(place.head, []):
             self.congruent(place, other)
         self.places[place.head].append(place)
         if context.always_positive(place):
-            self.known.append(f"(> {name} 0.0)")
+            self.facts.append(f"(> {name} 0.0)")
         elif context.never_below_zero(place):
-            self.known.append(f"(>= {name} 0.0)")
+            self.facts.append(f"(>= {name} 0.0)")
         if place.head in context.idempotent:
-            self.known.append(f"(or (= {name} 0.0) (= {name} 1.0))")
+            self.facts.append(f"(or (= {name} 0.0) (= {name} 1.0))")
         if place.head.startswith("above("):
             inner = self.inner(place, "above(")
-            self.known.append(f"(= (= {name} 1.0) (> {inner} 0.0))")
+            self.facts.append(f"(= (= {name} 1.0) (> {inner} 0.0))")
         elif place.head.startswith("abs("):
             inner = self.inner(place, "abs(")
-            self.known.append(f"(= {name} (ite (>= {inner} 0.0) {inner} (- {inner})))")
+            self.facts.append(f"(= {name} (ite (>= {inner} 0.0) {inner} (- {inner})))")
         elif place.head.startswith("sign("):
             inner = self.inner(place, "sign(")
             below = f"(ite (< {inner} 0.0) (- 1.0) 0.0)"
-            self.known.append(f"(= {name} (ite (> {inner} 0.0) 1.0 {below}))")
+            self.facts.append(f"(= {name} (ite (> {inner} 0.0) 1.0 {below}))")
         elif place.head.startswith("exp("):
             inner = self.inner(place, "exp(")
-            self.known += [f"(= (> {name} 1.0) (> {inner} 0.0))", f"(>= {name} (+ 1.0 {inner}))"]
-            self.known.append(f"(=> (= {inner} 0.0) (= {name} 1.0))")
+            self.facts += [f"(= (> {name} 1.0) (> {inner} 0.0))", f"(>= {name} (+ 1.0 {inner}))"]
+            self.facts.append(f"(=> (= {inner} 0.0) (= {name} 1.0))")
         entry = context.interned.get(place.head)
         if entry is not None:
             self.entry(entry.kind, place, name)
         return name
 
-    def congruent(self, one: Place, two: Place) -> None:
+    def congruent(self, left: Place, right: Place) -> None:
         """Note that elements at equal places are equal."""
         solver = self.context.solver
-        same = [equals(a, b) for a, b in zip(one.indices, two.indices, strict=True)]
+        same = [equals(a, b) for a, b in zip(left.indices, right.indices, strict=True)]
         if any(solver.plain(part) is False for part in same):
             return
         self.about += same
         clauses = " ".join(solver.constraint(part) for part in same)
-        both = f"(= {self.names[one.text]} {self.names[two.text]})"
-        self.known.append(f"(=> (and true {clauses}) {both})")
+        both = f"(= {self.names[left.text]} {self.names[right.text]})"
+        self.facts.append(f"(=> (and true {clauses}) {both})")
 
     def inner(self, place: Place, function: str) -> str:
         """Return the argument of a function of one place."""
@@ -194,22 +196,24 @@ class _Numbers:
         """Note what an interned expression is; one of integers follows no order of sums."""
         body = definition(place, self.context)
         if kind == "sum":
-            self.known.append(f"(= {name} {self.sum(body)})")
+            self.facts.append(f"(= {name} {self.sum(body)})")
         elif kind == "max":
-            plain = [self.element(one) for one in body if not one.bound]
-            self.known += [f"(>= {name} {one})" for one in plain]
-            inside = [one for one in body if one.bound]
+            plain = [self.element(product) for product in body if not product.bound]
+            self.facts += [f"(>= {name} {number})" for number in plain]
+            inside = [product for product in body if product.bound]
             if inside:
-                rest = self.opaque("max " + " | ".join(sorted(canonical(one) for one in inside)))
-                self.known.append(f"(>= {name} {rest})")
+                rest = self.opaque(
+                    "max " + " | ".join(sorted(canonical(product) for product in inside))
+                )
+                self.facts.append(f"(>= {name} {rest})")
                 plain.append(rest)
-            self.known.append(f"(or false {' '.join(f'(= {name} {one})' for one in plain)})")
+            self.facts.append(f"(or false {' '.join(f'(= {name} {number})' for number in plain)})")
 
-    def element(self, one: Product) -> str:
+    def element(self, product: Product) -> str:
         """Return an element of a largest: a known number or a place."""
-        if one.guards:
+        if product.guards:
             raise UndecidedError(f"{self.purpose}: a largest element of some by cases")
-        (place,) = one.factors
+        (place,) = product.factors
         return _fraction(Fraction(place.head[2:])) if place.head[:2] == "C:" else self.place(place)
 
     # ---- what is assumed of real symbols
@@ -217,9 +221,9 @@ class _Numbers:
         """Return an assumption, if it only compares symbols and numbers that occur here."""
         match term:
             case Apply("=" | "<" | "<=" | ">" | ">=" as function, (left, right)):
-                return self.comparison(function, left, right)
+                return self.binary(function, left, right)
             case Apply("!=", (left, right)):
-                text = self.comparison("=", left, right)
+                text = self.binary("=", left, right)
                 return None if text is None else f"(not {text})"
             case Apply("not", (inner,)):
                 text = self.condition(inner)
@@ -227,10 +231,12 @@ class _Numbers:
             case _:
                 return None
 
-    def comparison(self, function: str, left: Term, right: Term) -> str | None:
-        """Return a comparison of two numbers."""
-        one, two = self.number(left), self.number(right)
-        return None if one is None or two is None else f"({function} {one} {two})"
+    def binary(self, function: str, left: Term, right: Term) -> str | None:
+        """Return a comparison of two numbers, or what arithmetic makes of them."""
+        left_text, right_text = self.number(left), self.number(right)
+        if left_text is None or right_text is None:
+            return None
+        return f"({function} {left_text} {right_text})"
 
     def number(self, term: Term) -> str | None:
         """Return a number of an assumption."""
@@ -244,8 +250,7 @@ class _Numbers:
             case Symbol(name, "real"):
                 return self.names.get(Place(name).text)
             case Apply("+" | "-" | "*" as function, (left, right)):
-                one, two = self.number(left), self.number(right)
-                return None if one is None or two is None else f"({function} {one} {two})"
+                return self.binary(function, left, right)
             case Apply("neg", (inner,)):
                 text = self.number(inner)
                 return None if text is None else f"(- {text})"

@@ -62,7 +62,7 @@ def _folded(product: Product, context: Context) -> Product:
 
 def _guards(product: Product, context: Context) -> list[Constraint] | None:
     """Return the guards that say something; None where they contradict each other."""
-    found: dict[str, Constraint] = {}
+    by_text: dict[str, Constraint] = {}
     for guard in product.guards:
         plain = context.solver.plain(guard)
         if plain is False:
@@ -70,19 +70,19 @@ def _guards(product: Product, context: Context) -> list[Constraint] | None:
         if plain is None and guard not in context.ambient:
             if guard.negation in context.ambient:
                 return None
-            found[guard.text] = guard
-    for guard in list(found.values()):
-        if guard.negation.text in found:
+            by_text[guard.text] = guard
+    for guard in list(by_text.values()):
+        if guard.negation.text in by_text:
             return None
         if guard.kind == "ge":
             # p >= 0 and -p >= 0
             other = compared("ge", -guard.whole)
-            if other.text in found and guard.text in found:
-                del found[guard.text]
-                found.pop(other.text, None)
+            if other.text in by_text and guard.text in by_text:
+                del by_text[guard.text]
+                by_text.pop(other.text, None)
                 same = compared("eq", guard.whole)
-                found[same.text] = same
-    return list(found.values())
+                by_text[same.text] = same
+    return list(by_text.values())
 
 
 def _solved(product: Product) -> Product | None:
@@ -93,13 +93,13 @@ def _solved(product: Product) -> Product | None:
         for name in product.bound:
             value = guard.whole.linear(name)
             if value is not None:
-                left = Product(
+                rest = Product(
                     product.coefficient,
                     [other for other in product.bound if other != name],
                     [other for other in product.guards if other is not guard],
                     product.factors,
                 )
-                return left.substitute({name: value})
+                return rest.substitute({name: value})
     return None
 
 
@@ -245,7 +245,7 @@ def powers(product: Product, context: Context) -> Product:
 
 def _signed(factors: dict[Place, Fraction], context: Context) -> dict[Place, Fraction]:
     """Return powers in which of x, |x| and sign(x) as few as possible are left."""
-    found = dict(factors)
+    exponents = dict(factors)
     for place in factors:
         function, _, rest = place.head.partition("(")
         base = Place(rest[:-1], place.indices)
@@ -253,24 +253,26 @@ def _signed(factors: dict[Place, Fraction], context: Context) -> dict[Place, Fra
         sign = Place(f"sign({base.head})", base.indices)
         if function not in ("abs", "sign") or (place == sign and size in factors):
             continue
-        one, two, three = (found.get(p, Fraction(0)) for p in (base, size, sign))
+        base_power, size_power, sign_power = (
+            exponents.get(p, Fraction(0)) for p in (base, size, sign)
+        )
         if sign.head in context.idempotent:  # x is never negative, and no |x| is there
-            if one:
-                found.pop(sign, None)
+            if base_power:
+                exponents.pop(sign, None)
             continue
-        if not one.denominator == two.denominator == three.denominator == 1:
+        if not base_power.denominator == size_power.denominator == sign_power.denominator == 1:
             continue
-        power, odd = one + two, (one + three) % 2
+        power, odd = base_power + size_power, (base_power + sign_power) % 2
         for part in (base, size, sign):
-            found.pop(part, None)
-        if one or two:
+            exponents.pop(part, None)
+        if base_power or size_power:
             # where x is 0, all of this is, or has no value
             if not power:
-                found[sign] = odd
+                exponents[sign] = odd
             elif odd == power % 2:
-                found[base] = power
+                exponents[base] = power
             else:
-                found[size], found[base] = Fraction(1), power - 1
-        elif three:
-            found[sign] = 2 - odd
-    return found
+                exponents[size], exponents[base] = Fraction(1), power - 1
+        elif sign_power:
+            exponents[sign] = 2 - odd
+    return exponents

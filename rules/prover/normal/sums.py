@@ -43,9 +43,9 @@ class Place:
         """Return the names of all variables."""
         return frozenset().union(*(index.variables for index in self.indices))
 
-    def substitute(self, known: Mapping[str, Polynomial]) -> Place:
+    def substitute(self, replacements: Mapping[str, Polynomial]) -> Place:
         """Return the place with variables replaced."""
-        return Place(self.head, tuple(index.substitute(known) for index in self.indices))
+        return Place(self.head, tuple(index.substitute(replacements) for index in self.indices))
 
 
 class Product:
@@ -83,35 +83,35 @@ class Product:
     @property
     def variables(self) -> frozenset[str]:
         """Return the names of all variables, bound ones included."""
-        found: set[str] = set(self.bound)
+        names: set[str] = set(self.bound)
         for guard in self.guards:
-            found |= guard.variables
+            names |= guard.variables
         for place in self.factors:
-            found |= place.variables
-        return frozenset(found)
+            names |= place.variables
+        return frozenset(names)
 
     def scaled(self, by: Fraction | int) -> Product:
         """Return the product times a number."""
         return Product(self.coefficient * by, self.bound, self.guards, self.factors)
 
-    def substitute(self, known: Mapping[str, Polynomial]) -> Product:
+    def substitute(self, replacements: Mapping[str, Polynomial]) -> Product:
         """Return the product with variables replaced; those bound may only become variables."""
         bound = []
         for name in self.bound:
-            new = known[name].variable if name in known else name
+            new = replacements[name].variable if name in replacements else name
             assert new is not None
             bound.append(new)
         return Product(
             self.coefficient,
             bound,
-            [guard.substitute(known) for guard in self.guards],
-            multiplied((place.substitute(known), e) for place, e in self.factors.items()),
+            [guard.substitute(replacements) for guard in self.guards],
+            multiplied((place.substitute(replacements), e) for place, e in self.factors.items()),
         )
 
     def outer_guards(self) -> list[Constraint]:
         """Return the guards that say nothing of the bound indices."""
-        own = set(self.bound)
-        return [guard for guard in self.guards if guard.variables.isdisjoint(own)]
+        bound_names = set(self.bound)
+        return [guard for guard in self.guards if guard.variables.isdisjoint(bound_names)]
 
     def without(self, guards: Iterable[Constraint]) -> Product:
         """Return the product with fewer guards."""
@@ -130,23 +130,23 @@ def separated(product: Product) -> list[Product]:
     """
     groups: list[set[str]] = []
     for names in (*(g.variables for g in product.guards), *(p.variables for p in product.factors)):
-        own = set(names.intersection(product.bound))
-        joined = [group for group in groups if not group.isdisjoint(own)]
-        groups = [group for group in groups if group.isdisjoint(own)]
-        if own:
-            groups.append(own.union(*joined))
+        part_names = set(names.intersection(product.bound))
+        joined = [group for group in groups if not group.isdisjoint(part_names)]
+        groups = [group for group in groups if group.isdisjoint(part_names)]
+        if part_names:
+            groups.append(part_names.union(*joined))
     groups += [{name} for name in product.bound if not any(name in group for group in groups)]
-    own = set(product.bound)
-    found = [
+    bound_names = set(product.bound)
+    products = [
         Product(
             product.coefficient,
             (),
             product.outer_guards(),
-            {p: e for p, e in product.factors.items() if own.isdisjoint(p.variables)},
+            {p: e for p, e in product.factors.items() if bound_names.isdisjoint(p.variables)},
         )
     ]
     for group in sorted(groups, key=min):
-        found.append(
+        products.append(
             Product(
                 1,
                 [name for name in product.bound if name in group],
@@ -154,7 +154,7 @@ def separated(product: Product) -> list[Product]:
                 {p: e for p, e in product.factors.items() if not group.isdisjoint(p.variables)},
             )
         )
-    return found
+    return products
 
 
 def multiplied(factors: Iterable[tuple[Place, Fraction]]) -> dict[Place, Fraction]:
@@ -180,9 +180,9 @@ def scaled(whole: Sum, by: Fraction | int) -> list[Product]:
     return [product.scaled(by) for product in whole] if by else []
 
 
-def substituted(whole: Sum, known: Mapping[str, Polynomial]) -> list[Product]:
+def substituted(whole: Sum, replacements: Mapping[str, Polynomial]) -> list[Product]:
     """Return a sum with variables replaced."""
-    return [product.substitute(known) for product in whole]
+    return [product.substitute(replacements) for product in whole]
 
 
 def known_number(whole: Sum) -> Fraction | None:
@@ -200,18 +200,18 @@ def canonical(product: Product) -> str:
     Different texts may still be the same product; no two products of one text differ.
     """
     order: dict[str, Polynomial] = {}
-    own = set(product.bound)
+    bound_names = set(product.bound)
 
     def note(names: Iterable[str]) -> None:
         for name in sorted(names):
-            if name in own and name not in order:
+            if name in bound_names and name not in order:
                 order[name] = variable(f"%{len(order)}")
 
-    if own:
+    if bound_names:
         for place in sorted(product.factors, key=lambda p: (p.head, len(p.text), p.text)):
             for index in place.indices:
                 note(index.variables)
-        note(own)
+        note(bound_names)
         product = product.substitute(order)
     guards = " & ".join(guard.text for guard in product.guards)
     powers = " ".join(f"{p.text}^{e}" for p, e in product.factors.items())
@@ -220,16 +220,16 @@ def canonical(product: Product) -> str:
 
 def combined(whole: Sum) -> list[Product]:
     """Return a sum with like products joined."""
-    found: dict[str, Product] = {}
+    by_text: dict[str, Product] = {}
     for product in whole:
         text = canonical(product)
-        like = found.get(text)
+        like = by_text.get(text)
         if like is not None:
             product = Product(
                 like.coefficient + product.coefficient, like.bound, like.guards, like.factors
             )
-        found[text] = product
-    return [product for product in found.values() if product.coefficient]
+        by_text[text] = product
+    return [product for product in by_text.values() if product.coefficient]
 
 
 def function_of(place: Place) -> str | None:

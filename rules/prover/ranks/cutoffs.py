@@ -63,9 +63,9 @@ def _lists(rule: Rule) -> frozenset[str]:
         for node in rule.match
         for operator in node.operators
         for opset in opsets(rule, EARLIEST_OPSET)
-        if (known := specification(*_domain_and_name(operator), opset)) is not None
-        for at, item in enumerate(node.inputs)
-        if at in known.known_inputs and item.value is not None
+        if (meaning := specification(*_domain_and_name(operator), opset)) is not None
+        for position, item in enumerate(node.inputs)
+        if position in meaning.known_inputs and item.value is not None
     )
 
 
@@ -98,27 +98,27 @@ def cutoffs(rule: Rule, fixed: Fixed = ()) -> Cutoffs:
     `fixed` are the ranks and lengths that are the same in every match, by the names of tensors and
     attributes: `rank(W)` is such a number, too, where W has a declared shape.
     """
-    found = _Reader(rule, dict(fixed))
+    reader = _Reader(rule, dict(fixed))
     for operand in rule.operands:
         for size in operand.shape or ():
-            found.visit(size, axes=False)
+            reader.visit(size, axes=False)
     for expression in rule.given:
-        found.visit(expression, axes=False)
+        reader.visit(expression, axes=False)
     if rule.region is not None:
-        found.visit(rule.region, axes=False)
+        reader.visit(rule.region, axes=False)
     for node in (*rule.match, *rule.rewrite, *rule.correct):
         for name, expression in node.attributes:
-            found.visit(expression, axes=name in _AXES)
-        for at, item in enumerate(node.inputs):
-            if isinstance(item.literal, ListOf) and _holds_axes(node, at):
+            reader.visit(expression, axes=name in _AXES)
+        for position, item in enumerate(node.inputs):
+            if isinstance(item.literal, ListOf) and _holds_axes(node, position):
                 for axis in item.literal.items:  # so many, whichever rank there is
-                    found.visit(axis, axes=True)
+                    reader.visit(axis, axes=True)
             elif item.literal is not None:
-                found.visit(item.literal, axes=_holds_axes(node, at))
+                reader.visit(item.literal, axes=_holds_axes(node, position))
     for alias in rule.aliases:
         if alias.source.literal is not None:
-            found.visit(alias.source.literal, axes=False)
-    return found.reach
+            reader.visit(alias.source.literal, axes=False)
+    return reader.reach
 
 
 def permutation_steps(rule: Rule) -> int:
@@ -136,7 +136,8 @@ def permutation_steps(rule: Rule) -> int:
             if isinstance(part, Name) and part.text in turned:
                 count += 1
             count += sum(
-                isinstance(one, Name) and one.text not in turned for one in _looked_up(part)
+                isinstance(axis_name, Name) and axis_name.text not in turned
+                for axis_name in _looked_up(part)
             )
     return count
 
@@ -151,11 +152,11 @@ def _looked_up(part: Expression) -> Iterator[Expression]:
                 yield from walk(argument)
 
 
-def _holds_axes(node: PatternNode, at: int) -> bool:
+def _holds_axes(node: PatternNode, position: int) -> bool:
     """Whether an input may hold axes: those of a few operators do, and they are no data."""
     if node.op_type in ("Pad", "Slice"):
-        return at == 3
-    return at > 0 and node.op_type.startswith(("Reduce", "Squeeze", "Unsqueeze", "CumSum"))
+        return position == 3
+    return position > 0 and node.op_type.startswith(("Reduce", "Squeeze", "Unsqueeze", "CumSum"))
 
 
 class _Reader:
@@ -168,8 +169,8 @@ class _Reader:
         self.axes |= {
             item.value
             for node in rule.match
-            for at, item in enumerate(node.inputs)
-            if item.value is not None and _holds_axes(node, at)
+            for position, item in enumerate(node.inputs)
+            if item.value is not None and _holds_axes(node, position)
         }
         self.listed = _lists(rule)
         shapes = {operand.name: operand.shape or () for operand in rule.operands}
@@ -181,12 +182,12 @@ class _Reader:
         }
         self.lengths = {
             size.text
-            for one in self.listed
-            for size in shapes.get(one, ())
+            for list_name in self.listed
+            for size in shapes.get(list_name, ())
             if isinstance(size, Name)
         }
         self.partial = rule.region is not None
-        self.told = notation_use(rule).lengths
+        self.stated_lengths = notation_use(rule).lengths
         self.beside = dict.fromkeys(stars, 0)
         for operand in rule.operands:
             for size in operand.shape or ():
@@ -217,8 +218,8 @@ class _Reader:
             case Index(of, items):
                 self.visit(of, axes=axes)
                 for item in items:
-                    self.visit(item, axes=not self._is_told(of))
-            case Binary("=", Call("len", (of,)), Literal()) if self._is_told(of):
+                    self.visit(item, axes=not self._is_stated(of))
+            case Binary("=", Call("len", (of,)), Literal()) if self._is_stated(of):
                 return
             case Binary("=", Call("drop", (Name() as of, start)), ListOf(items)) if _from_end(
                 start
@@ -226,14 +227,14 @@ class _Reader:
                 for item in (of, start, *items):  # as many on both sides, whatever the length
                     self.visit(item, axes=True)
             case Call(function, arguments):
-                for at, argument in enumerate(arguments):
-                    if at in _LENGTHS.get(function, ()):
+                for position, argument in enumerate(arguments):
+                    if position in _LENGTHS.get(function, ()):
                         offset = self._offset(argument)
                         self._front(offset)
                         if any(map(self._from_end, walk(argument))):
                             self.reach.end = max(self.reach.end, offset)
                     inner = axes and function in ("min", "max", "plus", "sum")
-                    self.visit(argument, axes=inner or at in _PLACES.get(function, ()))
+                    self.visit(argument, axes=inner or position in _PLACES.get(function, ()))
                 if function in ("min", "max") and any(map(self._counts, arguments)):
                     self._front(self._offset(part))
             case Unary(_, operand):
@@ -249,14 +250,14 @@ class _Reader:
                 self.visit(left, axes=inner or listed)
                 self.visit(right, axes=inner or listed)
 
-    def _is_told(self, part: Expression) -> bool:
+    def _is_stated(self, part: Expression) -> bool:
         """Whether it is a list that the rule gives a length: its entries are told one by one.
 
         So none of them is like the others, nor like those of lists that may have any length.
         """
         match part:
             case Call("ints", (Name(text),)):
-                return text in self.told
+                return text in self.stated_lengths
             case _:
                 return False
 
@@ -350,12 +351,12 @@ class _Reader:
             case Unary(_, operand):
                 return self._offset(operand)
             case Binary("*", left, right):
-                one, other = self._offset(left), self._offset(right)
+                left_offset, right_offset = self._offset(left), self._offset(right)
                 if _is_number(left) and _is_number(right):
-                    return one * other
-                if _is_number(left) and one >= 1:  # less of it would be more of a length
-                    return other
-                return one if _is_number(right) and other >= 1 else inf
+                    return left_offset * right_offset
+                if _is_number(left) and left_offset >= 1:  # less of it would be more of a length
+                    return right_offset
+                return left_offset if _is_number(right) and right_offset >= 1 else inf
             case Binary("/" | "//" | "%"):
                 return inf
             case Binary(_, left, right):

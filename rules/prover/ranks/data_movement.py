@@ -102,8 +102,8 @@ def _has_no_zero(rule: Rule, sizes: Expression) -> bool:
     return Unary("not", Binary("in", Literal(0), sizes)) in rule.given
 
 
-def _same_shape(condition: Expression, one: str, other: str) -> bool:
-    pair = {Call("shape", (Name(name),)) for name in (one, other)}
+def _same_shape(condition: Expression, tensor: str, other_tensor: str) -> bool:
+    pair = {Call("shape", (Name(name),)) for name in (tensor, other_tensor)}
     match condition:
         case Binary("=", left, right):
             return {left, right} == pair
@@ -120,16 +120,19 @@ def _undone(rule: Rule, output: str) -> bool:
     if first is None or len(rule.match) != 2:
         return False
     turns = {first.operator: first, second.operator: second}
-    known = all(len(n.inputs) == 2 and not n.inputs[1].optional for n in (first, second))
-    if set(turns) != {"Squeeze", "Unsqueeze"} or not known:
+    have_axes = all(len(n.inputs) == 2 and not n.inputs[1].optional for n in (first, second))
+    if set(turns) != {"Squeeze", "Unsqueeze"} or not have_axes:
         return False
     # the axes of both are counted in the tensor that has them
     whole = turns["Squeeze"].inputs[0].value or ""
-    asked = [
+    counted_axes = [
         Call("axes", (Call("ints", (Name(n.inputs[1].value or ""),)), Call("rank", (Name(whole),))))
         for n in (first, second)
     ]
-    return any(Binary("=", one, two) in rule.given for one, two in (asked, asked[::-1]))
+    return any(
+        Binary("=", first_axes, second_axes) in rule.given
+        for first_axes, second_axes in (counted_axes, counted_axes[::-1])
+    )
 
 
 @cache
@@ -138,12 +141,12 @@ def _in_order(operator: str) -> bool:
     if operator not in _IN_ORDER:
         return False
     value, besides = _IN_ORDER[operator]
-    known = _every_version(operator)
-    return bool(known) and all(
+    versions = _every_version(operator)
+    return bool(versions) and all(
         re.findall(r"^ *value Y\[.*?\] = (.*)$", block.text, re.MULTILINE) == [value]
         and besides in block.text
-        for one in known
-        for block in one.blocks
+        for version in versions
+        for block in version.blocks
     )
 
 
@@ -155,7 +158,7 @@ def _passes(rule: Rule) -> bool:
     if rule.aliases or len(rule.match) != 2 or len(rule.rewrite) != 2:
         return False
     (output,) = rule.outputs
-    left, right = _two(rule.match, output), _two(rule.rewrite, output)
+    left, right = _two_nodes(rule.match, output), _two_nodes(rule.rewrite, output)
     if left is None or right is None or left[0] != right[0]:
         return False
     (first, second), (third, fourth) = left[1:], right[1:]
@@ -171,7 +174,7 @@ def _passes(rule: Rule) -> bool:
     )
 
 
-def _two(
+def _two_nodes(
     nodes: tuple[PatternNode, ...], output: str
 ) -> tuple[str, PatternNode, PatternNode] | None:
     """The operand of a chain of two nodes, and the nodes in order."""
@@ -200,14 +203,14 @@ def _is_movement(node: PatternNode) -> bool:
 @cache
 def only_reads(operator: str) -> bool:
     """Whether an operator's only output is its first input, read somewhere."""
-    known = _every_version(operator)
-    return bool(known) and all(
-        one.kind == "movement"
+    versions = _every_version(operator)
+    return bool(versions) and all(
+        version.kind == "movement"
         and len(block.values) == len(block.outputs) == 1
         and not block.outputs[0].variadic
         and _is_read_of(block.values[0].expression, block.inputs[0].name)
-        for one in known
-        for block in one.blocks
+        for version in versions
+        for block in version.blocks
     )
 
 
@@ -232,20 +235,22 @@ def _is_function(rule: Rule, node: PatternNode) -> bool:
 @cache
 def of_one(operator: str, inputs: int) -> bool:
     """Whether each element of the only output comes from that of the first input in its place."""
-    known = _every_version(operator)
+    versions = _every_version(operator)
     if inputs > 1 and operator not in ("QuantizeLinear", "DequantizeLinear"):
         return False
-    return bool(known) and all(
-        one.kind == "elementwise" and _keeps_shape(one.blocks[0]) for one in known
+    return bool(versions) and all(
+        version.kind == "elementwise" and _keeps_shape(version.blocks[0]) for version in versions
     )
 
 
 def _keeps_shape(block: spec.Operator) -> bool:
-    shapes = [[(d.kind, d.name) for d in one.shape] for one in (block.inputs[0], block.outputs[0])]
+    shapes = [
+        [(d.kind, d.name) for d in slot.shape] for slot in (block.inputs[0], block.outputs[0])
+    ]
     return shapes[0] == shapes[1] == [("star", shapes[0][0][1])]
 
 
 def _every_version(operator: str) -> list[Specification]:
     numbers = range(EARLIEST_OPSET, defs.onnx_opset_version() + 1)
-    found = [specification("", operator, number) for number in numbers]
-    return [one for one in found if one is not None and one.opaque is None]
+    versions = [specification("", operator, number) for number in numbers]
+    return [version for version in versions if version is not None and version.opaque is None]

@@ -103,7 +103,7 @@ def lift(rule: Rule, statements: Sequence[Statement], outcomes: Sequence[Outcome
     if len(beyond) == len(lengths.names):
         return Lifted()
     within = separate(lengths.names, lengths.rows, beyond)
-    return Lifted("; ".join(one.words for one in within), within)
+    return Lifted("; ".join(axis_rule.words for axis_rule in within), within)
 
 
 class _Lengths:
@@ -132,19 +132,19 @@ class _Lengths:
             return any_number_of_nodes(self.rule, self.statements)
         extents = [statement.free[name] for statement in self.statements if name in statement.free]
         longest, most = max(e.length for e in extents), min(e.most for e in extents)
-        known = max(longest, most) + _declared_beside(self.rule, name)
-        if self.reach >= known and not _is_number(self.rule, name):
+        reached = max(longest, most) + _declared_beside(self.rule, name)
+        if self.reach >= reached and not _is_number(self.rule, name):
             return False
         if longest < most:
             return self._ends(name, most)
-        if self.reach + _TURNED > known and any(map(self._permutes, self.rule.match)):
+        if self.reach + _TURNED > reached and any(map(self._permutes, self.rule.match)):
             return False
-        if self.turns > _TURNS and self.reach + self.turns >= known:
+        if self.turns > _TURNS and self.reach + self.turns >= reached:
             return False
         if not any(extent.places for extent in extents):
             return any_number_follows(self.rule, name, longest)
         # of lists that have one length at all ranks, what is left without an axis may be no case
-        alike = max(notation_use(self.rule).lengths.values(), default=0) + self.reach < known
+        alike = max(notation_use(self.rule).lengths.values(), default=0) + self.reach < reached
         smaller = {
             canonical(Program.of(statement))
             for statement in self.statements
@@ -179,9 +179,12 @@ class _Lengths:
         """Whether a node permutes the axes of a tensor of any rank, each way as it likes."""
         said = {
             side.text
-            for one in self.rule.given
-            if isinstance(one, Binary) and one.operator == "="
-            for side, other in ((one.left, one.right), (one.right, one.left))
+            for condition in self.rule.given
+            if isinstance(condition, Binary) and condition.operator == "="
+            for side, other in (
+                (condition.left, condition.right),
+                (condition.right, condition.left),
+            )
             if isinstance(side, Name) and not isinstance(other, Name)
         }
         free = {
@@ -192,8 +195,8 @@ class _Lengths:
         if node.rest is not None and "Transpose" in node.operators:
             free |= {"perm"} - dict(node.attributes).keys()
         shape = self.rule.operand(node.inputs[0].value or "").shape if node.inputs else None
-        known = shape is not None and not any(isinstance(size, Star) for size in shape)
-        return "perm" in free and not known
+        has_rank = shape is not None and not any(isinstance(size, Star) for size in shape)
+        return "perm" in free and not has_rank
 
     def tied_to(self, name: str) -> set[str]:
         """The names whose numbers tell that of a name: always larger by the same, or smaller.
@@ -201,17 +204,22 @@ class _Lengths:
         The operators' texts tie them, as that of Conv does the ranks of image and filters, since
         other combinations were tried and are no cases.
         """
-        at = self.names.index(name)
-        found = set()
+        position = self.names.index(name)
+        names = set()
         for other in range(len(self.names)):
-            known = {
-                (one, two)
+            pairs = {
+                (number, other_number)
                 for row in self.rows
-                if (one := row[at]) is not None and (two := row[other]) is not None
+                if (number := row[position]) is not None
+                and (other_number := row[other]) is not None
             }
-            if other != at and len(known) > 1 and len({one - two for one, two in known}) == 1:
-                found.add(self.names[other])
-        return found
+            if (
+                other != position
+                and len(pairs) > 1
+                and len({number - other_number for number, other_number in pairs}) == 1
+            ):
+                names.add(self.names[other])
+        return names
 
 
 def _fixed(rule: Rule, statements: Sequence[Statement]) -> Fixed:
@@ -222,22 +230,22 @@ def _fixed(rule: Rule, statements: Sequence[Statement]) -> Fixed:
     seen: dict[str, set[int]] = {}
     for statement in statements:
         shapes = [(operand.name, operand.shape) for operand in statement.operands]
-        shapes += [(made.name, made.shape) for made in statement.definitions]
+        shapes += [(definition.name, definition.shape) for definition in statement.definitions]
         for name, shape in shapes:
             length = shape[0] if len(shape) == 1 else None
             seen.setdefault(name, set()).add(length if isinstance(length, int) else len(shape))
-    found = {name: max(numbers) for name, numbers in seen.items() if len(numbers) == 1}
+    numbers_by_name = {name: max(numbers) for name, numbers in seen.items() if len(numbers) == 1}
     for node in rule.match:
         read = node.inputs[0].value if node.inputs else None
         for _, value in node.attributes:
-            if isinstance(value, Name) and read in found:
-                found[value.text] = 2 * found[read]
-    return tuple(sorted(found.items()))
+            if isinstance(value, Name) and read in numbers_by_name:
+                numbers_by_name[value.text] = 2 * numbers_by_name[read]
+    return tuple(sorted(numbers_by_name.items()))
 
 
 def _is_number(rule: Rule, name: str) -> bool:
     """Whether it is the rank of a constant of one element of whose shape the rule says nothing."""
-    what, of = measure_of(name)
+    quantity, of = measure_of(name)
     asked = {
         argument.text
         for expression in expressions_of(rule)
@@ -246,7 +254,7 @@ def _is_number(rule: Rule, name: str) -> bool:
         for argument in part.arguments
         if isinstance(argument, Name)
     }
-    return what == "rank" and rule.operand(of).scalar and of not in asked
+    return quantity == "rank" and rule.operand(of).scalar and of not in asked
 
 
 def _declared_beside(rule: Rule, name: str) -> int:

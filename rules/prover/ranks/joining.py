@@ -39,9 +39,13 @@ def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
         pairs = {(shapes[t][first + kept], shapes[t][first + gone]) for t, first in starts}
         if len(pairs) != 1:
             continue
-        ((one, other),) = pairs
-        if isinstance(one, Symbol) and isinstance(other, Symbol) and one != other:
-            less = _Join(program, one, other).program()
+        ((kept_size, gone_size),) = pairs
+        if (
+            isinstance(kept_size, Symbol)
+            and isinstance(gone_size, Symbol)
+            and kept_size != gone_size
+        ):
+            less = _Join(program, kept_size, gone_size).program()
             if less is not None and canonical(less) in smaller:
                 return True
     return False
@@ -66,7 +70,7 @@ class _Join:
     gone: Symbol
     # By tensor, the places of both axes; and that of an axis of size 1.
     both: dict[str, tuple[int, int]] = field(default_factory=dict)
-    ones: dict[str, int] = field(default_factory=dict)
+    unit_axes: dict[str, int] = field(default_factory=dict)
 
     def program(self) -> Program | None:
         """The program that is left; None where the axes don't go together."""
@@ -80,16 +84,16 @@ class _Join:
         for tensor, shape in shapes.items():
             self._place(tensor, shape)
         definitions = tuple(map(self._definition, self.whole.definitions))
-        for one, other in self.whole.equations:
-            if self.both.get(one) != self.both.get(other) or shapes[one] != shapes[other]:
+        for source, target in self.whole.equations:
+            if self.both.get(source) != self.both.get(target) or shapes[source] != shapes[target]:
                 raise _NotTogetherError
             # of several axes of size 1 side by side any may go
-            left = [without(shapes[name], self._gone(name)) for name in (one, other)]
-            if left[0] != left[1]:
+            shapes_left = [without(shapes[name], self._gone(name)) for name in (source, target)]
+            if shapes_left[0] != shapes_left[1]:
                 raise _NotTogetherError
-        own = {self.kept.name, self.gone.name}
+        gone_names = {self.kept.name, self.gone.name}
         for condition in self.whole.obligations:
-            if own & symbol_names(condition) and not self._is_assumed(condition):
+            if gone_names & symbol_names(condition) and not self._is_assumed(condition):
                 raise _NotTogetherError
         return Program(
             tuple(
@@ -127,20 +131,20 @@ class _Join:
 
         An axis whose size is a product of both is one already.
         """
-        found = []
+        axes = []
         for size in (self.kept, self.gone):
             places = [
-                at
-                for at, one in enumerate(shape)
-                if size.name in symbol_names(one) and not self._is_whole(one)
+                axis
+                for axis, entry in enumerate(shape)
+                if size.name in symbol_names(entry) and not self._is_whole(entry)
             ]
-            if any(shape[at] != size for at in places):
+            if any(shape[axis] != size for axis in places):
                 raise _NotTogetherError
-            found.append(places)
-        if found[0] or found[1]:
-            if not len(found[0]) == len(found[1]) == 1:
+            axes.append(places)
+        if axes[0] or axes[1]:
+            if not len(axes[0]) == len(axes[1]) == 1:
                 raise _NotTogetherError
-            self.both[tensor] = (found[0][0], found[1][0])
+            self.both[tensor] = (axes[0][0], axes[1][0])
 
     def _is_whole(self, size: Term) -> bool:
         """Whether a size is a product of both sizes, and of others perhaps."""
@@ -149,49 +153,51 @@ class _Join:
 
     def _shape(self, tensor: str, shape: tuple[Term, ...]) -> tuple[Term, ...]:
         """The sizes that are left."""
-        left = without(shape, self._gone(tensor))
-        return tuple(one if one == self.kept else self._term(one, {}, set()) for one in left)
+        kept_sizes = without(shape, self._gone(tensor))
+        return tuple(
+            size if size == self.kept else self._term(size, {}, set()) for size in kept_sizes
+        )
 
     def _gone(self, tensor: str) -> int | None:
         """The axis that a tensor loses."""
-        return self.both[tensor][1] if tensor in self.both else self.ones.get(tensor)
+        return self.both[tensor][1] if tensor in self.both else self.unit_axes.get(tensor)
 
-    def _definition(self, one: Definition) -> Definition:
+    def _definition(self, definition: Definition) -> Definition:
         pairs: dict[Variable, Variable] = {}  # of indices that run together, the one that goes last
-        if one.name in self.both:
-            kept, gone = self.both[one.name]
-            pairs[one.indices[kept]] = one.indices[gone]
-        elif (place := self._over(one)) is not None:
-            self.ones[one.name] = place
-        at = self.ones.get(one.name)
-        single = set() if at is None else {one.indices[at]}
-        place = self._gone(one.name)
-        value = self._term(one.value, pairs, single)
-        shape = self._shape(one.name, one.shape)
-        return Definition(one.name, shape, without(one.indices, place), value)
+        if definition.name in self.both:
+            kept, gone = self.both[definition.name]
+            pairs[definition.indices[kept]] = definition.indices[gone]
+        elif (place := self._over(definition)) is not None:
+            self.unit_axes[definition.name] = place
+        unit_axis = self.unit_axes.get(definition.name)
+        single = set() if unit_axis is None else {definition.indices[unit_axis]}
+        place = self._gone(definition.name)
+        value = self._term(definition.value, pairs, single)
+        shape = self._shape(definition.name, definition.shape)
+        return Definition(definition.name, shape, without(definition.indices, place), value)
 
-    def _over(self, one: Definition) -> int | None:
+    def _over(self, definition: Definition) -> int | None:
         """The axis of size 1 of a result that stands over the one that goes.
 
         Where it is reduced, or read from such an axis. Any axis of size 1 might be left out; this
         is the one that makes of the case another case.
         """
-        rank = len(one.shape)
-        for part in subterms(one.value):
+        rank = len(definition.shape)
+        for part in subterms(definition.value):
             if not isinstance(part, Read):
                 continue
             place = self._gone(part.tensor)
             if place is None:
                 continue
             index = part.indices[place]
-            if index in one.indices:
-                at = one.indices.index(index)
+            if index in definition.indices:
+                axis = definition.indices.index(index)
             elif len(part.indices) == rank:
-                at = place
+                axis = place
             else:
                 continue
-            if one.shape[at] == 1:
-                return at
+            if definition.shape[axis] == 1:
+                return axis
         return None
 
     def _term(
@@ -199,8 +205,8 @@ class _Join:
     ) -> Term:
         """A term without the index, the axis, the factor that goes."""
 
-        def inner(one: Term) -> Term:
-            return self._term(one, pairs, single)
+        def inner(part: Term) -> Term:
+            return self._term(part, pairs, single)
 
         match term:
             case Read(tensor, indices):
@@ -227,14 +233,16 @@ class _Join:
             case Reduce(kind, variables, extents, condition, body):
                 sizes = [extents.count(size) for size in (self.kept, self.gone)]
                 if sizes == [1, 1]:
-                    at = extents.index(self.gone)
-                    pairs = {**pairs, variables[extents.index(self.kept)]: variables[at]}
-                    variables, extents = without(variables, at), without(extents, at)
+                    position = extents.index(self.gone)
+                    pairs = {**pairs, variables[extents.index(self.kept)]: variables[position]}
+                    variables, extents = without(variables, position), without(extents, position)
                 elif sizes != [0, 0]:
                     raise _NotTogetherError
-                left = tuple(extent if extent == self.kept else inner(extent) for extent in extents)
+                kept_extents = tuple(
+                    extent if extent == self.kept else inner(extent) for extent in extents
+                )
                 guard = self._term(condition, pairs, single)
-                return Reduce(kind, variables, left, guard, self._term(body, pairs, single))
+                return Reduce(kind, variables, kept_extents, guard, self._term(body, pairs, single))
             case _:
                 return map_children(inner, term)
 
@@ -248,8 +256,8 @@ class _Join:
         """The indices of an element that are left."""
         gone = self._gone(tensor)
         kept = self.both[tensor][0] if tensor in self.both else None
-        for at, index in enumerate(indices):
-            if kept is not None and at == kept:
+        for axis, index in enumerate(indices):
+            if kept is not None and axis == kept:
                 other = indices[gone or 0]
                 if (whole := self._of_digits(index, other)) is not None:
                     yield self._term(whole, pairs, single)
@@ -257,7 +265,7 @@ class _Join:
                     yield index
                 else:
                     raise _NotTogetherError
-            elif at != gone:
+            elif axis != gone:
                 yield self._term(index, pairs, single)
             elif kept is None and not (index == 0 or index in single):
                 # Of an axis of size 1, what is read must be seen to be there.
@@ -283,7 +291,7 @@ class _Join:
 
 
 def _product(factors: Iterable[Term]) -> Term:
-    return reduce(lambda one, other: apply("*", one, other), factors)
+    return reduce(lambda product, factor: apply("*", product, factor), factors)
 
 
 def _factors(term: Term) -> Iterator[Term]:

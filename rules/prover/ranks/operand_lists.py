@@ -74,7 +74,7 @@ def _joins_unused(rule: Rule, name: str) -> bool:
     The rule must say nothing of the sizes of parts, which then are others, and told as a list:
     parts of one size are parts of listed sizes too.
     """
-    node = next(one for one in rule.match if one.name == name)
+    node = next(candidate for candidate in rule.match if candidate.name == name)
     others = [n for n in (*rule.match, *rule.rewrite, *rule.correct) if n is not node]
     if node.operators != ("Split",) or not alike_everywhere("Split") or len(node.inputs) != 2:
         return False
@@ -115,10 +115,10 @@ def _any_sizes(rule: Rule, node: PatternNode) -> bool:
     """
     if not _gives_list(node):
         return True
-    told = node.rest is not None or "split" in dict(node.attributes)
+    has_attribute = node.rest is not None or "split" in dict(node.attributes)
     old = rule.opset_from is None or rule.opset_from < _SIZES_ARE_INPUT
     new = rule.opset_to is None or rule.opset_to >= _SIZES_ARE_INPUT
-    return (told or not old) and (len(node.inputs) > 1 or not new)
+    return (has_attribute or not old) and (len(node.inputs) > 1 or not new)
 
 
 def _along_one_axis(rule: Rule) -> bool:
@@ -135,11 +135,11 @@ def _along_one_axis(rule: Rule) -> bool:
     beside = {name for node in nodes for name in _data(node)}
     axes: list[Expression] = [dict(node.attributes).get("axis", Literal(0)) for node in nodes]
     same = axes[:1]
-    for one in same:  # grows as names of the same axis are found
+    for same_axis in same:  # grows as names of the same axis are found
         for condition in rule.given:
             match condition:
                 case Binary("=", Call("axis", (i, Name(x))), Call("axis", (j, Name(y)))):
-                    if x == y and x in beside and one in (i, j):
+                    if x == y and x in beside and same_axis in (i, j):
                         same += [other for other in (i, j) if other not in same]
     return all(axis in same for axis in axes)
 
@@ -235,26 +235,30 @@ def _is_handed_on(part: Expression, lists: set[str], sizes: set[str | None]) -> 
 def alike_everywhere(operator: str) -> bool:
     """Whether an operator treats the entries of lists alike in every operator set."""
     numbers = range(EARLIEST_OPSET, defs.onnx_opset_version() + 1)
-    known = [one for n in numbers if (one := specification("", operator, n)) is not None]
-    return bool(known) and all(block_alike(b) for one in known for b in one.blocks)
+    versions = [version for n in numbers if (version := specification("", operator, n)) is not None]
+    return bool(versions) and all(block_alike(b) for version in versions for b in version.blocks)
 
 
 def block_alike(block: spec.Operator) -> bool:
     """Whether a text treats the entries of its lists of inputs or outputs alike."""
     shapes = [input_.shape for input_ in block.inputs if input_.variadic]
     shapes += [output.shape for output in block.outputs if output.variadic]
-    each = {entry.name for shape in shapes for entry in shape if entry.kind == "each"}
-    lists = {name for name in each if name} | {
+    entry_names = {entry.name for shape in shapes for entry in shape if entry.kind == "each"}
+    lists = {name for name in entry_names if name} | {
         input_.name for input_ in block.inputs if input_.variadic
     }
     if not lists:
         return False
-    told: list[Expression] = [require.condition for require in block.requires]
-    told += [let.expression for let in block.lets if let.name not in lists]
-    made = [output.shape for output in block.outputs] + [local.shape for local in block.locals]
-    told += [entry.expression for shape in made for entry in shape if entry.kind != "each"]
+    expressions: list[Expression] = [require.condition for require in block.requires]
+    expressions += [let.expression for let in block.lets if let.name not in lists]
+    shapes_made = [output.shape for output in block.outputs] + [
+        local.shape for local in block.locals
+    ]
+    expressions += [
+        entry.expression for shape in shapes_made for entry in shape if entry.kind != "each"
+    ]
     entries = {value.each for value in block.values if value.each is not None}
-    return all(_alike(one, lists, frozenset()) for one in told) and all(
+    return all(_alike(expression, lists, frozenset()) for expression in expressions) and all(
         _alike(value.expression, lists, frozenset(entries)) for value in block.values
     )
 
@@ -276,7 +280,9 @@ def _alike(part: Expression, lists: set[str], entries: frozenset[str]) -> bool:
             if not _is_range(values, lists):
                 return False
             inner = entries | {name}
-            return all(_alike(one, lists, inner) for one in (*map(spec.expression_of, items), body))
+            return all(
+                _alike(operand, lists, inner) for operand in (*map(spec.expression_of, items), body)
+            )
         case spec.Reduction() | spec.Comprehension():
             return False
         case _:
@@ -319,5 +325,7 @@ def joins_in_any_order(operator: str, opset_from: int | None, opset_to: int | No
     """Whether an operator joins the elements of its inputs in any order in some operator sets."""
     last = min(opset_to or defs.onnx_opset_version(), defs.onnx_opset_version())
     numbers = range(opset_from or EARLIEST_OPSET, last + 1)
-    known = [specification("", operator, number) for number in numbers]
-    return bool(known) and all(one is not None and joining(one) is not None for one in known)
+    versions = [specification("", operator, number) for number in numbers]
+    return bool(versions) and all(
+        version is not None and joining(version) is not None for version in versions
+    )

@@ -212,7 +212,7 @@ def _gives_parts_back(rule: Rule, split: PatternNode, listed: str, axis: Express
     if not 0 <= axis.value < len(shape):
         return False
     size = shape[axis.value]  # a name agrees wherever it stands
-    return not any(isinstance(one, Star) for one in shape) and (
+    return not any(isinstance(entry, Star) for entry in shape) and (
         isinstance(size, Name) and size != ANY_SIZE
     )
 
@@ -227,10 +227,10 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
     shapes = {operand.name: operand.shape for operand in statement.operands}
     shapes |= {definition.name: definition.shape for definition in statement.definitions}
     suffix = "" if any(node.each for node in rule.match) else ".new"
-    made = {output.value for node in _repeated(rule) for output in node.outputs}
-    given = [item_name(name, 0) for name in repeated_lists(rule) if name not in made]
-    places = {name: _place(number, shapes.get(name, ())) for name in given}
-    sizes = {shapes[name][at] for name, at in places.items() if at is not None}
+    produced = {output.value for node in _repeated(rule) for output in node.outputs}
+    first_items = [item_name(name, 0) for name in repeated_lists(rule) if name not in produced]
+    places = {name: _place(number, shapes.get(name, ())) for name in first_items}
+    sizes = {shapes[name][item_axis] for name, item_axis in places.items() if item_axis is not None}
     if None in places.values() or len(sizes) != 1:
         return False
     (size,) = sizes
@@ -238,28 +238,33 @@ def _point_by_point(rule: Rule, axis: Expression, statement: Statement) -> bool:
         return False
     if any(size.name in symbol_names(assumption) for assumption in statement.assumptions):
         return False
-    wanted = {item_name(name, 0) + suffix for name in made}
+    wanted = {item_name(name, 0) + suffix for name in produced}
     needed = _needed(statement.definitions, wanted)
     if not wanted <= shapes.keys():
         return False
-    alike = {one.name for one in _alike_for_all(needed, places)}
-    acting = [one for one in needed if one.name not in alike]
-    for name in (*given, *(one.name for one in acting)):
-        at = places.setdefault(name, _place(number, shapes[name]))
-        if at is None or shapes[name][at] != size:
+    alike = {definition.name for definition in _alike_for_all(needed, places)}
+    acting = [definition for definition in needed if definition.name not in alike]
+    for name in (*first_items, *(definition.name for definition in acting)):
+        item_axis = places.setdefault(name, _place(number, shapes[name]))
+        if item_axis is None or shapes[name][item_axis] != size:
             return False
-        if any(size.name in symbol_names(other) for other in without(shapes[name], at)):
+        if any(size.name in symbol_names(other) for other in without(shapes[name], item_axis)):
             return False
-    for one in needed:
-        if one.name in alike and size.name in symbol_names(one.value):
+    for definition in needed:
+        if definition.name in alike and size.name in symbol_names(definition.value):
             return False
-    read = {name for one in needed for name in tensors_read(one.value)}
+    read = {name for definition in needed for name in tensors_read(definition.value)}
     for name in read - places.keys():
         if any(size.name in symbol_names(other) for other in shapes[name]):
             return False
     return all(
-        _stays_in_place(one.value, one.indices[places[one.name] or 0], size, places)
-        for one in acting
+        _stays_in_place(
+            definition.value,
+            definition.indices[places[definition.name] or 0],
+            size,
+            places,
+        )
+        for definition in acting
     )
 
 
@@ -268,13 +273,13 @@ def _alike_for_all(
 ) -> list[Definition]:
     """The definitions, of some in order, that no item of a list has a part in: literals."""
     touched = set(places)
-    found = []
+    untouched = []
     for definition in definitions:
         if touched.isdisjoint(tensors_read(definition.value)):
-            found.append(definition)
+            untouched.append(definition)
         else:
             touched.add(definition.name)
-    return found
+    return untouched
 
 
 def _repeated(rule: Rule) -> list[PatternNode]:
@@ -287,11 +292,13 @@ def _number(rule: Rule, axis: Expression, statement: Statement) -> int | None:
         case Literal(int() as number) | Unary("-", Literal(int() as number)):
             return number if isinstance(axis, Literal) else -number
         case Name() if statement.origin is not None:
-            told = {node.name for node in rule.match if dict(node.attributes).get("axis") == axis}
+            outputs = {
+                node.name for node in rule.match if dict(node.attributes).get("axis") == axis
+            }
             for node in statement.origin.nodes:
-                at = node.attributes.get("axis")
-                if node.outputs and node.outputs[0] in told and isinstance(at, int):
-                    return at
+                value = node.attributes.get("axis")
+                if node.outputs and node.outputs[0] in outputs and isinstance(value, int):
+                    return value
     return None
 
 
@@ -303,12 +310,12 @@ def _place(number: int | None, shape: tuple[Term, ...]) -> int | None:
 
 def _needed(definitions: Sequence[Definition], wanted: set[str]) -> list[Definition]:
     """The definitions that some tensors are made by, in order."""
-    found: list[Definition] = []
+    needed: list[Definition] = []
     for definition in reversed(definitions):
         if definition.name in wanted:
             wanted = wanted | tensors_read(definition.value)
-            found.append(definition)
-    return found[::-1]
+            needed.append(definition)
+    return needed[::-1]
 
 
 def _stays_in_place(
@@ -320,10 +327,10 @@ def _stays_in_place(
     """
     if term in (index, size):
         return False
-    if isinstance(term, Read) and (at := places.get(term.tensor)) is not None:
-        own = (index, Select(Apply("=", (size, 1)), 0, index))
-        others = without(term.indices, at)
-        return term.indices[at] in own and all(
+    if isinstance(term, Read) and (place := places.get(term.tensor)) is not None:
+        allowed = (index, Select(Apply("=", (size, 1)), 0, index))
+        others = without(term.indices, place)
+        return term.indices[place] in allowed and all(
             _stays_in_place(other, index, size, places) for other in others
         )
     return all(_stays_in_place(child, index, size, places) for child in children(term))

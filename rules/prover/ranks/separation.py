@@ -67,55 +67,55 @@ class _Uses:
 
 def axes_needed(program: Program) -> int | None:
     """Return how many axes of a list a difference needs at most; None where that isn't known."""
-    known: dict[str, _Uses] = {}
+    uses_of: dict[str, _Uses] = {}
     operands = {operand.name for operand in program.operands}
     most = 0
     try:
         for definition in program.definitions:
-            known[definition.name] = _uses(definition.value, known, operands)
+            uses_of[definition.name] = _uses(definition.value, uses_of, operands)
         for pair in program.equations:
             both = _Uses()
             for name in pair:
-                both += known.get(name, _Uses(0, Counter([name])))
-            told = sum(count - 1 for count in both.elements.values())
-            outside = both.conditions + 1 + (told if both.compared else 0)
-            most = max(most, both.conditions + told, outside)
+                both += uses_of.get(name, _Uses(0, Counter([name])))
+            repeated = sum(count - 1 for count in both.elements.values())
+            outside = both.conditions + 1 + (repeated if both.compared else 0)
+            most = max(most, both.conditions + repeated, outside)
     except _ManyError:
         return None
     return most
 
 
-def _uses(term: Term, known: dict[str, _Uses], operands: set[str]) -> _Uses:
+def _uses(term: Term, uses_of: dict[str, _Uses], operands: set[str]) -> _Uses:
     match term:
         case Read(tensor, indices):
             if any(map(reads, indices)):
                 raise _ManyError
-            return _Uses(0, Counter([tensor])) if tensor in operands else known[tensor]
+            return _Uses(0, Counter([tensor])) if tensor in operands else uses_of[tensor]
         case Select(condition, then, otherwise):
-            found = _asked(condition, known, operands)
+            uses = _asked(condition, uses_of, operands)
             for part in (then, otherwise):
-                found += _uses(part, known, operands)
-            return found
+                uses += _uses(part, uses_of, operands)
+            return uses
         case Apply(_, arguments) if reads(term):
-            found = _Uses()
+            uses = _Uses()
             for part in arguments:
-                found += _uses(part, known, operands)
-            return found
+                uses += _uses(part, uses_of, operands)
+            return uses
         case _ if isinstance(term, Reduce) or not counts_nothing(term):
             raise _ManyError
         case _:
             return _Uses()
 
 
-def _asked(condition: Term, known: dict[str, _Uses], operands: set[str]) -> _Uses:
+def _asked(condition: Term, uses_of: dict[str, _Uses], operands: set[str]) -> _Uses:
     match condition:
         case Apply("and" | "or" | "not", arguments) if reads(condition):
-            found = _Uses()
+            uses = _Uses()
             for part in arguments:
-                found += _asked(part, known, operands)
-            return found
+                uses += _asked(part, uses_of, operands)
+            return uses
         case _ if reads(condition):
-            return _uses(condition, known, operands) + _Uses(compared=True)
+            return _uses(condition, uses_of, operands) + _Uses(compared=True)
         case _:
             return _Uses(1)
 
@@ -156,15 +156,15 @@ class _Connections:
     # Whether the list is long enough for all choices between elements (separation.py).
     chosen: bool = False
 
-    def root(self, one: object) -> object:
-        while (parent := self.parents.setdefault(one, one)) != one:
-            one = parent
-        return one
+    def root(self, member: object) -> object:
+        while (parent := self.parents.setdefault(member, member)) != member:
+            member = parent
+        return member
 
     def join(self, members: Iterable[object]) -> None:
-        found = list(members)
-        for one, other in pairwise(found):
-            self.parents[self.root(one)] = self.root(other)
+        member_list = list(members)
+        for member, next_member in pairwise(member_list):
+            self.parents[self.root(member)] = self.root(next_member)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
     orders: dict[str, list[int]] = {}
     for (tensor, _), axis in sorted(partition.places.items()):
         orders.setdefault(tensor, []).append(axis)
-    return all(one < other for axes in orders.values() for one, other in pairwise(axes))
+    return all(earlier < later for axes in orders.values() for earlier, later in pairwise(axes))
 
 
 def axis_partition(statement: Statement, name: str, outcome: Outcome) -> AxisPartition | None:
@@ -207,14 +207,14 @@ def axis_partition(statement: Statement, name: str, outcome: Outcome) -> AxisPar
         return None
     shapes = program.shapes
     for tensor, shape in shapes.items():
-        for at, size in enumerate(shape):
-            groups.join([(tensor, at), *_axis_symbols(size)])
+        for axis, size in enumerate(shape):
+            groups.join([(tensor, axis), *_axis_symbols(size)])
     groups.zeros = _zeros(program)
     for definition in program.definitions:
-        own = definition.name
-        for at, index in enumerate(definition.indices):
-            groups.join([(own, at), (own, index)])
-        _connect(groups, own, definition.value)
+        defined = definition.name
+        for axis, index in enumerate(definition.indices):
+            groups.join([(defined, axis), (defined, index)])
+        _connect(groups, defined, definition.value)
     for condition in statement.assumptions:
         _connect(groups, "", condition)
     for obligation in statement.obligations:
@@ -225,19 +225,19 @@ def axis_partition(statement: Statement, name: str, outcome: Outcome) -> AxisPar
         if roots & axes.keys():
             return None
         axes |= dict.fromkeys(roots, axis)
-    found = AxisPartition({}, {}, {})
+    partition = AxisPartition({}, {}, {})
     for member in list(groups.parents):
         axis_of = axes.get(groups.root(member))
         match member:
             case _ if axis_of is None:
                 continue
             case str(symbol):
-                found.symbols[symbol] = axis_of
-            case (str(own), Variable() as index):
-                found.indices[own, index] = axis_of
-            case (str(tensor), int(at)):
-                found.places[tensor, at] = axis_of
-    return found
+                partition.symbols[symbol] = axis_of
+            case (str(defined), Variable() as index):
+                partition.indices[defined, index] = axis_of
+            case (str(tensor), int(axis)):
+                partition.places[tensor, axis] = axis_of
+    return partition
 
 
 def _zeros(program: Program) -> set[str] | None:
@@ -314,38 +314,38 @@ def _is_count(term: Term) -> bool:
     )
 
 
-def _connect(groups: _Connections, own: str, term: Term) -> None:
+def _connect(groups: _Connections, defined: str, term: Term) -> None:
     """Connect what stands together in an index, a comparison or a number of a value."""
     match term:
         case Read(tensor, indices):
-            for at, index in enumerate(indices):
-                groups.join([(tensor, at), *_members(own, index)])
+            for axis, index in enumerate(indices):
+                groups.join([(tensor, axis), *_members(defined, index)])
         case Reduce(_, variables, extents, condition, body):
             for variable, extent in zip(variables, extents, strict=True):
-                groups.join([(own, variable), *_members(own, extent)])
-            _connect(groups, own, condition)
-            _connect(groups, own, body)
+                groups.join([(defined, variable), *_members(defined, extent)])
+            _connect(groups, defined, condition)
+            _connect(groups, defined, body)
         case Select(condition, then, otherwise) if groups.chosen or _by_elements(condition):
             for part in (condition, then, otherwise):
-                _connect(groups, own, part)
+                _connect(groups, defined, part)
         case Select(condition, then, otherwise) if _is_zero(otherwise, groups.zeros):
-            _connect(groups, own, condition)  # a guard of the product like any other
-            _connect(groups, own, then)
+            _connect(groups, defined, condition)  # a guard of the product like any other
+            _connect(groups, defined, then)
         case Select(condition, then, otherwise):
             # either branch stands under the whole condition
-            groups.join(_members(own, condition))
+            groups.join(_members(defined, condition))
             for part in (then, otherwise):
-                _connect(groups, own, part)
+                _connect(groups, defined, part)
         case Apply("and", arguments):
             for part in arguments:
-                _connect(groups, own, part)
+                _connect(groups, defined, part)
         case Apply("or" | "not" | "=" | "!=" | "<" | "<=" | ">" | ">=") if not reads(term):
-            groups.join(_members(own, term))
+            groups.join(_members(defined, term))
         case Apply(function, arguments) if reads(term) or function == "*":
             for part in arguments:
-                _connect(groups, own, part)
+                _connect(groups, defined, part)
         case Apply():
-            groups.join(_members(own, term))
+            groups.join(_members(defined, term))
 
 
 def _by_elements(condition: Term) -> bool:
@@ -357,10 +357,10 @@ def _by_elements(condition: Term) -> bool:
             return reads(condition) and counts_nothing(condition)
 
 
-def _members(own: str, term: Term) -> Iterator[object]:
+def _members(defined: str, term: Term) -> Iterator[object]:
     for part in subterms(term):
         if isinstance(part, Variable):
-            yield (own, part)
+            yield (defined, part)
         elif isinstance(part, Symbol):
             yield from _axis_symbols(part)
 
@@ -414,7 +414,7 @@ class _AxisRemoval:
 
     def program(self) -> Program:
         """The program that is left; _StaysError where the axis is more than a place to read at."""
-        own = {name for name, axis in self.partition.symbols.items() if axis == self.axis}
+        axis_symbols = {name for name, axis in self.partition.symbols.items() if axis == self.axis}
         operands = tuple(
             replace(operand, shape=self._kept(operand.name, operand.shape))
             for operand in self.whole.operands
@@ -425,61 +425,68 @@ class _AxisRemoval:
             *(definition.shape for definition in definitions),
         ]
         terms = [*(size for shape in shapes for size in shape), *(d.value for d in definitions)]
-        if any(own & symbol_names(term) for term in terms):
+        if any(axis_symbols & symbol_names(term) for term in terms):
             raise _DependsError
-        left = tuple(
+        kept_assumptions = tuple(
             assumption
             for assumption in self.whole.assumptions
-            if not own & symbol_names(assumption)
+            if not axis_symbols & symbol_names(assumption)
         )
-        return Program(operands, definitions, self.whole.equations, left, ())
+        return Program(operands, definitions, self.whole.equations, kept_assumptions, ())
 
-    def _definition(self, one: Definition) -> Definition:
-        value = self._term(one.name, one.value)
+    def _definition(self, definition: Definition) -> Definition:
+        value = self._term(definition.name, definition.value)
         indices = (part for part in subterms(value) if isinstance(part, Variable))
-        if any(self._goes(one.name, index) for index in indices):
+        if any(self._goes(definition.name, index) for index in indices):
             raise _DependsError
         return Definition(
-            one.name, self._kept(one.name, one.shape), self._kept(one.name, one.indices), value
+            definition.name,
+            self._kept(definition.name, definition.shape),
+            self._kept(definition.name, definition.indices),
+            value,
         )
 
-    def _goes(self, own: str, index: Variable) -> bool:
-        return self.partition.indices.get((own, index)) == self.axis
+    def _goes(self, defined: str, index: Variable) -> bool:
+        return self.partition.indices.get((defined, index)) == self.axis
 
     def _kept(self, tensor: str, items: Iterable[T]) -> tuple[T, ...]:
         return tuple(
             item
-            for at, item in enumerate(items)
-            if self.partition.places.get((tensor, at)) != self.axis
+            for axis, item in enumerate(items)
+            if self.partition.places.get((tensor, axis)) != self.axis
         )
 
-    def _belongs(self, own: str, term: Term) -> bool:
+    def _belongs(self, defined: str, term: Term) -> bool:
         """Whether a condition is one on the axis."""
         return any(
-            (isinstance(part, Variable) and self._goes(own, part))
+            (isinstance(part, Variable) and self._goes(defined, part))
             or any(self.partition.symbols.get(name) == self.axis for name in symbol_names(part))
             for part in subterms(term)
         )
 
-    def _guard(self, own: str, term: Term) -> Term:
+    def _guard(self, defined: str, term: Term) -> Term:
         match term:
             case Apply("and", arguments):
-                left = [one for part in arguments if (one := self._guard(own, part)) is not True]
-                return _conjunction(left)
+                kept_parts = [
+                    kept_part
+                    for part in arguments
+                    if (kept_part := self._guard(defined, part)) is not True
+                ]
+                return _conjunction(kept_parts)
             case _:
-                return True if self._belongs(own, term) else term
+                return True if self._belongs(defined, term) else term
 
-    def _term(self, own: str, term: Term) -> Term:
+    def _term(self, defined: str, term: Term) -> Term:
         match term:
             case Read(tensor, indices):
                 return Read(tensor, self._kept(tensor, indices))
             case Select(condition, then, otherwise):
-                guard = self._guard(own, condition)
-                return select(guard, self._term(own, then), self._term(own, otherwise))
+                guard = self._guard(defined, condition)
+                return select(guard, self._term(defined, then), self._term(defined, otherwise))
             case Reduce():
                 raise _DependsError  # how often an element is taken may depend on the axis
             case _:
-                return map_children(lambda part: self._term(own, part), term)
+                return map_children(lambda part: self._term(defined, part), term)
 
 
 def _conjunction(conditions: list[Term]) -> Term:

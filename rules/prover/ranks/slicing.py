@@ -63,8 +63,10 @@ class Program:
     @property
     def shapes(self) -> dict[str, tuple[Term, ...]]:
         """The shapes of all tensors, in order of use."""
-        found = {operand.name: operand.shape for operand in self.operands}
-        return found | {definition.name: definition.shape for definition in self.definitions}
+        operand_shapes = {operand.name: operand.shape for operand in self.operands}
+        return operand_shapes | {
+            definition.name: definition.shape for definition in self.definitions
+        }
 
 
 def _without_range_checks(definition: Definition) -> Definition:
@@ -85,10 +87,10 @@ def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
         case Apply("and" | "or" as function, arguments):
             return apply(function, *(_within(argument, ranges) for argument in arguments))
         case Select(condition, then, otherwise):
-            return select(*(_within(one, ranges) for one in (condition, then, otherwise)))
+            return select(*(_within(child, ranges) for child in (condition, then, otherwise)))
         case Reduce(kind, variables, extents, condition, body):
             inner = {**ranges, **dict(zip(variables, extents, strict=True))}
-            guard, whole = (_within(one, inner) for one in (condition, body))
+            guard, whole = (_within(child, inner) for child in (condition, body))
             return Reduce(kind, variables, extents, guard, whole)
         case _:
             return map_children(lambda part: _within(part, ranges), term)
@@ -115,44 +117,48 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
     """The program on a slice along the axis at which it starts; None if not point by point."""
     shapes = program.shapes
     places = {tensor: place for tensor, place in start.items() if tensor in shapes}
-    own: set[str] = set()
+    axis_symbols: set[str] = set()
     if not places:
         return None
     while True:
-        own = own.union(*(symbol_names(shapes[tensor][at]) for tensor, at in places.items()))
-        found = dict(places)
+        axis_symbols = axis_symbols.union(
+            *(symbol_names(shapes[tensor][axis]) for tensor, axis in places.items())
+        )
+        extended = dict(places)
         for tensor, shape in shapes.items():
-            at = [p for p, size in enumerate(shape) if own & symbol_names(size)]
-            if len(at) > 1 or (at and found.setdefault(tensor, at[0]) != at[0]):
+            axes = [p for p, size in enumerate(shape) if axis_symbols & symbol_names(size)]
+            if len(axes) > 1 or (axes and extended.setdefault(tensor, axes[0]) != axes[0]):
                 return None
         for definition in program.definitions:
-            if definition.name in found:
-                index = definition.indices[found[definition.name]]
+            if definition.name in extended:
+                index = definition.indices[extended[definition.name]]
                 for part in subterms(definition.value):
                     if not isinstance(part, Read):
                         continue
-                    at = [
+                    axes = [
                         place
                         for place, i in enumerate(part.indices)
                         if index in set(_outside_reads(i))  # the others are places of theirs
                     ]
-                    if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
+                    if len(axes) > 1 or (
+                        axes and extended.setdefault(part.tensor, axes[0]) != axes[0]
+                    ):
                         return None
-            elif (place := _unit(definition, found, shapes)) is not None:
-                found[definition.name] = place
-        if found == places:
+            elif (place := _unit(definition, extended, shapes)) is not None:
+                extended[definition.name] = place
+        if extended == places:
             break
-        places = found
-    ones = {tensor for tensor, at in places.items() if shapes[tensor][at] == 1}
+        places = extended
+    unit_tensors = {tensor for tensor, axis in places.items() if shapes[tensor][axis] == 1}
     definitions = []
     for definition in program.definitions:
         place = places.get(definition.name)
-        here = None if place is None else definition.indices[place]
+        axis_index = None if place is None else definition.indices[place]
         try:
-            value = _sliced(definition.value, here, places, ones)
+            value = _sliced(definition.value, axis_index, places, unit_tensors)
         except _ReadElsewhereError:
             return None
-        if own & symbol_names(value) or here in set(subterms(value)):
+        if axis_symbols & symbol_names(value) or axis_index in set(subterms(value)):
             return None
         definitions.append(
             Definition(
@@ -164,17 +170,17 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         )
     assumptions = []
     for condition in program.assumptions:
-        said = symbol_names(condition)
-        if said & own and not said <= own:
+        symbols = symbol_names(condition)
+        if symbols & axis_symbols and not symbols <= axis_symbols:
             return None
-        if not said & own:
+        if not symbols & axis_symbols:
             assumptions.append(condition)
     operands = tuple(
         replace(operand, shape=without(operand.shape, places.get(operand.name)))
         for operand in program.operands
     )
     for condition in program.obligations:
-        if symbol_names(condition) & own and not symbol_names(condition) <= own:
+        if symbol_names(condition) & axis_symbols and not symbol_names(condition) <= axis_symbols:
             return None
     return Program(operands, tuple(definitions), program.equations, tuple(assumptions), ())
 
@@ -209,25 +215,26 @@ class _ReadElsewhereError(Exception):
 
 
 def _sliced(
-    term: Term, index: Variable | None, places: Mapping[str, int], ones: Collection[str]
+    term: Term, index: Variable | None, places: Mapping[str, int], unit_tensors: Collection[str]
 ) -> Term:
     """A value with the axis left out of all reads; raises _ReadElsewhereError.
 
-    `ones` are the tensors of which the axis has the size 1.
+    `unit_tensors` are the tensors of which the axis has the size 1.
     """
     match term:
         case Read(tensor, indices):
             place = places.get(tensor)
             if place is not None and not (
-                _stays(indices[place], index) or (indices[place] == 0 and tensor in ones)
+                _stays(indices[place], index) or (indices[place] == 0 and tensor in unit_tensors)
             ):
                 raise _ReadElsewhereError
             kept = without(indices, place)
             return Read(
-                tensor, tuple(_sliced(kept_index, index, places, ones) for kept_index in kept)
+                tensor,
+                tuple(_sliced(kept_index, index, places, unit_tensors) for kept_index in kept),
             )
         case _:
-            return map_children(lambda part: _sliced(part, index, places, ones), term)
+            return map_children(lambda part: _sliced(part, index, places, unit_tensors), term)
 
 
 def without(items: tuple[T, ...], place: int | None) -> tuple[T, ...]:
@@ -248,18 +255,20 @@ def _stays(place: Term, index: Variable | None) -> bool:
 
 def _single(program: Program) -> set[tuple[str, int]]:
     """The axes of operands, by tensor and place, whose only index is known wherever it stands."""
-    found = {
-        (operand.name, at)
+    unit_axes = {
+        (operand.name, axis)
         for operand in program.operands
-        for at, size in enumerate(operand.shape)
+        for axis, size in enumerate(operand.shape)
         if type(size) is int and size == 1
     }
     outputs = {name for pair in program.equations for name in pair}
     for definition in program.definitions:
         for part in subterms(definition.value):
             if isinstance(part, Read):
-                found -= {(part.tensor, at) for at, index in enumerate(part.indices) if index != 0}
-    return {(tensor, at) for tensor, at in found if tensor not in outputs}
+                unit_axes -= {
+                    (part.tensor, axis) for axis, index in enumerate(part.indices) if index != 0
+                }
+    return {(tensor, axis) for tensor, axis in unit_axes if tensor not in outputs}
 
 
 class _Numbered(PrefixText):
@@ -286,8 +295,8 @@ class _Numbered(PrefixText):
     def read(self, element: Read) -> str:
         """Spell an element, without the index of an axis that has one alone."""
         tensor = element.tensor
-        told = [i for at, i in enumerate(element.indices) if (tensor, at) not in self.single]
-        return f"{tensor}[{self.values(told)}]"
+        indices = [i for axis, i in enumerate(element.indices) if (tensor, axis) not in self.single]
+        return f"{tensor}[{self.values(indices)}]"
 
 
 def canonical(program: Program) -> str:
@@ -306,8 +315,8 @@ def canonical(program: Program) -> str:
         shape, value = text.values(definition.shape), text.value(definition.value)
         lines.append(f"{definition.name} {shape} = {value}")
     lines += [f"{source} = {target}" for source, target in program.equations]
-    known = set(text.symbols)
+    symbols_used = set(text.symbols)
     for condition in program.assumptions:
-        if {part for part in subterms(condition) if isinstance(part, Symbol)} <= known:
+        if {part for part in subterms(condition) if isinstance(part, Symbol)} <= symbols_used:
             lines.append(text.value(condition))
     return "\n".join(lines)

@@ -54,7 +54,9 @@ class Polynomial(polynomials.Polynomial[str]):
         self.text = _text(self.terms)
         DONE.monomials += 1 + len(terms)
 
-    def _made(self, terms: Mapping[Monomial, int], other: Polynomial | None = None) -> Polynomial:
+    def _with_terms(
+        self, terms: Mapping[Monomial, int], other: Polynomial | None = None
+    ) -> Polynomial:
         opaque = self.opaque
         if other is not None and other.opaque:
             opaque = {**opaque, **other.opaque} if opaque else other.opaque
@@ -95,15 +97,17 @@ class Polynomial(polynomials.Polynomial[str]):
         """Return the polynomial with every atom replaced."""
         return self.replaced(lambda atom: replace(atom, self.opaque.get(atom)))
 
-    def substitute(self, known: Mapping[str, Polynomial]) -> Polynomial:
+    def substitute(self, replacements: Mapping[str, Polynomial]) -> Polynomial:
         """Return the polynomial with variables replaced."""
-        if self.variables.isdisjoint(known):
+        if self.variables.isdisjoint(replacements):
             return self
 
         def replace(atom: str, inner: Opaque | None) -> Polynomial:
             if inner is None:
-                return known[atom] if atom in known else variable(atom)
-            return rebuilt(inner, lambda p: p.substitute(known), lambda c: c.substitute(known))
+                return replacements[atom] if atom in replacements else variable(atom)
+            return rebuilt(
+                inner, lambda p: p.substitute(replacements), lambda c: c.substitute(replacements)
+            )
 
         return self.map(replace)
 
@@ -185,18 +189,18 @@ def remainder(whole: Polynomial, by: Polynomial) -> Polynomial:
 
 def extreme(function: str, left: Polynomial, right: Polynomial) -> Polynomial:
     """Return the minimum or the maximum."""
-    known = (left - right).number
-    if known is not None:
-        return left if (known >= 0) == (function == "max") else right
+    difference = (left - right).number
+    if difference is not None:
+        return left if (difference >= 0) == (function == "max") else right
     first, second = sorted((left, right), key=str)
     return atom(Opaque(function, (first, second)))
 
 
 def choice(condition: Constraint, then: Polynomial, otherwise: Polynomial) -> Polynomial:
     """Return `then` where the condition holds."""
-    known = condition.known
-    if known is not None:
-        return then if known else otherwise
+    truth = condition.truth
+    if truth is not None:
+        return then if truth else otherwise
     return then if then == otherwise else atom(Opaque("if", (then, otherwise), condition))
 
 
@@ -263,7 +267,7 @@ class Constraint:
         return self.whole.variables
 
     @cached_property
-    def known(self) -> bool | None:
+    def truth(self) -> bool | None:
         """Return whether it holds, where that is seen at once."""
         if self.kind in ("and", "or"):
             return None if self.parts else self.kind == "and"
@@ -281,13 +285,13 @@ class Constraint:
         for part in self.parts:
             yield from part.polynomials()
 
-    def substitute(self, known: Mapping[str, Polynomial]) -> Constraint:
+    def substitute(self, replacements: Mapping[str, Polynomial]) -> Constraint:
         """Return the constraint with variables replaced."""
-        if self.variables.isdisjoint(known):
+        if self.variables.isdisjoint(replacements):
             return self
         if self.kind in ("and", "or"):
-            return joined(self.kind, [part.substitute(known) for part in self.parts])
-        return compared(self.kind, self.whole.substitute(known))
+            return joined(self.kind, [part.substitute(replacements) for part in self.parts])
+        return compared(self.kind, self.whole.substitute(replacements))
 
     @cached_property
     def negation(self) -> Constraint:
@@ -335,12 +339,12 @@ def joined(kind: str, parts: Iterable[Constraint]) -> Constraint:
     parts_by_text: dict[str, Constraint] = {}
     for part in parts:
         for member in part.parts if part.kind == kind else (part,):
-            known = member.known
-            if known is None:
+            truth = member.truth
+            if truth is None:
                 if member.negation.text in parts_by_text:
                     return FALSE if kind == "and" else TRUE
                 parts_by_text[member.text] = member
-            elif known != (kind == "and"):
+            elif truth != (kind == "and"):
                 return member
     ordered = [parts_by_text[text] for text in sorted(parts_by_text)]
     return ordered[0] if len(ordered) == 1 else Constraint(kind, ZERO, tuple(ordered))

@@ -156,18 +156,18 @@ def recheck_all(
     agreed to in this process it isn't asked again.
     """
     until = now() + budget
-    found: dict[str, Recheck] = {}
+    rechecks: dict[str, Recheck] = {}
     for script in scripts:
-        if (name := script_hash(script)) in found:
+        if (name := script_hash(script)) in rechecks:
             continue
         if ask is ask_cvc5 and name in _AGREED:
-            found[name] = _AGREED[name]
+            rechecks[name] = _AGREED[name]
             continue
-        left = until - now()
-        if left <= 0:
-            found[name] = Recheck(name, "unknown", "there was no time left to ask")
+        remaining_s = until - now()
+        if remaining_s <= 0:
+            rechecks[name] = Recheck(name, "unknown", "there was no time left to ask")
             continue
-        found[name] = recheck(script, min(timeout, left), ask)
-        if ask is ask_cvc5 and found[name].opinion == "agree":
-            _AGREED[name] = found[name]
-    return found
+        rechecks[name] = recheck(script, min(timeout, remaining_s), ask)
+        if ask is ask_cvc5 and rechecks[name].opinion == "agree":
+            _AGREED[name] = rechecks[name]
+    return rechecks

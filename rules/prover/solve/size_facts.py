@@ -118,10 +118,10 @@ def _solved(
 def _common(monomials: Sequence[Monomial], minimum: Mapping[str, int]) -> Monomial:
     """Return the factors above 0 that all monomials share."""
     shared: list[str] = []
-    left = [list(monomial) for monomial in monomials]
-    for atom in list(left[0]) if left else ():
-        if minimum.get(atom, 0) >= 1 and all(atom in one for one in left):
+    remaining = [list(monomial) for monomial in monomials]
+    for atom in list(remaining[0]) if remaining else ():
+        if minimum.get(atom, 0) >= 1 and all(atom in factors for factors in remaining):
             shared.append(atom)
-            for one in left:
-                one.remove(atom)
+            for factors in remaining:
+                factors.remove(atom)
     return tuple(shared)

@@ -80,8 +80,8 @@ class Solver:
     # ---- terms as text
     def polynomial(self, whole: Polynomial) -> str:
         """Return a polynomial as an SMT-LIB term."""
-        known = self._texts.get(whole.text)
-        if known is None:
+        text = self._texts.get(whole.text)
+        if text is None:
             parts = []
             for monomial, coefficient in whole.terms.items():
                 factors = [
@@ -93,9 +93,9 @@ class Solver:
                 if coefficient != 1 or not factors:
                     factors.insert(0, number(coefficient))
                 parts.append(factors[0] if len(factors) == 1 else f"(* {' '.join(factors)})")
-            known = "0" if not parts else parts[0] if len(parts) == 1 else f"(+ {' '.join(parts)})"
-            self._texts[whole.text] = known
-        return known
+            text = "0" if not parts else parts[0] if len(parts) == 1 else f"(+ {' '.join(parts)})"
+            self._texts[whole.text] = text
+        return text
 
     def _opaque(self, atom: Opaque) -> str:
         arguments = [self.polynomial(argument) for argument in atom.arguments]
@@ -186,16 +186,16 @@ class Solver:
 
     def plain(self, condition: Constraint) -> bool | None:
         """Return whether a constraint holds, where that is seen without a solver."""
-        if condition.known is not None:
-            return condition.known
+        if condition.truth is not None:
+            return condition.truth
         match condition.kind:
             case "ge":
                 if self.bound(condition.whole) >= 0:
                     return True
                 return False if self.bound(-condition.whole) >= 1 else None
             case "eq" | "ne" as kind:
-                apart = self.bound(condition.whole) >= 1 or self.bound(-condition.whole) >= 1
-                return (kind == "ne") if apart else None
+                differs = self.bound(condition.whole) >= 1 or self.bound(-condition.whole) >= 1
+                return (kind == "ne") if differs else None
             case _:
                 return None
 
@@ -213,20 +213,20 @@ class Solver:
         assertions = list(assertions)
         mentioned: set[str] = set()
         functions: dict[str, int] = {}
-        for one in about:
-            mentioned |= one.variables
-            _functions(one, functions)
+        for part in about:
+            mentioned |= part.variables
+            _functions(part, functions)
         relevant: list[Constraint] = []
         waiting = list(self.assumptions)
         while True:
-            now = [c for c in waiting if c.variables & mentioned or not c.variables]
-            if not now:
+            reached = [c for c in waiting if c.variables & mentioned or not c.variables]
+            if not reached:
                 break
-            waiting = [c for c in waiting if c not in now]
-            relevant += now
-            for one in now:
-                mentioned |= one.variables
-                _functions(one, functions)
+            waiting = [c for c in waiting if c not in reached]
+            relevant += reached
+            for assumption in reached:
+                mentioned |= assumption.variables
+                _functions(assumption, functions)
         lines = ["(set-logic ALL)"]
         lines += [f"(declare-fun {symbol(name)} () Int)" for name in sorted(mentioned)]
         for name, arity in sorted(functions.items()):
@@ -235,13 +235,13 @@ class Solver:
         for name in sorted(mentioned):
             if name in self.minimum:
                 lines.append(f"(assert (>= {symbol(name)} {number(self.minimum[name])}))")
-        told = [self.constraint(one) for one in relevant] + assertions
-        if any(map(_HUGE.search, told)):
+        texts = [self.constraint(assumption) for assumption in relevant] + assertions
+        if any(map(_HUGE.search, texts)):
             lines += [
                 f"(assert (<= {symbol(name)} {_LARGEST_SIZE}))"
                 for name in sorted(mentioned & self.sizes)
             ]
-        lines += [f"(assert {text})" for text in told]
+        lines += [f"(assert {text})" for text in texts]
         return "\n".join([*lines, "(check-sat)", ""])
 
     def ask(
@@ -282,26 +282,26 @@ class Solver:
         under = list(under)
         if self.plain(condition) or condition in under or condition in self.assumptions:
             return "unsat"
-        texts = [self.constraint(one) for one in (*under, condition.negation)]
+        texts = [self.constraint(constraint) for constraint in (*under, condition.negation)]
         return self.ask(purpose, texts, [*under, condition])
 
     def feasible(self, constraints: Iterable[Constraint]) -> bool:
         """Return False only where the constraints can't hold together."""
-        left = {}
+        unsettled = {}
         for constraint in constraints:
             plain = self.plain(constraint)
             if plain is False:
                 return False
             if plain is None:
-                left[constraint.text] = constraint
-        if any(one.negation.text in left for one in left.values()):
+                unsettled[constraint.text] = constraint
+        if any(part.negation.text in unsettled for part in unsettled.values()):
             return False
-        key = frozenset(left)
+        key = frozenset(unsettled)
         if not key:
             return True
         if key not in self._feasible:
-            ordered = [left[text] for text in sorted(left)]
-            texts = [self.constraint(one) for one in ordered]
+            ordered = [unsettled[text] for text in sorted(unsettled)]
+            texts = [self.constraint(part) for part in ordered]
             answer = self.ask("a case can't arise", texts, ordered, quick=True)
             self._feasible[key] = answer != "unsat"
         return self._feasible[key]
@@ -364,17 +364,17 @@ def _asked(script: str, seconds: float) -> _Answer:
     result: Result = "unsat" if said == "unsat" else "sat" if said == "sat" else "unknown"
     model: dict[str, int] = {}
     if result == "sat":
-        found = solver.model()
-        for decl in found.decls():
-            if decl.arity() == 0 and z3.is_int_value(found[decl]):
-                model[decl.name()] = found[decl].as_long()
+        solver_model = solver.model()
+        for decl in solver_model.decls():
+            if decl.arity() == 0 and z3.is_int_value(solver_model[decl]):
+                model[decl.name()] = solver_model[decl].as_long()
     took = round(time.perf_counter() - began, 6)
     return _Answer(result, seconds, model, took, steps_of(solver))
 
 
-def _functions(one: Polynomial | Constraint, found: dict[str, int]) -> None:
-    parts = [one] if isinstance(one, Polynomial) else list(one.polynomials())
+def _functions(whole: Polynomial | Constraint, functions: dict[str, int]) -> None:
+    parts = [whole] if isinstance(whole, Polynomial) else list(whole.polynomials())
     for part in parts:
         for atom in part.atoms():
             if atom.function not in ("//", "min", "max", "if"):
-                found[atom.function] = len(atom.arguments)
+                functions[atom.function] = len(atom.arguments)

@@ -96,7 +96,7 @@ class Scripts:
         except (OSError, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
             reason = f"can't read the scripts {path}: {error}; prove the rules anew"
             raise ScriptError(reason) from error
-        found = cls()
+        scripts = cls()
         numbered: list[str] = []
         for part in text.split(_GROUP)[1:]:
             group, _, rest = part.partition("\n")
@@ -107,7 +107,7 @@ class Scripts:
                     numbered.append("".join(script))
                     script = []
                     hashes.append(script_hash(numbered[-1]))
-                    found.texts[hashes[-1]] = numbered[-1]
+                    scripts.texts[hashes[-1]] = numbered[-1]
                 elif line.startswith(_AGAIN):
                     number = line.removeprefix(_AGAIN).strip()
                     if not number.isdecimal() or int(number) >= len(numbered):
@@ -117,5 +117,5 @@ class Scripts:
                     script.append(line)
             if script:
                 raise ScriptError(f"{path}: the last script of {group} has no end")
-            found.groups[group] = tuple(hashes)
-        return found
+            scripts.groups[group] = tuple(hashes)
+        return scripts

@@ -55,7 +55,9 @@ def test_substitution_commutes_with_expansion(op_type: str) -> None:
         shapes, contents, known = unknown(spec, node)
         general = spec.expand(shapes, node.attributes, values=contents, outputs=node.outputs)
         wanted = spec.evaluate(node.inputs, node.attributes, outputs=node.outputs)
-        for first, other in zip(evaluate(general.at(known), node.inputs), wanted, strict=True):
+        for first, other in zip(
+            evaluate(general.with_values(known), node.inputs), wanted, strict=True
+        ):
             assert agree(first, np.asarray(other), 1e-6, 1e-6)
         types = [None if array is None else array.dtype.name for array in node.inputs]
         assert spec.types(
@@ -71,7 +73,7 @@ def test_unknown_requirement_fails_when_known() -> None:
     general = spec.expand([("m", "k"), ("j", "n")])
     assert [text for _, text in general.requirements]
     with pytest.raises(ShapeError, match="k: "):
-        general.at({"k": 3, "j": 4})
+        general.with_values({"k": 3, "j": 4})
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
@@ -106,7 +108,7 @@ def test_unknown_attributes(data: Any) -> None:
         "pads": [low, high],
     }
     (wanted,) = spec.evaluate(inputs, attributes)
-    (got,) = evaluate(general.at(known), list(inputs))
+    (got,) = evaluate(general.with_values(known), list(inputs))
     assert agree(got, wanted, 1e-6, 1e-6)
 
 
@@ -128,7 +130,7 @@ def test_unknown_real_attribute() -> None:
     assert spec is not None
     general = spec.expand([("n",)], {"alpha": Symbol("alpha", "real")})
     data = np.array([-2, 3], np.float32)
-    (got,) = evaluate(general.at({"alpha": 0.25, "n": 2}), [data])
+    (got,) = evaluate(general.with_values({"alpha": 0.25, "n": 2}), [data])
     assert got.tolist() == [-0.5, 3]
 
 
@@ -155,15 +157,15 @@ def test_what_must_hold_of_unknown_dimensions_is_stated() -> None:
         return spec.expand(*arguments, **keywords)
 
     expand = stated("Expand", [("n",), (1,)], values={1: [4]})
-    assert expand.at({"n": 1}).outputs[0].shape == (4,)
+    assert expand.with_values({"n": 1}).outputs[0].shape == (4,)
     einsum = stated("Einsum", [("m", "k"), ("l", "n")], {"equation": "ij,jk->ik"})
-    assert einsum.at({"k": 3, "l": 3}).outputs[0].shape == (Symbol("m"), Symbol("n"))
+    assert einsum.with_values({"k": 3, "l": 3}).outputs[0].shape == (Symbol("m"), Symbol("n"))
     conv = stated("Conv", [("n", "c", "w"), ("m", "c", 3)])
-    assert conv.at({"w": 3}).outputs[0].shape == (Symbol("n"), Symbol("m"), 1)
+    assert conv.with_values({"w": 3}).outputs[0].shape == (Symbol("n"), Symbol("m"), 1)
     for expansion, wrong in [
         (expand, {"n": 3}),
         (einsum, {"k": 3, "l": 2}),
         (conv, {"w": 1}),
     ]:
         with pytest.raises(ShapeError, match="doesn't hold"):
-            expansion.at(wrong)
+            expansion.with_values(wrong)

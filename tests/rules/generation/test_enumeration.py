@@ -43,7 +43,7 @@ def test_equal_terms_are_equal_in_numpy(operators):
     equalities = [equality for level in levels for equality in level.equalities]
     assert equalities
     for equality in equalities:
-        new_term, known = enumeration.made(equality.made), enumeration.term(equality.equal_to)
+        new_term, known = enumeration.applied(equality.e_node), enumeration.term(equality.equal_to)
         free_variables = {*variables(new_term), *variables(known)}
         for assignment in (0, 1):
             values = random_values(free_variables, rng, assignment)
@@ -83,7 +83,7 @@ def test_a_run_owes_nothing_to_luck():
 def test_what_gives_its_operand_back_is_built_upon_no_further():
     _, enumeration, (first, second) = grown(("Transpose", "Relu"), inputs=1)
     idle, others = (
-        [str(enumeration.made(equality.made)) for equality in level.equalities]
+        [str(enumeration.applied(equality.e_node)) for equality in level.equalities]
         for level in (first, second)
     )
     assert any("perm=[0, 1]" in text for text in idle)
@@ -124,7 +124,7 @@ def test_what_may_be_stated_is_what_the_runtime_takes(op_type, stated):
     image = Variable("X", sort_of("float32", (0, 1, 2, 3)))
     operands = (image, *choose_inputs((op_type,), 2)[2:3])[: len(slots)]
     fit = operations_on(op_type, tuple(operand.sort for operand in operands))
-    assert stated in [dict(operation.attributes) | dict(operation.known) for operation, _ in fit]
+    assert stated in [dict(operation.attributes) | dict(operation.contents) for operation, _ in fit]
     terms = [Apply(operation, tuple(operands)) for operation, _ in fit]
     session = onnxruntime.InferenceSession(model_of(terms).SerializeToString())
     feeds = {operand.name: np.ones(operand.sort.shapes[0], np.float32) for operand in operands}
@@ -179,7 +179,9 @@ def test_no_image_is_the_kernel_of_an_image():
 def test_a_candidate_has_all_variables_on_the_left():
     pool, enumeration, levels = grown(("Sub", "Add"), inputs=3)
     candidates = [
-        candidate_of(enumeration.made(equality.made), enumeration.term(equality.equal_to), pool)
+        candidate_of(
+            enumeration.applied(equality.e_node), enumeration.term(equality.equal_to), pool
+        )
         for level in levels
         for equality in level.equalities
     ]

@@ -78,7 +78,7 @@ def test_laws_of_exp_are_among_the_candidates(operators, nodes, law):
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
             candidate = candidate_of(
-                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+                enumeration.applied(equality.e_node), enumeration.term(equality.equal_to), pool
             )
             if candidate is not None:
                 seen.add(candidate.text.replace("<axis=0>", "").replace("<axis=1>", ""))

@@ -20,7 +20,7 @@ def general_candidates(operators, nodes):
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
             candidate = candidate_of(
-                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+                enumeration.applied(equality.e_node), enumeration.term(equality.equal_to), pool
             )
             if candidate is not None:
                 yield candidate, generalising.general(candidate)

@@ -16,7 +16,7 @@ def candidates(operators, nodes):
     drawn = []
     for size in range(1, nodes + 1):
         for equality in enumeration.grow(size, last=size == nodes).equalities:
-            term, other = enumeration.made(equality.made), enumeration.term(equality.equal_to)
+            term, other = enumeration.applied(equality.e_node), enumeration.term(equality.equal_to)
             drawn.append(candidate_of(term, other, pool))
     return in_order(candidate for candidate in drawn if candidate is not None)
 

@@ -74,7 +74,7 @@ def test_results_that_share_an_operand_are_parts_of_a_larger_one():
 def slice_of(whole, start, end, right):
     """Columns of a product of a matrix and two beside each other, and the product that they are."""
     known = ((1, (start,)), (2, (end,)), (3, (1,)))
-    return Candidate(Apply(Operation("Slice", (0,), known=known), (whole,)), right, False)
+    return Candidate(Apply(Operation("Slice", (0,), contents=known), (whole,)), right, False)
 
 
 def test_results_made_of_one_larger_term_are_one_rule():

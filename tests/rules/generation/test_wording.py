@@ -55,7 +55,7 @@ def test_every_spelling_is_a_rule_of_the_language(operators):
     for size in (1, 2):
         for equality in enumeration.grow(size, last=size == 2).equalities:
             candidate = candidate_of(
-                enumeration.made(equality.made), enumeration.term(equality.equal_to), pool
+                enumeration.applied(equality.e_node), enumeration.term(equality.equal_to), pool
             )
             if candidate is None:
                 continue
@@ -77,7 +77,7 @@ def test_sizes_are_as_general_as_the_specifications_let_them_be():
 
 def with_list(name, operand, *numbers, **attributes):
     said = tuple(attributes.items())
-    return Apply(Operation(name, (0,), said, known=((1, numbers),)), (operand,))
+    return Apply(Operation(name, (0,), said, contents=((1, numbers),)), (operand,))
 
 
 @pytest.mark.parametrize(

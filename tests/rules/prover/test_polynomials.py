@@ -207,8 +207,8 @@ def test_a_constraint_holds_where_its_relation_does(
     assert holds(condition, point) == expected
     assert holds(condition.negation, point) != expected
     assert condition.negation.negation == condition
-    if condition.known is not None:
-        assert condition.known == expected
+    if condition.truth is not None:
+        assert condition.truth == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(RELATIONS)), expressions), max_size=4), values)
@@ -226,7 +226,7 @@ def test_joined_constraints(parts: list[tuple[str, Expression]], point: Values) 
 @given(st.integers(1, 4), expressions, expressions)
 def test_a_multiple_says_the_same(scale: int, first: Expression, second: Expression) -> None:
     def same(this: Constraint, that: Constraint) -> bool:
-        return this == that or (this.known is not None and this.known == that.known)
+        return this == that or (this.truth is not None and this.truth == that.truth)
 
     for relation in ("=", "!="):
         build, _ = RELATIONS[relation]
