@@ -25,8 +25,8 @@ def collected(path: Path, asked: list[str], **changes: object) -> list[Row]:
     def write(rows: Sequence[Row]) -> None:
         write_rows(path, rows, "# Rows", "none")
 
-    given = {"minutes": 60.0, "resume": False, "out": path} | changes
-    return collect(CASES, measure, write, Namespace(**given))
+    settings = {"minutes": 60.0, "resume": False, "out": path} | changes
+    return collect(CASES, measure, write, Namespace(**settings))
 
 
 def test_a_row_holds_what_its_steps_found(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ NAMING = [rule for rule in shipped_rules() if is_naming(rule)]
 def place(name):
     """A small model with a place for a rule, and constants that are not all alike."""
     nodes, inputs, constants, opset = PLACES[name]
-    given = {n: RNG.normal(0, 0.5, shape) for n, shape in constants.items()} | NUMBERS
+    arrays = {n: RNG.normal(0, 0.5, shape) for n, shape in constants.items()} | NUMBERS
     nodes = [n if isinstance(n, onnx.NodeProto) else helper.make_node(*n) for n in nodes]
     read = {operand for node in nodes for operand in node.input}
     outputs = [n for node in nodes for n in node.output if n in ("y", "y2")]
@@ -175,7 +175,7 @@ def place(name):
         name,
         [value(n, shape) for n, shape in inputs.items()],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
-        [numpy_helper.from_array(np.float32(a), n) for n, a in given.items() if n in read],
+        [numpy_helper.from_array(np.float32(a), n) for n, a in arrays.items() if n in read],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
@@ -204,11 +204,11 @@ def test_a_named_kernel_is_one_more_plan_and_computes_the_same(name):
         for entry in built.graph.input
     }
     for poison in (None, *(() if rules[0].finite_math else (np.nan, np.inf, -np.inf))):
-        given = {n: np.float32(array) for n, array in feeds.items()}
+        operands = {n: np.float32(array) for n, array in feeds.items()}
         if poison is not None:
-            given["x"].reshape(-1)[7] = poison
+            operands["x"].reshape(-1)[7] = poison
         for level in ("disabled", "all"):
-            pairs = zip(run(proto, given, level=level), run(built, given), strict=True)
+            pairs = zip(run(proto, operands, level=level), run(built, operands), strict=True)
             for got, expected in pairs:
                 np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 

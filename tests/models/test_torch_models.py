@@ -31,19 +31,19 @@ def test_every_architecture_has_a_module():
 @pytest.mark.parametrize("name", COUNTERPARTS)
 def test_a_module_computes_what_its_model_does(name, batch):
     model = build(name, tiny=True, **{"batch": batch, **SIZES.get(name, {})})
-    feeds, given = inputs(model)
+    feeds, tensors = inputs(model)
     with torch.inference_mode():
-        result = counterpart(name, model, tiny=True)(*given).numpy()
+        result = counterpart(name, model, tiny=True)(*tensors).numpy()
     np.testing.assert_allclose(result, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", COUNTERPARTS)
 def test_torch_compile_takes_a_module_whole(name):
     model = build(name, tiny=True)
-    feeds, given = inputs(model)
+    feeds, tensors = inputs(model)
     whole = torch.compile(counterpart(name, model, tiny=True), fullgraph=True, backend="eager")
     with torch.inference_mode():
-        result = whole(*given).numpy()
+        result = whole(*tensors).numpy()
     np.testing.assert_allclose(result, run(model, feeds)[0], rtol=1e-4, atol=1e-4)
 
 

@@ -87,10 +87,10 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_the_result_computes_what_the_module_does(form, torch, block):
     x, y = torch.randn(4, 8), torch.randn(4, 8)
-    given, positional, named = FORMS[form](x, y)
+    example_inputs, positional, named = FORMS[form](x, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = tensolog.optimize(block, given, budget=0.2, catalog=":memory:")
+        result = tensolog.optimize(block, example_inputs, budget=0.2, catalog=":memory:")
     assert [block.training, block.norm.training, block.dropout.training] == [True, False, True]
     session = result.session()
     tensors = [*positional, *(part for part in named.values() if part is not True)]
@@ -147,10 +147,10 @@ def test_inputs_that_do_not_fit_are_named_as_the_reason(torch, block):
     assert [block.training, block.norm.training] == [True, False]
 
 
-@pytest.mark.parametrize("given", [None, ()])
-def test_inputs_are_needed(given, block):
+@pytest.mark.parametrize("operands", [None, ()])
+def test_inputs_are_needed(operands, block):
     with pytest.raises(OptionError, match="example"):
-        torch_modules.export_module(block, given)
+        torch_modules.export_module(block, operands)
 
 
 def test_what_is_missing_is_named_by_its_extra(monkeypatch, torch, block):

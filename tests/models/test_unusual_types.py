@@ -109,8 +109,8 @@ def test_models_of_unusual_types_are_optimized(make, catalog):
     result = tensolog.optimize(make(), catalog=catalog, budget=0.2, threads=1)
     x = np.random.default_rng(1).normal(size=(2, 8)).astype(np.float32)
     for feed in (x, np.zeros_like(x), -x):
-        expected, given = (
+        expected, computed = (
             onnxruntime.InferenceSession(content).run(None, {"x": feed})[0]
             for content in (original, result.model.SerializeToString())
         )
-        np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=1e-6)

@@ -43,9 +43,9 @@ def changed(state, name, operator):
 
 
 def test_shares_are_parts_of_one_budget_and_the_last_race_has_a_part():
-    assert sum(each.share for each in PASSES) <= 1.0
-    assert all(each.share <= each.most for each in PASSES if each.share)
-    (final,) = [each for each in PASSES if each.run is module.selection.race_finalists]
+    assert sum(pass_.share for pass_ in PASSES) <= 1.0
+    assert all(pass_.share <= pass_.most for pass_ in PASSES if pass_.share)
+    (final,) = [pass_ for pass_ in PASSES if pass_.run is module.selection.race_finalists]
     assert final.share and final.most == 1.0 and not final.may_be_cut
 
 
@@ -168,9 +168,9 @@ def test_what_is_no_part_of_the_budget_has_its_time_kept_until_the_end(state):
 def test_however_much_passes_take_those_that_often_win_have_their_share(state, name):
     granted = {}
 
-    def greedy(each):
+    def greedy(pass_):
         def run(state, seconds):
-            granted[each.name] = seconds
+            granted[pass_.name] = seconds
             state.schedule.charge(5.0)
             yield from ()
 
@@ -179,11 +179,11 @@ def test_however_much_passes_take_those_that_often_win_have_their_share(state, n
     run_passes(
         state,
         [
-            Pass(each.name, greedy(each), each.share, each.most, each.applies, each.measures)
-            for each in PASSES
+            Pass(pass_.name, greedy(pass_), pass_.share, pass_.most, pass_.applies, pass_.measures)
+            for pass_ in PASSES
         ],
     )
-    (share,) = [each.share for each in PASSES if each.name == name]
+    (share,) = [pass_.share for pass_ in PASSES if pass_.name == name]
     assert granted[name] == pytest.approx(10.0 * share)
 
 

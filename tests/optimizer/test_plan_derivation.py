@@ -26,9 +26,9 @@ class Planner:
         self.laid_out = []
 
     def simplify(self, name, rules=None):
-        given = (*self.always, *self.explorative) if rules is None else rules
+        chosen = (*self.always, *self.explorative) if rules is None else rules
         return SimpleNamespace(
-            name=name, rules={rule.name for rule in given}, graph=SimpleNamespace(nodes={})
+            name=name, rules={rule.name for rule in chosen}, graph=SimpleNamespace(nodes={})
         )
 
     def apply_everywhere(self, name, start, rules):

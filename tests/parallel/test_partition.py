@@ -40,9 +40,9 @@ def run_stages(parted, feeds):
     done = {CALLER}
     for number, stage in enumerate(partition_.stages):
         assert set(stage.after) <= done
-        given = {partition_.tensors[n].name: known[n] for n in stage.reads}
+        inputs = {partition_.tensors[n].name: known[n] for n in stage.reads}
         names = [partition_.tensors[n].name for n in stage.gives]
-        results = dict(zip(names, run(models[stage.model], given), strict=True))
+        results = dict(zip(names, run(models[stage.model], inputs), strict=True))
         for n in stage.gives:
             tensor = partition_.tensors[n]
             assert tensor.owner == stage.device

@@ -110,11 +110,13 @@ def test_macros_are_defined(cli, tmp_path):
     assert "21" in cli("datalog", "explain", path, "--define", "N=21").out
 
 
-@pytest.mark.parametrize("given", [["N"], ["=1"], ["1N=1"], ["N=1", "--define", "N=2"]])
-def test_bad_definitions_are_refused(given, cli, tmp_path):
+@pytest.mark.parametrize("arguments", [["N"], ["=1"], ["1N=1"], ["N=1", "--define", "N=2"]])
+def test_bad_definitions_are_refused(arguments, cli, tmp_path):
     path = tmp_path / "n.dl"
     path.write_text(DEFINED, encoding="utf-8")
-    assert "--define" in cli("datalog", "run", path, "-D", tmp_path, "--define", *given).refused()
+    assert (
+        "--define" in cli("datalog", "run", path, "-D", tmp_path, "--define", *arguments).refused()
+    )
     assert leftovers(tmp_path, "n.dl") == []
 
 

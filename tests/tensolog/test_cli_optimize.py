@@ -65,8 +65,8 @@ def test_any_other_name_is_a_folder(cli, small_model, tmp_path):
         assert summary["form"] == "folder"
         assert {Path(file) for file in summary["files"]} == set(folder.iterdir())
     x = np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32)
-    (given,) = tensolog.open_session(folder).run(None, {"x": x})
-    np.testing.assert_allclose(given, run_model(small_model, x), rtol=1e-5, atol=1e-5)
+    (result,) = tensolog.open_session(folder).run(None, {"x": x})
+    np.testing.assert_allclose(result, run_model(small_model, x), rtol=1e-5, atol=1e-5)
     outcome = cli("optimize", small_model, "-o", folder, "--budget", "0")
     assert f"the folder {folder} (model.onnx, README.txt)" in outcome.out
     assert leftovers(tmp_path, "small.onnx", "fast") == []

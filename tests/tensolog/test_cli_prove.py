@@ -181,8 +181,8 @@ def test_value_says_where_rules_match_and_what_the_winner_gains(cli, small_model
 
 
 def test_value_gives_json_for_each_model_and_leaves_out_what_does_not_match(cli, small_model):
-    given = ("--models", small_model, "--budget", "0", "--json")
-    (value,) = json.loads(cli("rules", "value", "JoinTiles", *given).out)["models"]
+    arguments = ("--models", small_model, "--budget", "0", "--json")
+    (value,) = json.loads(cli("rules", "value", "JoinTiles", *arguments).out)["models"]
     assert (value["rules"], value["chosen"]) == ([], "original")
 
 

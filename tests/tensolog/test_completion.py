@@ -85,10 +85,10 @@ def test_completing_is_light():
         "import sys; from tensolog.cli import main\n"
         "try: main([])\nfinally: print(*sys.modules, file=sys.stderr)"
     )
-    given = {"COMP_WORDS": "tensolog rules show EliminateIdent", "COMP_CWORD": "3"}
+    completion_variables = {"COMP_WORDS": "tensolog rules show EliminateIdent", "COMP_CWORD": "3"}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, **given, "_TENSOLOG_COMPLETE": "bash_complete"},
+        env={**os.environ, **completion_variables, "_TENSOLOG_COMPLETE": "bash_complete"},
         capture_output=True,
         text=True,
         check=True,

@@ -88,7 +88,8 @@ def predicted_ratios(
     sampled = scales.places([(sample.sizes, sample.configuration) for sample in near], here)
     asked = scales.places([(sizes, configuration) for configuration in configurations], here)
     targets = np.clip(np.log([sample.ratio for sample in near]), -CUT, CUT)
-    number = {each: at for at, each in enumerate(dict.fromkeys(sample.sizes for sample in near))}
+    distinct = dict.fromkeys(sample.sizes for sample in near)
+    number = {product: i for i, product in enumerate(distinct)}
     shapes = np.array([number[sample.sizes] for sample in near])
     among = scales.covariance(sampled, sampled) + scales.noise_covariance(shapes)
     result: Array = np.exp(scales.covariance(asked, sampled) @ np.linalg.solve(among, targets))

@@ -580,9 +580,9 @@ class Evaluator:
                 if value == extreme
             }
             for row in handed:
-                given = dict(zip(sorted(witnesses), row, strict=True))
-                if all(env.get(name, value) == value for name, value in given.items()):
-                    yield extreme, {**env, **given}
+                bindings = dict(zip(sorted(witnesses), row, strict=True))
+                if all(env.get(name, value) == value for name, value in bindings.items()):
+                    yield extreme, {**env, **bindings}
 
     # -- witnesses: variables that only an aggregate binds, and that are read outside of it
 

@@ -31,8 +31,8 @@ GIVEN = st.fixed_dictionaries(
 )
 
 
-def derived_rows(program, given):
-    return {name: set(rows) for name, rows in derive(program, given).items()}
+def derived_rows(program, facts):
+    return {name: set(rows) for name, rows in derive(program, facts).items()}
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
@@ -189,11 +189,11 @@ def test_floats_are_moved_and_compared_in_memory():
         ".decl g(x:float) g(min(x, 0.5)) :- f(x, _). g(max y : { f(_, y) })."
     )
     assert database_only(program) is None
-    given = {"f": [(0.0, 1.0), (2.0, 2.5), (-0.0, 3.0), (7.0, -math.inf)]}
+    facts = {"f": [(0.0, 1.0), (2.0, 2.5), (-0.0, 3.0), (7.0, -math.inf)]}
     expected = {"r": {(0.0,)}, "g": {(0.0,), (0.5,), (3.0,)}}
-    assert derived_rows(program, given) == {"f": set(given["f"]), **expected}
+    assert derived_rows(program, facts) == {"f": set(facts["f"]), **expected}
     with mock.patch.object(derivation, "FEW_ROWS", 0):
-        assert derived_rows(program, given) == {"f": set(given["f"]), **expected}
+        assert derived_rows(program, facts) == {"f": set(facts["f"]), **expected}
 
 
 def test_a_float_that_is_no_number_goes_to_the_database():
@@ -211,7 +211,7 @@ def test_relations_without_columns_hold_by_one_row():
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("facts", "reason"),
     [
         ({"b": [(1,)]}, "no relation b with .input"),
         ({"c": [(1,)]}, "no relation c with .input"),
@@ -222,10 +222,10 @@ def test_relations_without_columns_hold_by_one_row():
         ({"u": [(-1,)]}, "is no row of u"),
     ],
 )
-def test_rows_that_do_not_fit_are_named(given, reason):
+def test_rows_that_do_not_fit_are_named(facts, reason):
     program = parse(".decl a(x:number) .input a .decl u(x:unsigned) .input u .decl c(x:number)")
     with pytest.raises(DatalogError, match=reason):
-        derive(program, given)
+        derive(program, facts)
 
 
 def test_a_character_that_is_cut_is_an_error_either_way():

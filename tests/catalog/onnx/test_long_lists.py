@@ -94,10 +94,10 @@ def test_short_lists_are_read_as_ever(monkeypatch):
     monkeypatch.setattr(
         long_lists.onnx.shape_inference,
         "infer_shapes",
-        lambda given, **options: asked.append(given) or infer(given, **options),
+        lambda proto, **options: asked.append(proto) or infer(proto, **options),
     )
     assert shapes(infer_with_data(model))["y"] == [8]
-    assert all(given is model for given in asked)
+    assert all(proto is model for proto in asked)
 
 
 def test_a_type_error_is_still_one():

@@ -25,9 +25,9 @@ def model(body):
     )
 
 
-def outputs(given):
+def outputs(proto):
     session = onnxruntime.InferenceSession(
-        given.SerializeToString(), providers=["CPUExecutionProvider"]
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     feeds = {"x": np.array([1, -2], np.float32), "c": np.array(True)}
     return session.run(None, {entry.name: feeds[entry.name] for entry in session.get_inputs()})
@@ -36,18 +36,18 @@ def outputs(given):
 @pytest.mark.parametrize("case", CASES)
 def test_they_compute_what_they_did(catalog, case):
     body, order = CASES[case]
-    given = model(body)
-    kept = given.SerializeToString()
-    read = build_model(catalog, read_model(catalog, given))
-    assert given.SerializeToString() == kept  # what is given stays as it is
+    proto = model(body)
+    kept = proto.SerializeToString()
+    read = build_model(catalog, read_model(catalog, proto))
+    assert proto.SerializeToString() == kept  # what is given stays as it is
     assert [node.op_type for node in read.graph.node] == order.split()
     onnx.checker.check_model(read)
-    np.testing.assert_array_equal(outputs(read), outputs(given))
+    np.testing.assert_array_equal(outputs(read), outputs(proto))
 
 
 def test_nodes_in_order_and_in_a_cycle_stay():
     for body in ("a = Neg(x) b = Abs(x) y = Add(a, b)", "y = Relu(a) a = Neg(y)"):
-        given = model(body)
-        kept = given.SerializeToString()
-        sort_nodes(given.graph)
-        assert given.SerializeToString() == kept
+        proto = model(body)
+        kept = proto.SerializeToString()
+        sort_nodes(proto.graph)
+        assert proto.SerializeToString() == kept

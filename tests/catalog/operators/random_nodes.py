@@ -110,8 +110,8 @@ def reduction(draw: Draw, op: str) -> Node:
     axes = draw(st.lists(st.integers(0, rank - 1), unique=True, max_size=rank))
     axes = [axis - rank if draw(st.booleans()) else axis for axis in axes]
     attributes = {"keepdims": draw(st.integers(0, 1))}
-    given: list[Array | None] = [values(draw, whole, 0.1), ints(*axes)]
-    return Node(op, given if axes else given[:1], attributes)
+    operands: list[Array | None] = [values(draw, whole, 0.1), ints(*axes)]
+    return Node(op, operands if axes else operands[:1], attributes)
 
 
 def softmax(draw: Draw, op: str) -> Node:
@@ -137,11 +137,11 @@ def gemm(draw: Draw, op: str) -> Node:
     m, k, n = (draw(st.integers(1, 4)) for _ in range(3))
     flip_a, flip_b = draw(st.integers(0, 1)), draw(st.integers(0, 1))
     a, b = (k, m) if flip_a else (m, k), (n, k) if flip_b else (k, n)
-    given: list[Array | None] = [values(draw, a), values(draw, b)]
+    operands: list[Array | None] = [values(draw, a), values(draw, b)]
     if draw(st.booleans()):
-        given.append(values(draw, narrowed(draw, (m, n))))
+        operands.append(values(draw, narrowed(draw, (m, n))))
     alpha = draw(st.floats(-2, 2, width=32))
-    return Node(op, given, {"transA": flip_a, "transB": flip_b, "alpha": alpha, "beta": 0.5})
+    return Node(op, operands, {"transA": flip_a, "transB": flip_b, "alpha": alpha, "beta": 0.5})
 
 
 def _window(draw: Draw, spatial: int, dilated: bool) -> dict[str, Any]:
@@ -191,10 +191,10 @@ def conv(draw: Draw, op: str) -> Node:
     group, per_group, out = (draw(st.integers(1, 2)) for _ in range(3))
     data = values(draw, (draw(st.integers(1, 2)), group * per_group, *_data(draw, attributes)))
     weight = values(draw, (group * out, per_group, *attributes["kernel_shape"]))
-    given: list[Array | None] = [data, weight]
+    operands: list[Array | None] = [data, weight]
     if draw(st.booleans()):
-        given.append(values(draw, (group * out,)))
-    return Node(op, given, {**attributes, "group": group})
+        operands.append(values(draw, (group * out,)))
+    return Node(op, operands, {**attributes, "group": group})
 
 
 def conv_transpose(draw: Draw, op: str) -> Node:
@@ -412,10 +412,10 @@ def quantize(draw: Draw, op: str) -> Node:
         return Node(op, [quantized(draw, whole, dtype), steps, zero], attributes, opset=opset)
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     data = rng.integers(-1200, 1200, whole) * np.float32(0.0625)
-    given: list[Array | None] = [data.astype(np.float32), steps, zero]
+    operands: list[Array | None] = [data.astype(np.float32), steps, zero]
     if zero is None and opset >= 21:
         attributes["output_dtype"] = draw(st.sampled_from([2, 3, 4, 5]))
-    return Node(op, given if zero is not None else given[:2], attributes, opset=opset)
+    return Node(op, operands if zero is not None else operands[:2], attributes, opset=opset)
 
 
 def integer_product(draw: Draw, op: str) -> Node:
@@ -446,8 +446,8 @@ def quantized_convolution(draw: Draw, op: str) -> Node:
         return Node(op, [data, weight, *zeros], attributes)
     steps = [scale(draw, ()), scale(draw, ()), scale(draw, ())]
     bias = np.random.default_rng(0).integers(-99, 99, group * out).astype(np.int32)
-    given = [data, steps[0], zeros[0], weight, steps[1], zeros[1], steps[2]]
-    return Node(op, [*given, quantized(draw, (), "uint8"), bias], attributes)
+    operands = [data, steps[0], zeros[0], weight, steps[1], zeros[1], steps[2]]
+    return Node(op, [*operands, quantized(draw, (), "uint8"), bias], attributes)
 
 
 def dynamic(draw: Draw, op: str) -> Node:
@@ -493,12 +493,12 @@ def scatter(draw: Draw, op: str) -> Node:
     if opset >= 16:
         kinds = ["none", "add", "mul", "max", "min"]
         attributes["reduction"] = draw(st.sampled_from(kinds))
-    given: list[Array | None] = [
+    operands: list[Array | None] = [
         values(draw, whole),
         picked.astype(np.int64),
         values(draw, updates),
     ]
-    return Node(op, given, attributes, opset=opset)
+    return Node(op, operands, attributes, opset=opset)
 
 
 def resize(draw: Draw, op: str) -> Node:
@@ -511,8 +511,8 @@ def resize(draw: Draw, op: str) -> Node:
     if attributes["mode"] == "nearest":
         how = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
         attributes["nearest_mode"] = draw(st.sampled_from(how))
-    given: list[Array | None] = [values(draw, whole), None]
-    return Node(op, [*given, np.asarray(factors, np.float32)], attributes)
+    operands: list[Array | None] = [values(draw, whole), None]
+    return Node(op, [*operands, np.asarray(factors, np.float32)], attributes)
 
 
 def attention(draw: Draw, op: str) -> Node:
@@ -529,14 +529,14 @@ def attention(draw: Draw, op: str) -> Node:
     if draw(st.booleans()):
         attributes |= {"q_num_heads": heads, "kv_num_heads": shared}
         shapes = [(b, n, h * e) for b, h, n, e in shapes]
-    given: list[Array | None] = [values(draw, shape) for shape in shapes]
+    operands: list[Array | None] = [values(draw, shape) for shape in shapes]
     opset = draw(st.sampled_from([23, 24, 25]))
     unlike_onnx = rows == 1 and columns > 1 and attributes["is_causal"] == 1
     if unlike_onnx or not draw(st.booleans()):
-        return Node(op, given, attributes, opset=opset)
+        return Node(op, operands, attributes, opset=opset)
     before = draw(st.integers(1, 3))
     past = [values(draw, (batch, shared, before, e)) for e in (size, width)]
-    return Node(op, [*given, None, *past], attributes, 4, opset=opset)
+    return Node(op, [*operands, None, *past], attributes, 4, opset=opset)
 
 
 def recurrence(draw: Draw, op: str) -> Node:
@@ -554,15 +554,15 @@ def recurrence(draw: Draw, op: str) -> Node:
     shapes = [(ways, 2 * gates * hidden), None, state]
     if op == "LSTM":
         shapes += [state, (ways, 3 * hidden)]
-    given: list[Array | None] = [values(draw, (1, batch, entries))]
-    given.append(values(draw, (ways, gates * hidden, entries)))
-    given.append(values(draw, (ways, gates * hidden, hidden)))
+    operands: list[Array | None] = [values(draw, (1, batch, entries))]
+    operands.append(values(draw, (ways, gates * hidden, entries)))
+    operands.append(values(draw, (ways, gates * hidden, hidden)))
     for shape in shapes:
         there = draw(st.booleans())
         operand = np.ones(batch, np.int32) if shape is None else values(draw, shape)
-        given.append(operand if there else None)
+        operands.append(operand if there else None)
     opset = draw(st.sampled_from([11, 14, 22]))
-    return Node(op, given, attributes, 3 if op == "LSTM" else 2, opset=opset)
+    return Node(op, operands, attributes, 3 if op == "LSTM" else 2, opset=opset)
 
 
 STRATEGIES: dict[str, Callable[[Draw, str], Node]] = {

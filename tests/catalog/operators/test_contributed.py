@@ -115,10 +115,10 @@ def skip(draw: Draw, simplified: bool) -> Made:
     b, s, n = size(draw), size(draw), size(draw, 2, 5)
     optional = [values(draw, (n,)) if draw(st.booleans()) else None for _ in range(2)]
     inputs = [values(draw, (b, s, n)), values(draw, (b, s, n)), values(draw, (n,))]
-    given: list[Array | None] = [*inputs, *optional[simplified:]]
-    while given[-1] is None:
-        given.pop()
-    return given, {"epsilon": 0.125}, 1
+    further: list[Array | None] = [*inputs, *optional[simplified:]]
+    while further[-1] is None:
+        further.pop()
+    return further, {"epsilon": 0.125}, 1
 
 
 def rotary(draw: Draw) -> Made:

@@ -57,8 +57,8 @@ def test_windows_rounded_up_need_no_room(op_type: str, size: int, kernel: int, s
 
 @pytest.mark.parametrize("auto_pad", ["NOTSET", "VALID"])
 def test_convolutions_without_room_are_refused(auto_pad: str) -> None:
-    given = [np.ones((1, 1, 2), np.float32), np.ones((1, 1, 3), np.float32)]
-    node = Node("Conv", given, {"strides": [2], "auto_pad": auto_pad})
+    operands = [np.ones((1, 1, 2), np.float32), np.ones((1, 1, 3), np.float32)]
+    node = Node("Conv", operands, {"strides": [2], "auto_pad": auto_pad})
     with pytest.raises(InvalidArgument, match="Invalid input shape"):
         runtime(node)
     with pytest.raises(ShapeError, match="room"):

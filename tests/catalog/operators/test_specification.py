@@ -57,14 +57,14 @@ def test_attributes_and_defaults_are_those_of_the_schema() -> None:
             declared = {attribute.name: attribute for attribute in block.attributes}
             assert set(declared) == set(schema.attributes), where
             for name, attribute in schema.attributes.items():
-                given = declared[name]
-                assert given.optional == (not attribute.required), f"{where} {name}"
-                if attribute.default_value.type and isinstance(given.default, Literal):
+                parameter = declared[name]
+                assert parameter.optional == (not attribute.required), f"{where} {name}"
+                if attribute.default_value.type and isinstance(parameter.default, Literal):
                     value = onnx.helper.get_attribute_value(attribute.default_value)
                     wanted = value.decode() if isinstance(value, bytes) else value
-                    same = given.default.value == wanted or (
+                    same = parameter.default.value == wanted or (
                         isinstance(wanted, float)
-                        and given.default.value == pytest.approx(wanted, rel=1e-6)
+                        and parameter.default.value == pytest.approx(wanted, rel=1e-6)
                     )
                     assert same, f"{where} {name}"
 

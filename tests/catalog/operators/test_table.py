@@ -45,12 +45,12 @@ def test_example_calls_run() -> None:
         if not comment:
             exec(call, names)
             continue
-        given = eval(call, names)
+        returned = eval(call, names)
         with contextlib.suppress(SyntaxError, ValueError):
-            examples[call] = (given, ast.literal_eval(comment))
+            examples[call] = (returned, ast.literal_eval(comment))
     assert len(examples) >= 3
-    for call, (given, stated) in examples.items():
-        assert given == stated or list(given) == stated, call
+    for call, (returned, stated) in examples.items():
+        assert returned == stated or list(returned) == stated, call
 
 
 def test_functions_named_exist() -> None:

@@ -94,7 +94,10 @@ def played(events):
         if kind == "intern":
             nodes = columns.intern(Rows.of(rows), np.array(widths))[0].tolist()
         else:
-            nodes = [columns.intern_row(*given)[0] for given in zip(rows, widths, strict=True)]
+            nodes = [
+                columns.intern_row(*row_and_width)[0]
+                for row_and_width in zip(rows, widths, strict=True)
+            ]
         expected = [naive.intern(*row) for row in rows]
         for node, outputs in zip(nodes, expected, strict=True):
             assert columns.outputs(node) == tuple(naive.find(value) for value in outputs)
@@ -111,10 +114,10 @@ def check(columns):
     leaders = columns.leaders
     assert (leaders[leaders] == leaders).all()
     assert (leaders <= np.arange(len(leaders))).all()
-    given = {}
+    outputs_by_key = {}
     for node in range(columns.size):
         key = (columns.operator(node), columns.attribute(node), columns.operands(node))
-        outputs = given.setdefault(key, columns.outputs(node))
+        outputs = outputs_by_key.setdefault(key, columns.outputs(node))
         assert outputs == columns.outputs(node), "equal e-nodes give equal classes"
 
 

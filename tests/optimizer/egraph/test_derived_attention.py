@@ -173,13 +173,13 @@ def test_where_rounding_is_not_allowed_nothing_is_derived():
 def test_a_kernel_that_seems_no_cheaper_still_has_a_plan_that_races():
     """What it saves beside its own time shows in no kernel."""
     dear = Prices(0, lambda kernel: 10_000.0 if kernel.domain else 1.0)
-    given = {"sizes": {}, "fold_limit": FOLD_LIMIT, "contributed": True}
-    plans = search(graph_of(attention()), (), dear, count=1, **given).plans
+    options = {"sizes": {}, "fold_limit": FOLD_LIMIT, "contributed": True}
+    plans = search(graph_of(attention()), (), dear, count=1, **options).plans
     kinds = [{node.op_type for node in modelled(plan).graph.node} for plan in plans]
     assert ["MultiHeadAttention" in kind for kind in kinds] == [False, True]
     assert plans[1].cost_ns > plans[0].cost_ns
     cheap = Prices(0, price)
-    assert len(search(graph_of(attention()), (), cheap, count=1, **given).plans) == 1
+    assert len(search(graph_of(attention()), (), cheap, count=1, **options).plans) == 1
 
 
 # --------------------------------------------------------------------------------------- rotary

@@ -53,11 +53,11 @@ def test_narrow_convolutions_of_any_form(channels, depth, taps, data):
     pads = [data.draw(st.integers(0, 2)) for _ in range(2 * rank)]
     size = [1 + (k - 1) * d + data.draw(st.integers(0, 3))
             for k, d in zip(taps, dilations, strict=True)]  # fmt: skip
-    given_ = {"strides": strides, "dilations": dilations, "pads": pads}
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
     if data.draw(st.booleans()):
-        given_["kernel_shape"] = taps
+        attributes["kernel_shape"] = taps
     bias, relu = data.draw(st.booleans()), data.draw(st.booleans())
-    assert split(narrow(channels, depth, taps, size, bias=bias, relu=relu, **given_))
+    assert split(narrow(channels, depth, taps, size, bias=bias, relu=relu, **attributes))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_what_is_not_finite_stays_in_reach_of_the_taps():
     assert any(node.op_type == "Sum" for node in result.graph.node)
     x = RNG.normal(size=(1, 2, 7, 6)).astype(np.float32)
     x[0, 1, 2, 3] = np.inf
-    wanted, given_ = (run(proto, {"x": x})[0] for proto in (model, result))
-    np.testing.assert_array_equal(np.isfinite(given_), np.isfinite(wanted))
+    wanted, computed = (run(proto, {"x": x})[0] for proto in (model, result))
+    np.testing.assert_array_equal(np.isfinite(computed), np.isfinite(wanted))
     assert not np.isfinite(wanted).all()
 
 
@@ -123,7 +123,7 @@ def as_images(model, sizes=None):
     group=st.sampled_from([1, 2, 4]),
     taps=st.integers(1, 4),
     size=st.integers(4, 9),
-    given_=st.fixed_dictionaries(
+    attributes=st.fixed_dictionaries(
         {},
         optional={
             "strides": st.integers(1, 2).map(lambda n: [n]),
@@ -133,10 +133,12 @@ def as_images(model, sizes=None):
     ),
     bias=st.booleans(),
 )
-def test_convolutions_of_signals(group, taps, size, given_, bias):
+def test_convolutions_of_signals(group, taps, size, attributes, bias):
     net = Net(17, x=(2, 4, size))
     operands = [RNG.normal(size=(8, 4 // group, taps))] + [RNG.normal(size=8)] * bias
-    operators, result = as_images(net.model(net.op("Conv", "x", *operands, group=group, **given_)))
+    operators, result = as_images(
+        net.model(net.op("Conv", "x", *operands, group=group, **attributes))
+    )
     assert [name for name, _ in operators] == ["Unsqueeze", "Conv", "Squeeze"]
     assert [len(initializer.dims) for initializer in result.graph.initializer].count(4) == 1
 

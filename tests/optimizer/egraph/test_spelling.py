@@ -26,8 +26,8 @@ def two(first, second, constants=None, opset=18, inputs=1, outputs=1, shape=SHAP
     names = [f"X{i}" for i in range(inputs)]
     nodes = []
     for side, (op, reads, attributes) in zip("ab", (first, second), strict=True):
-        given = [f"{side}{i}" for i in range(outputs)]
-        nodes.append(helper.make_node(op, [*names, *reads], given, **attributes))
+        output_names = [f"{side}{i}" for i in range(outputs)]
+        nodes.append(helper.make_node(op, [*names, *reads], output_names, **attributes))
     results = [onnx.ValueInfoProto(name=f"{side}{i}") for side in "ab" for i in range(outputs)]
     graph = helper.make_graph(
         nodes,

@@ -83,7 +83,7 @@ def chain(*, mid="Tanh", factor=3.0, shape=(2, 2), end="Mul"):
         ({"mid": "Relu"}, 1, "y is given by Mul, not by Add"),
         ({"end": "Sub"}, 1, "no Mul reads t: Sub does"),
     ],
-    ids=lambda each: str(each)[:20],
+    ids=lambda case: str(case)[:20],
 )
 def test_what_is_missing_is_told(changes, missing, reason):
     """Each case breaks one thing, but for the one that breaks two conditions."""

@@ -104,7 +104,7 @@ class Writer:
             values.setflags(write=False)
         return values
 
-    def given(self, name: str, shape: Shape) -> None:
+    def input(self, name: str, shape: Shape) -> None:
         self.inputs[name] = self.array(shape)
         self.pool[name] = shape
 
@@ -378,10 +378,10 @@ def _drawn(seed: int, rng: np.random.Generator) -> Case:
         "V": (n, k),
         "W": (n, n),
     }
-    writer.given("X", possible["X"])
+    writer.input("X", possible["X"])
     for name in list(possible)[1:]:
         if rng.random() < 0.5:
-            writer.given(name, possible[name])
+            writer.input(name, possible[name])
     if rng.random() < 0.35:
         writer.inputs["S"] = sparse_array(rng, m, n, writer.dtype)
     for _ in range(int(rng.integers(2, 14))):

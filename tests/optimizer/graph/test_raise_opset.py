@@ -27,17 +27,17 @@ def model(*nodes, opset=17, constants=(), functions=()):
     return helper.make_model(graph, opset_imports=imports, ir_version=7, functions=functions)
 
 
-def graph_of(given):
-    graph = load_graph(given)
+def graph_of(proto):
+    graph = load_graph(proto)
     graph.types = infer_types(graph)
     return graph
 
 
-def outputs(given):
+def outputs(proto):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     array = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
-    session = onnxruntime.InferenceSession(given.SerializeToString(), options)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     return session.run(None, {"x": array})
 
 
@@ -97,11 +97,11 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("given", SAME, ids=lambda given: given.graph.node[-1].op_type)
-def test_what_is_raised_computes_the_same(given):
-    newer = to_model(raised(graph_of(given)))
+@pytest.mark.parametrize("proto", SAME, ids=lambda proto: proto.graph.node[-1].op_type)
+def test_what_is_raised_computes_the_same(proto):
+    newer = to_model(raised(graph_of(proto)))
     assert newer.opset_import[0].version == RAISED
-    for old, new in zip(outputs(given), outputs(newer), strict=True):
+    for old, new in zip(outputs(proto), outputs(newer), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
@@ -139,13 +139,13 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize("given", LEFT, ids=lambda given: given.graph.node[0].op_type)
-def test_what_may_mean_something_else_is_left(given):
-    assert raised(load_graph(given)) is None
+@pytest.mark.parametrize("proto", LEFT, ids=lambda proto: proto.graph.node[0].op_type)
+def test_what_may_mean_something_else_is_left(proto):
+    assert raised(load_graph(proto)) is None
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "is_raised"),
+    ("proto", "target", "is_raised"),
     [
         (reduction("ReduceLogSumExp", 17, axes=[1]), "onnxruntime-cpu", True),
         (reduction("ReduceLogSumExp", 17, axes=[1]), "onnx", False),  # for hosts of its own set
@@ -153,8 +153,8 @@ def test_what_may_mean_something_else_is_left(given):
         (split(2, axis=2), "onnxruntime-cpu", False),  # no rule gains by it
     ],
 )
-def test_models_are_raised_where_rules_need_it(given, target, is_raised):
-    graph = graph_of(given)
+def test_models_are_raised_where_rules_need_it(proto, target, is_raised):
+    graph = graph_of(proto)
     newer = raised_for(graph, Setting(target), load_rules())
     assert (newer is not graph) == is_raised
     assert list(newer.nodes) == list(graph.nodes)
@@ -163,18 +163,18 @@ def test_models_are_raised_where_rules_need_it(given, target, is_raised):
 @pytest.mark.parametrize("search", ["egraph", "gains"])
 def test_plans_begin_in_the_operator_set_of_the_rules(search):
     """FuseReduceSumSquare, of set 18 on, matches; nothing else simplifies the model before."""
-    given = model(
+    proto = model(
         helper.make_node("Pow", ["x", "two"], ["p"]),
         helper.make_node("ReduceSum", ["p", "axes"], ["y"]),
         constants=[("two", np.float32(2)), ("axes", np.array([1]))],
     )
-    result = optimize(given, budget=0, threads=1, catalog=":memory:", search=search)
+    result = optimize(proto, budget=0, threads=1, catalog=":memory:", search=search)
     assert result.chosen == "original"
-    np.testing.assert_array_equal(outputs(given), outputs(result.model))
+    np.testing.assert_array_equal(outputs(proto), outputs(result.model))
     # It is told where it is so, and only there: the original is kept in its own set.
     assert result.details["opset_before"] == result.details["opset_after"]
     assert "became" not in result.explain()
-    explanation = explain_model(given)
-    assert (explanation.opset_in_file, explanation.opset) == (given.opset_import[0].version, RAISED)
+    explanation = explain_model(proto)
+    assert (explanation.opset_in_file, explanation.opset) == (proto.opset_import[0].version, RAISED)
     assert f"Operator set {explanation.opset_in_file} became {RAISED}" in explanation.text()
-    assert "became" not in explain_model(given, target="onnx").text()
+    assert "became" not in explain_model(proto, target="onnx").text()

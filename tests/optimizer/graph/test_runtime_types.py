@@ -18,7 +18,7 @@ def model(nodes, inputs, outputs, constants):
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
     sets = {"": 17, "com.microsoft": 1, "example.com": 1}
-    imports = [helper.make_opsetid(*each) for each in sets.items()]
+    imports = [helper.make_opsetid(*entry) for entry in sets.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 

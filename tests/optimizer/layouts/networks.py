@@ -113,9 +113,9 @@ class Network:
 
     def normalize(self, x):
         c = self.values[x][1]
-        given = [x, *(self.constant(c) for _ in range(4))]
-        self.constants[given[-1]] = np.abs(self.constants[given[-1]]) + np.float32(0.2)
-        normalized = self.add("BatchNormalization", given, self.values[x], epsilon=1e-3)
+        operands = [x, *(self.constant(c) for _ in range(4))]
+        self.constants[operands[-1]] = np.abs(self.constants[operands[-1]]) + np.float32(0.2)
+        normalized = self.add("BatchNormalization", operands, self.values[x], epsilon=1e-3)
         if self.random.random() < 0.5:
             self.add("Relu", [normalized], self.values[x])
 

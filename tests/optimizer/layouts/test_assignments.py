@@ -48,8 +48,8 @@ def test_every_assignment_computes_what_the_model_does(seed):
     chosen = assignments.sample(16, seed=0)
     assert len({assignment.blocked for assignment in chosen}) == len(chosen) > 1
     for assignment in chosen:
-        given = outputs(to_model(assignments.graph(assignment)), feeds)
-        for result, other in zip(given, expected, strict=True):
+        results = outputs(to_model(assignments.graph(assignment)), feeds)
+        for result, other in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, other, rtol=1e-3, atol=1e-4)
 
 

@@ -121,7 +121,7 @@ class Notation:
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
         )
-        imports = [helper.make_opsetid(*each) for each in IMPORTS]
+        imports = [helper.make_opsetid(*entry) for entry in IMPORTS]
         return graph_of(helper.make_model(proto, opset_imports=imports, ir_version=8))
 
 
@@ -205,8 +205,8 @@ def check_convolution(blocking, step):
         notation.op("OuterFilter", [v], LAYOUTS, block=block)
     else:
         x = notation.image(operation.operands[0])
-        each = step.rule == CONVOLVE_EACH
-        v = notation.operand("V", [width, 1 if each else inputs, *kernel])
+        is_depthwise = step.rule == CONVOLVE_EACH
+        v = notation.operand("V", [width, 1 if is_depthwise else inputs, *kernel])
     read = [
         notation.op("Channels", [array, notation.places(layout)], LAYOUTS) for array in (v, bias)
     ]
@@ -331,8 +331,8 @@ def check_scale(blocking, step):
         gate = notation.operand("V", [1, layout.width // b, 1, 1, b])
         factor = notation.op("Image", [gate, notation.places(layout)], LAYOUTS)
     else:
-        given_ = [notation.operand("V", [layout.width]), notation.places(layout)]
-        numbers = notation.op("Channels", given_, LAYOUTS)
+        operands = [notation.operand("V", [layout.width]), notation.places(layout)]
+        numbers = notation.op("Channels", operands, LAYOUTS)
         shape = notation.constant(np.array([layout.channels, 1, 1]))
         factor = notation.op("Reshape", [numbers, shape])
     y = notation.op(source.name, [x, factor])
@@ -441,13 +441,13 @@ def test_filters_are_laid_out_as_it_is_specified(data):
     weights = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     whole = np.zeros((outputs.width, *shape[1:]), np.float32)
     whole[outputs.places] = weights
-    given_ = {"block": block, "outputs": outputs.parts, "inputs": inputs.parts}
+    layout_attributes = {"block": block, "outputs": outputs.parts, "inputs": inputs.parts}
     dense = specification(LAYOUTS, "DenseFilter", 1)
     attributes = {"block": block, "width": inputs.width}
     (expected,) = dense.evaluate([whole, inputs.places], attributes)
-    assert np.array_equal(computed(DENSE, weights, given_).ravel(), expected.ravel())
+    assert np.array_equal(computed(DENSE, weights, layout_attributes).ravel(), expected.ravel())
     (expected,) = specification(LAYOUTS, "OuterFilter", 1).evaluate([whole], {"block": block})
-    assert np.array_equal(computed(OUTER, weights, given_).ravel(), expected.ravel())
+    assert np.array_equal(computed(OUTER, weights, layout_attributes).ravel(), expected.ravel())
     # what the rules read of filters by places is what the model has
     (read,) = specification(LAYOUTS, "Channels", 1).evaluate([whole, outputs.places])
     assert np.array_equal(read, weights)

@@ -19,9 +19,9 @@ THREE = {(3, 3)}
 def normalized(taps=3, stride=1, reorder=5.0, filters=THREE):
     """A convolution between normalizations of groups, laid out without and with kernels in mind."""
     shape, pads = (1, 32, 8, 8), [taps // 2] * 4
-    given = {"scale": np.ones(4, np.float32), "shift": np.zeros(4, np.float32)}
-    given |= {"w": weights(32, 32, taps, taps), "groups": np.array([1, 4, -1])}
-    given |= {"back": np.array(shape), "less": np.array([1, 32, 8 // stride, 8 // stride])}
+    constants = {"scale": np.ones(4, np.float32), "shift": np.zeros(4, np.float32)}
+    constants |= {"w": weights(32, 32, taps, taps), "groups": np.array([1, 4, -1])}
+    constants |= {"back": np.array(shape), "less": np.array([1, 32, 8 // stride, 8 // stride])}
     nodes = []
     for i, (before, after, back) in enumerate((("x", "m", "back"), ("c", "y", "less"))):
         names = [f"g{i}", "scale", "shift"]
@@ -31,7 +31,7 @@ def normalized(taps=3, stride=1, reorder=5.0, filters=THREE):
             helper.make_node("Reshape", [f"n{i}", back], [after]),
         ]
     nodes.insert(3, helper.make_node("Conv", ["m", "w"], ["c"], pads=pads, strides=[stride] * 2))
-    model = build(nodes, shape, given)
+    model = build(nodes, shape, constants)
     prices = Prices(0, priced(blocked=10, plain=100, reorder=reorder))
     plans = lay_out(graph_of(model), prices, filters=filters, sizes={}, fold_limit=FOLD_LIMIT)
     return model, plans

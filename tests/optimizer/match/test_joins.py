@@ -63,7 +63,7 @@ def strata(draw):
     """Clauses of r and t, recursive with each other, then of g and h that aggregate and negate."""
     lines = [".decl r(a:number, b:number)", ".decl t(a:number, b:number)"]
     lines += [".decl g(a:number, k:number)", ".decl h(a:number, b:number)"]
-    given = sorted(WIDTHS)
+    base_relations = sorted(WIDTHS)
     known = {**WIDTHS, "r": 2, "t": 2}
 
     def atoms(names, count, spare="_"):
@@ -76,7 +76,7 @@ def strata(draw):
 
     for name in "rt":
         for is_recursive in (False, True, True):
-            literals = atoms(given, draw(st.integers(1, 2)))
+            literals = atoms(base_relations, draw(st.integers(1, 2)))
             if is_recursive:
                 literals += atoms(["r", "t"], draw(st.integers(1, 2)))
             bound = sorted({term for _, row in literals for term in row} - {"_"}) or ["1"]
@@ -87,7 +87,7 @@ def strata(draw):
             lines.append(f"{name}({draw(some)}, {draw(some)}) :- {', '.join(body)}.")
     for head in "gh":
         for _ in range(draw(st.integers(1, 2))):
-            literals = atoms([*given, "r", "t"], draw(st.integers(1, 2)))
+            literals = atoms([*base_relations, "r", "t"], draw(st.integers(1, 2)))
             bound = sorted({term for _, row in literals for term in row} - {"_"}) or ["1"]
             some, body = st.sampled_from(bound), spelled(literals)
             negated, row = atoms(["r", "t", "p"], 1)[0]
@@ -98,7 +98,7 @@ def strata(draw):
                     f"h({draw(some)}, {draw(some)}) :- {', '.join(draw(st.permutations(body)))}."
                 )
                 continue
-            inner = atoms([*given, "r", "t"], draw(st.integers(1, 2)), spare="y")
+            inner = atoms([*base_relations, "r", "t"], draw(st.integers(1, 2)), spare="y")
             inner_terms = sorted({term for _, row in inner for term in row})
             target = draw(st.sampled_from(inner_terms))
             word = draw(st.sampled_from(["count", "sum", "min", "max"]))
@@ -189,8 +189,8 @@ def test_what_is_derived_on_the_way_is_never_cut():
     """A negation of a part of a relation would hold where it must not."""
     (loud,) = parse_block("loud(x) :- p(x, _).", "test").clauses
     (read,) = parse_block("r(x, y) :- s(x), s(y), !loud(y).", "test").clauses
-    given = {"p": [np.arange(9), np.arange(9)], "s": [np.arange(10)]}
-    tables = Tables(given, {"loud": [conjunction_of(loud)]}, {})
+    facts = {"p": [np.arange(9), np.arange(9)], "s": [np.arange(10)]}
+    tables = Tables(facts, {"loud": [conjunction_of(loud)]}, {})
     solved = tables.solve(conjunction_of(read), most=100)
     assert sorted(solved[0].tolist()) == list(range(10)) and set(solved[1].tolist()) == {9}
     solved = tables.solve(conjunction_of(read), most=20)
@@ -200,13 +200,13 @@ def test_what_is_derived_on_the_way_is_never_cut():
 def test_symbols_and_floats_are_compared_as_they_are():
     text = 'r(x, y) :- t(x, "Add"), f(x, y), y >= 0.5.'
     (read,) = parse_block(text, "test").clauses
-    given = {
+    facts = {
         "t": [np.array([1, 2, 3]), np.array([7, 8, 7])],
         "f": [np.array([1, 2, 3]), np.array([0.5, 2.0, 0.25])],
     }
-    tables = Tables(given, {"r": [conjunction_of(read)]}, {"Add": 7, "Mul": 8})
+    tables = Tables(facts, {"r": [conjunction_of(read)]}, {"Add": 7, "Mul": 8})
     assert [column.tolist() for column in tables.rows("r")] == [[1], [0.5]]
-    tables = Tables(given, {"r": [conjunction_of(read)]}, {"Mul": 8})  # no node is an Add
+    tables = Tables(facts, {"r": [conjunction_of(read)]}, {"Mul": 8})  # no node is an Add
     assert not len(tables.rows("r")[0])
 
 

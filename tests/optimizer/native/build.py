@@ -116,7 +116,7 @@ def check(proto, *feeds, expect=None, threads=1, **options):
     wide = widen(proto, double)
     verifier = Verifier(
         proto.SerializeToString(),
-        {str(number): given for number, given in enumerate(feeds)},
+        {str(number): feed for number, feed in enumerate(feeds)},
         threads=threads,
         wide=None if wide is None else lambda: (wide.SerializeToString(), ""),
     )

@@ -70,13 +70,13 @@ def main(pythons):
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for case, proto, given in cases():
+        for case, proto, feeds_of_case in cases():
             changed, library = fused(proto, levels=None)
             onnx.save(changed, folder / f"{case}.onnx")
             (folder / f"{case}.library").write_bytes(library.path.read_bytes())
-            wanted = opened(proto).run(None, given)
+            wanted = opened(proto).run(None, feeds_of_case)
             outputs = {f"output {i}": array for i, array in enumerate(wanted)}
-            np.savez(folder / f"{case}.npz", **given, **outputs)
+            np.savez(folder / f"{case}.npz", **feeds_of_case, **outputs)
         for python in [sys.executable, *pythons]:
             done = subprocess.run([python, "-c", _RUN, name, "library"])
             failed += done.returncode != 0

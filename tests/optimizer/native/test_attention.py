@@ -76,11 +76,11 @@ def test_a_causal_mask_of_any_value(value, choose):
 
 def test_queries_and_keys_of_different_numbers():
     proto = heads_apart(1, 3, "s", "t", 24, 40, mask=[1, 1, "s", "t"])
-    given = [
+    all_feeds = [
         {**feeds(1, 3, queries, keys, 24, 40), "mask": causal(queries, keys, LOWEST)}
         for queries, keys in ((1, 1), (1, 65), (50, 133), (7, 7))
     ]
-    check(proto, *given, expect=1)
+    check(proto, *all_feeds, expect=1)
 
 
 def test_rows_that_are_masked_everywhere():
@@ -95,17 +95,17 @@ def test_rows_that_are_masked_everywhere():
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_what_is_no_number_passes_a_mask_as_it_does_without_the_kernel(operand, value):
     proto = heads_apart(1, 1, 64, 64, 8, 8, mask=[1, 1, 64, 64])
-    given = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, LOWEST)}
-    given[operand][0, 0, 3, 5] = value
-    given[operand][0, 0, -1, -1] = value
-    check(proto, given, expect=1)
+    inputs = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, LOWEST)}
+    inputs[operand][0, 0, 3, 5] = value
+    inputs[operand][0, 0, -1, -1] = value
+    check(proto, inputs, expect=1)
 
 
 def test_scores_so_large_that_they_outweigh_a_small_mask():
     proto = heads_apart(1, 1, 64, 64, 8, 8, mask=[1, 1, 64, 64])
-    given = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, -200.0)}
-    given["q"] *= 100
-    check(proto, given, expect=1)
+    inputs = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, -200.0)}
+    inputs["q"] *= 100
+    check(proto, inputs, expect=1)
 
 
 def test_a_window_and_a_slope():
@@ -140,8 +140,8 @@ def test_heads_are_read_and_written_where_they_lie():
     inputs = {name: [2, 21, heads * depth] for name in "qkv"}
     constants = {"shape": np.array([0, 0, heads, depth])}
     proto = model(nodes, inputs, {"y": [2, 21, heads, depth]}, constants)
-    given = {name: normal(2, 21, heads * depth, seed=seed) for seed, name in enumerate("qkv")}
-    changed, _ = check(proto, given, expect=1)
+    arrays = {name: normal(2, 21, heads * depth, seed=seed) for seed, name in enumerate("qkv")}
+    changed, _ = check(proto, arrays, expect=1)
     assert len(changed.graph.node) == 1
 
 
@@ -161,8 +161,8 @@ def test_numbers_that_operands_are_multiplied_by(way):
         outputs["a"] = shapes["q"]
     constants = {"scale": np.array([-0.4], np.float32)}
     proto = model(nodes, {**shapes, "mask": [1, 1, "s", "t"]}, outputs, constants)
-    given = {**feeds(2, 2, 41, 41, 16, 8), "mask": causal(41, 41, LOWEST)}
-    changed, _ = check(proto, given, expect=1)
+    inputs = {**feeds(2, 2, 41, 41, 16, 8), "mask": causal(41, 41, LOWEST)}
+    changed, _ = check(proto, inputs, expect=1)
     assert [node.op_type for node in changed.graph.node].count("Mul") == (way == "needed outside")
 
 
@@ -207,14 +207,14 @@ def test_several_threads_run_one_session():
     proto = heads_apart("b", 2, "s", "t", 16, 16, mask=[1, 1, "s", "t"])
     changed, library = fused(proto)
     session, original = opened(changed, library, threads=2), opened(proto)
-    given = [
+    all_feeds = [
         {**feeds(2, 2, size, size, 16, 16), "mask": causal(size, size, LOWEST)}
         for size in (20, 70, 33)
     ]
-    wanted = [original.run(None, feeds)[0] for feeds in given]
+    wanted = [original.run(None, feeds)[0] for feeds in all_feeds]
 
     def run(i):
-        (result,) = session.run(None, given[i % 3])
+        (result,) = session.run(None, all_feeds[i % 3])
         return np.abs(result - wanted[i % 3]).max()
 
     with ThreadPoolExecutor(4) as pool:
@@ -236,15 +236,15 @@ def any_attention(draw):
     queries, keys, depth, width = sizes
     mask = None if kind is None else [1, 1, "s", "t"]
     proto = heads_apart("b", 2, "s", "t", depth, width, mask=mask, choose=kind == "choose")
-    given_ = feeds(batch, 2, *sizes, seed=seed)
+    inputs = feeds(batch, 2, *sizes, seed=seed)
     if kind is not None:
-        given_["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
+        inputs["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
     if draw(st.booleans()):  # keys whose rows lie side by side, as most models have them
         (entry,) = (input_ for input_ in proto.graph.input if input_.name == "k")
         entry.CopyFrom(helper.make_tensor_value_info("rows", 1, ["b", 2, "t", depth]))
         proto.graph.node.insert(0, node("Transpose", ["rows"], ["k"], perm=[0, 1, 3, 2]))
-        given_["rows"] = np.ascontiguousarray(given_.pop("k").swapaxes(2, 3))
-    return proto, given_
+        inputs["rows"] = np.ascontiguousarray(inputs.pop("k").swapaxes(2, 3))
+    return proto, inputs
 
 
 @settings(max_examples=examples(12), deadline=None)
@@ -278,10 +278,10 @@ def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
     proto.graph.initializer.append(nothing)
     mask = causal(41, 41, value)
     mask[0, 0, [5, 40]] = -np.inf
-    given = {**feeds(2, 2, 41, 41, 16, 8), "mask": mask}
-    spoilt = {**given, "q": given["q"].copy()}
+    inputs = {**feeds(2, 2, 41, 41, 16, 8), "mask": mask}
+    spoilt = {**inputs, "q": inputs["q"].copy()}
     spoilt["q"][0, 0, 7, 3] = np.nan
-    changed, library = check(proto, given, spoilt, expect=1)
+    changed, library = check(proto, inputs, spoilt, expect=1)
     assert len(changed.graph.node) == 1
     (result,) = opened(changed, library).run(None, spoilt)
     assert not result[0, 0, [5, 7, 40]].any()

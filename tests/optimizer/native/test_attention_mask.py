@@ -64,9 +64,9 @@ def chained(steps):
         "weight": [1, 1, "s", "t"],
     }
     used = {name for node in nodes for name in node.input}
-    given_ = {name: shape for name, shape in inputs.items() if name in used}
+    input_shapes = {name: shape for name, shape in inputs.items() if name in used}
     constants = {name: value for name, value in CONSTANTS.items() if name in used}
-    return model(nodes, given_, {"y": [1, 2, "s", WIDTH]}, constants)
+    return model(nodes, input_shapes, {"y": [1, 2, "s", WIDTH]}, constants)
 
 
 def masks(value):
@@ -92,17 +92,17 @@ def any_masked(draw):
     proto = chained(steps)
     every = {**feeds(1, 2, SIZE, SIZE, WIDTH, WIDTH), **masks(value)}
     names = {entry.name for entry in proto.graph.input}
-    given_ = {name: array for name, array in every.items() if name in names}
+    inputs = {name: array for name, array in every.items() if name in names}
     uncapped = steps[-steps[::-1].index("cap") :] if "cap" in steps else steps
     uncapped = [] if steps[-1] == "cap" else uncapped
-    return proto, given_, bool(MASKING & set(uncapped))
+    return proto, inputs, bool(MASKING & set(uncapped))
 
 
 @given(any_masked())
 @settings(max_examples=4, deadline=None)
 def test_masks_of_several_steps(case):
-    proto, given_, is_masked = case
-    check(proto, given_)
+    proto, inputs, is_masked = case
+    check(proto, inputs)
     assert skips(proto) or not is_masked
 
 

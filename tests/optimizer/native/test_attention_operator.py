@@ -14,8 +14,8 @@ SHAPES = {"q": ["b", 2, "s", 16], "k": ["b", 2, "t", 16], "v": ["b", 2, "t", 8]}
 
 def attended(inputs=("q", "k", "v"), shapes=SHAPES, outputs=("y",), **attributes):
     nodes = [node("Attention", list(inputs), list(outputs), **attributes)]
-    given = {name: shapes[name] for name in inputs if name}
-    return model(nodes, given, dict.fromkeys(outputs), (), opset=23)
+    input_shapes = {name: shapes[name] for name in inputs if name}
+    return model(nodes, input_shapes, dict.fromkeys(outputs), (), opset=23)
 
 
 def feeds(queries=41, keys=41, **others):
@@ -32,8 +32,8 @@ def is_kernel(proto):
 
 @pytest.mark.parametrize("scale", [None, 0.5])
 def test_queries_keys_and_values(scale):
-    given = {} if scale is None else {"scale": scale}
-    check(attended(**given), feeds(), feeds(3, 97), expect=1, threads=2)
+    attributes = {} if scale is None else {"scale": scale}
+    check(attended(**attributes), feeds(), feeds(3, 97), expect=1, threads=2)
 
 
 @pytest.mark.parametrize("shape", [["s", "t"], [1, 1, "s", "t"], ["b", 1, "s", "t"], [2, "s", "t"]])
@@ -58,8 +58,8 @@ def test_two_layers_of_one_kernel_share_their_mask():
         node("Attention", ["a", "k", "v"], ["y"], is_causal=1),
     ]
     proto = model(nodes, shapes, {"y": None}, opset=23)
-    given = {name: normal(2, 2, 41, 16, seed=seed) for seed, name in enumerate("qkv")}
-    changed, _ = check(proto, given, expect=2)
+    inputs = {name: normal(2, 2, 41, 16, seed=seed) for seed, name in enumerate("qkv")}
+    changed, _ = check(proto, inputs, expect=2)
     assert len(set(kernels_of(changed))) == 1
     assert len(changed.graph.initializer) == 1
 

@@ -36,8 +36,8 @@ def functions(request):
 
     def call(name, x):
         result = np.empty_like(x)
-        given = np.array([address(x), address(result), x.size], np.int64)
-        exported(loaded, f"all_{name}").call(address(given))
+        arguments = np.array([address(x), address(result), x.size], np.int64)
+        exported(loaded, f"all_{name}").call(address(arguments))
         return result
 
     return call, request.param != "plain"
@@ -102,6 +102,6 @@ def test_what_is_no_number_and_what_has_no_end(functions, count):
         (np.finfo(np.float32).max, 1, 1),
         (np.finfo(np.float32).min, -1, 0),
     ):
-        given = np.full(count, x, np.float32)
-        np.testing.assert_array_equal(call("tanh", given), np.full(count, tanh, np.float32))
-        np.testing.assert_array_equal(call("sigmoid", given), np.full(count, sigmoid, np.float32))
+        array = np.full(count, x, np.float32)
+        np.testing.assert_array_equal(call("tanh", array), np.full(count, tanh, np.float32))
+        np.testing.assert_array_equal(call("sigmoid", array), np.full(count, sigmoid, np.float32))

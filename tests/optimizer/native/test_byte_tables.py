@@ -27,16 +27,16 @@ GELU = (
 NUMBERS = {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
 
 
-def activation(given, result, behind=GELU, shape=("n", 7), constants=(), outputs=()):
+def activation(x_dtype, result, behind=GELU, shape=("n", 7), constants=(), outputs=()):
     """x, of 8 bits, dequantized as a, and f quantized as y."""
-    low = {name: np.dtype(name).type(np.iinfo(name).min // 3 + 9) for name in (given, result)}
+    low = {name: np.dtype(name).type(np.iinfo(name).min // 3 + 9) for name in (x_dtype, result)}
     nodes = [
         node("DequantizeLinear", ["x", "s", "z"], ["a"]),
         *behind,
         node("QuantizeLinear", ["f", "t", "w"], ["y"]),
     ]
-    arrays = {**SCALES, **NUMBERS, "z": low[given], "w": low[result], **dict(constants)}
-    types = {"x": (given, shape)}, {"y": (result, shape), **dict(outputs)}
+    arrays = {**SCALES, **NUMBERS, "z": low[x_dtype], "w": low[result], **dict(constants)}
+    types = {"x": (x_dtype, shape)}, {"y": (result, shape), **dict(outputs)}
     return typed_model(nodes, *types, arrays)
 
 
@@ -50,11 +50,11 @@ def test_each_number_gives_what_the_runtime_gives():
     cases = [(activation(*pair), *found_in(activation(*pair))) for pair in pairs]
     tables = {pair: (graph, table) for pair, (_, graph, (table,)) in zip(pairs, cases, strict=True)}
     models, library = built_together(tables)
-    for (given, result), (proto, *_) in zip(pairs, cases, strict=True):
-        changed = models[given, result]
+    for (x_dtype, result), (proto, *_) in zip(pairs, cases, strict=True):
+        changed = models[x_dtype, result]
         assert len(changed.graph.node) == 1
-        limits = np.iinfo(given)
-        numbers = np.arange(limits.min, limits.max + 1, dtype=given)
+        limits = np.iinfo(x_dtype)
+        numbers = np.arange(limits.min, limits.max + 1, dtype=x_dtype)
         for x in (np.resize(numbers, (259, 7)), np.resize(numbers, (4000, 7)), numbers[:7][None]):
             wanted = opened(proto).run(None, {"x": x})
             np.testing.assert_array_equal(

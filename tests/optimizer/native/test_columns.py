@@ -55,8 +55,8 @@ def test_any_number_of_rows_is_reduced(rows, keepdims, level):
     ],
 )
 def test_any_axes_side_by_side_are_reduced(shape, axes):
-    given_ = normal(*(5 if isinstance(size, str) else size for size in shape))
-    check(every(shape, axes), {"x": given_}, expect=len(REDUCTIONS))
+    x = normal(*(5 if isinstance(size, str) else size for size in shape))
+    check(every(shape, axes), {"x": x}, expect=len(REDUCTIONS))
 
 
 def test_axes_that_lie_apart_and_none_at_all_stay_with_the_runtime():
@@ -83,12 +83,12 @@ def test_what_is_no_number_stays_in_its_column(rows):
     x = normal(2, 100 if rows == "r" else rows, 40)
     x[0, 1, 3], x[0, 2, 5], x[1, 0, 7], x[1, 2, 7] = np.nan, np.inf, np.inf, -np.inf
     x[1, 0, 9], x[1, -1, 10] = np.nan, np.nan
-    for given_ in (x, np.full_like(x, -np.inf), np.full_like(x, np.inf)):
-        results = opened(changed, library).run(None, {"x": given_})
-        theirs = opened(proto).run(None, {"x": given_})
+    for array in (x, np.full_like(x, -np.inf), np.full_like(x, np.inf)):
+        results = opened(changed, library).run(None, {"x": array})
+        theirs = opened(proto).run(None, {"x": array})
         for op, result, other in zip(REDUCTIONS, results, theirs, strict=True):
             if op in ("ReduceMax", "ReduceMin"):
-                other = (np.max if op == "ReduceMax" else np.min)(given_, 1, keepdims=True)
+                other = (np.max if op == "ReduceMax" else np.min)(array, 1, keepdims=True)
             np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-5, err_msg=op)
 
 

@@ -132,7 +132,10 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
     configurations = legal(sizes, here)
     drawn = data.draw(st.lists(st.sampled_from(configurations), min_size=1, max_size=3))
     meanings, region_kernel, arrays = product(rows, depth, columns)
-    ones = [configured(meanings, region_kernel, Chosen(each, sizes, level)) for each in drawn]
+    ones = [
+        configured(meanings, region_kernel, Chosen(configuration, sizes, level))
+        for configuration in drawn
+    ]
     library = build([candidate.kernel for candidate in ones], levels=(level,))
     supply(meanings.graph, [candidate.kernel for candidate in ones])
     x = normal(rows, depth, seed=3)
@@ -141,8 +144,8 @@ def test_random_legal_configurations_compute_the_same(data, level, rows, depth, 
         graph = meanings.graph.copy()
         assert place(graph, candidate.region.nodes, candidate.kernel)
         session = opened(to_model(embed(graph, library.domain)), library, threads=2)
-        (given_,) = session.run(None, {"x": x})
-        np.testing.assert_allclose(given_, wanted, rtol=1e-4, atol=1e-4 * depth**0.5)
+        (result,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4 * depth**0.5)
 
 
 # --------------------------------------------------------------------------------------- legality

@@ -225,7 +225,7 @@ def test_what_is_known_takes_part_whatever_the_time(catalog, layers):
     (kind,) = configured.kinds(meanings, region_kernels, types, 7, budget_s=0.0)
     assert kind.configuration == configuration
     assert kind.sorts == {7}
-    assert [len(each.region.nodes) for each in kind.regions] == [1, 1]
+    assert [len(candidate.region.nodes) for candidate in kind.regions] == [1, 1]
 
 
 def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):

@@ -92,13 +92,13 @@ class Case:
         self.bias = normal(width, seed=seed + 2) if bias else np.zeros(width, np.float32)
         self.summand = normal(*self.shape, seed=seed + 3) if summed else None
         layouts = Layout((width,), self.block), Layout((c // group,), self.block)
-        y_width, given_ = layouts[0].width, layouts[1].width * group
+        y_width, x_width = layouts[0].width, layouts[1].width * group
         constants = {"w": dense(weights, *layouts)}
         inputs = ["x", "w", "", ""]
         if bias:
             inputs[2] = "b"
             constants["b"] = np.pad(self.bias, (0, y_width - width))
-        self.types = {"x": (n, given_, h, w), "y": (n, y_width, *self.shape[2:])}
+        self.types = {"x": (n, x_width, h, w), "y": (n, y_width, *self.shape[2:])}
         if summed:
             inputs[3], self.types["s"] = "s", self.types["y"]
         if named:

@@ -116,9 +116,9 @@ def test_the_fastest_form_of_each_convolution_goes_into_the_plan(raced, tmp_path
     assert f"less gain than {LARGE}" in result.explain(node="second")
     result.save(tmp_path / "fast.onnx")
     image = np.random.default_rng(1).standard_normal((1, 16, 12, 12)).astype(np.float32)
-    (given,) = tensolog.open_session(tmp_path / "fast.onnx").run(None, {"x": image})
+    (computed,) = tensolog.open_session(tmp_path / "fast.onnx").run(None, {"x": image})
     (wanted,) = opened(network()).run(None, {"x": image})
-    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(computed, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_a_form_that_is_no_faster_stays_out_and_says_so(raced):

@@ -187,9 +187,9 @@ def test_windows_give_the_sizes_that_the_runtime_does(window):
     (number,) = loaded.nodes
     assert tuple(window_shape(loaded, Sizes(), number, (1, 1, *sides))[2:]) == wanted
     named = window_shape(loaded, Sizes(), number, (1, 1, "h", "w"))[2:]
-    given_ = {"floor": math.floor, "h": sides[0], "w": sides[1]}
+    values = {"floor": math.floor, "h": sides[0], "w": sides[1]}
     for size, expected in zip(named, wanted, strict=True):
-        assert size is None or eval(str(size), {}, given_) == expected
+        assert size is None or eval(str(size), {}, values) == expected
 
 
 @given(st.integers(1, 5), st.integers(-4, 9), st.integers(1, 4), st.integers(0, 30))

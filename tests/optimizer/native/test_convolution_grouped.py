@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self, image, groups, group_channels, taps, steps=(1, 1), pads=(0, 0, 0, 0), *,
                  dilations=(1, 1), block=None, bias=True, summed=False, seed=0, named=None,
-                 **given):  # fmt: skip
+                 **attributes):  # fmt: skip
         self.block = block or block_size() or 16
         n, h, w = image
         read, written = group_channels
@@ -70,13 +70,13 @@ class Case:
             self.types["s"] = self.types["y"]
         node = helper.make_node("Conv", inputs, ["y"], domain=NCHWC, kernel_shape=taps, pads=pads,
                                 strides=steps, dilations=dilations, group=groups,
-                                **given)  # fmt: skip
+                                **attributes)  # fmt: skip
         self.proto = blocked_model([node], self.types, constants)
 
     @property
     def feeds(self):
-        given = {"x": self.image, "s": self.summand}
-        return {k: blocked(v, self.block) for k, v in given.items() if v is not None}
+        arrays = {"x": self.image, "s": self.summand}
+        return {k: blocked(v, self.block) for k, v in arrays.items() if v is not None}
 
     def candidates(self):
         graph = load_graph(self.proto)
@@ -170,9 +170,9 @@ def test_threads_give_the_same_to_the_bit_and_batches_are_free(monkeypatch):
 def test_ends_and_what_is_not_finite(value, end):
     if end not in activations():
         pytest.skip("this runtime has no such end")
-    given = {"activation": end} | ({"activation_params": [-0.3, 0.4]} if end == "Clip" else {})
+    attributes = {"activation": end} | ({"activation_params": [-0.3, 0.4]} if end == "Clip" else {})
     for groups, group_channels in ((40, (1, 1)), (3, (block_size(), block_size()))):
-        case = Case((1, 12, 9), groups, group_channels, (5, 5), (2, 2), (2, 2, 2, 2), **given)
+        case = Case((1, 12, 9), groups, group_channels, (5, 5), (2, 2), (2, 2, 2, 2), **attributes)
         case.image[0, 3, 0, 0] = case.image[0, 20, 7, 8] = value
         (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
         (result,) = case.session(threads=2).run(None, case.feeds)

@@ -33,13 +33,13 @@ def narrow(
     bias=True,
     between=(),
     result_sizes=None,
-    **given,
+    **overrides,
 ):
     """A grouped convolution with a way out of blocks before, and one into them behind."""
     width = -(-channels // block_size()) * block_size()
     weights = normal(channels, channels // groups, *taps, seed=5) / np.float32(3)
     constants = {"w": weights, "b": normal(channels, seed=6)}
-    attributes = {"group": groups, "pads": [k // 2 for k in taps] * 2, **given}
+    attributes = {"group": groups, "pads": [k // 2 for k in taps] * 2, **overrides}
     nodes = [
         helper.make_node("ReorderOutput", ["x"], ["1"], domain=NCHWC, channels=channels),
         helper.make_node("Conv", ["1", "w", *(["b"] * bias)], ["2"], **attributes),
@@ -74,8 +74,8 @@ def graph_and_forms(proto):
 
 def check(proto, image):
     """Compare every form with the runtime's own operators, numbers that aren't finite included."""
-    given = {"x": blocked(image, block_size())}
-    (wanted,) = opened(proto, level="ORT_DISABLE_ALL").run(None, given)
+    inputs = {"x": blocked(image, block_size())}
+    (wanted,) = opened(proto, level="ORT_DISABLE_ALL").run(None, inputs)
     graph, forms = graph_and_forms(proto)
     assert forms
     library = build([form.kernel for form in forms], levels=(native_level(),))
@@ -85,7 +85,7 @@ def check(proto, image):
         assert place(copy, form.region.nodes, form.kernel)
         changed = to_model(embed(copy, library.domain))
         assert len(changed.graph.node) == 1
-        (result,) = opened(changed, library, threads=2).run(None, given)
+        (result,) = opened(changed, library, threads=2).run(None, inputs)
         np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted), form.kernel.form)
         np.testing.assert_array_equal(np.isinf(result), np.isinf(wanted), form.kernel.form)
         finite = np.isfinite(wanted)

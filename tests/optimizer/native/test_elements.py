@@ -30,12 +30,12 @@ HALF, BRAIN = TensorProto.FLOAT16, TensorProto.BFLOAT16
 
 def cast(array, *to):
     """The array through ONNX Runtime's own casts, one after another."""
-    given = helper.np_dtype_to_tensor_dtype(array.dtype)
+    source_type = helper.np_dtype_to_tensor_dtype(array.dtype)
     names = ["x", *(f"y{i}" for i in range(len(to)))]
     nodes = [node("Cast", [a], [b], to=t) for a, b, t in zip(names, names[1:], to, strict=False)]
     info = [
         helper.make_tensor_value_info(name, kind, [array.size])
-        for name, kind in ((names[0], given), (names[-1], to[-1]))
+        for name, kind in ((names[0], source_type), (names[-1], to[-1]))
     ]
     graph = helper.make_graph(nodes, "graph", info[:1], info[1:])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
@@ -72,8 +72,8 @@ def convert(request):
 
     def call(name, x):
         result = np.empty(x.size, np.float32 if x.dtype == np.uint16 else np.uint16)
-        given = np.array([address(x), address(result), x.size], np.int64)
-        exported(loaded, name).call(address(given))
+        arguments = np.array([address(x), address(result), x.size], np.int64)
+        exported(loaded, name).call(address(arguments))
         return result
 
     return call
@@ -109,19 +109,21 @@ def same_bits(computed, wanted):
 
 @pytest.mark.parametrize("name", ["widen_all", "wide_all"])
 def test_every_number_of_16_bits_is_read_as_the_runtime_reads_it(convert, name):
-    given = every_half()
-    same_bits(convert(f"{name}_float16", given), cast(given.view(np.float16), TensorProto.FLOAT))
-    converted = convert(f"{name}_bfloat16", given)
-    same_bits(converted, (given.astype(np.uint32) << 16).view(np.float32))
+    numbers = every_half()
+    same_bits(
+        convert(f"{name}_float16", numbers), cast(numbers.view(np.float16), TensorProto.FLOAT)
+    )
+    converted = convert(f"{name}_bfloat16", numbers)
+    same_bits(converted, (numbers.astype(np.uint32) << 16).view(np.float32))
 
 
 @pytest.mark.parametrize("name", ["narrow_all", "narrowed_all"])
 def test_numbers_are_rounded_as_the_runtime_rounds_them(convert, name):
-    given = floats_between("float16")
-    same_bits(convert(f"{name}_float16", given).view(np.float16), cast(given, HALF))
-    given = floats_between("bfloat16")
-    converted = convert(f"{name}_bfloat16", given).astype(np.uint32) << 16
-    same_bits(converted.view(np.float32), cast(given, BRAIN, TensorProto.FLOAT))
+    numbers = floats_between("float16")
+    same_bits(convert(f"{name}_float16", numbers).view(np.float16), cast(numbers, HALF))
+    numbers = floats_between("bfloat16")
+    converted = convert(f"{name}_bfloat16", numbers).astype(np.uint32) << 16
+    same_bits(converted.view(np.float32), cast(numbers, BRAIN, TensorProto.FLOAT))
 
 
 # ------------------------------------------------------------------------------------- kernels
@@ -130,8 +132,11 @@ def test_numbers_are_rounded_as_the_runtime_rounds_them(convert, name):
 def typed_model(nodes, inputs, outputs, constants=(), opset=21):
     """A model: inputs and outputs are {name: (type, shape)}, constants {name: array}."""
     info = [
-        [helper.make_tensor_value_info(n, element_type(t), s) for n, (t, s) in given.items()]
-        for given in (inputs, outputs)
+        [
+            helper.make_tensor_value_info(n, element_type(t), s)
+            for n, (t, s) in types_and_shapes.items()
+        ]
+        for types_and_shapes in (inputs, outputs)
     ]
     initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(constants).items()]
     graph = helper.make_graph(nodes, "graph", *info, initializers)
@@ -166,8 +171,8 @@ def gate():
     ]
     inputs = {"x": ("float16", ["n", 2100]), "row": ("float16", ["n", 1])}
     feeds = {"x": half(3, 2100), "row": half(3, 1)}
-    given = {"scale": np.float16(1.702)}
-    return typed_model(nodes, inputs, {"y": ("float16", ["n", 2100])}, given), feeds
+    constants = {"scale": np.float16(1.702)}
+    return typed_model(nodes, inputs, {"y": ("float16", ["n", 2100])}, constants), feeds
 
 
 def turned():
@@ -237,8 +242,8 @@ def quantized(kind=np.uint8):
         "v": np.float32(0.05 if high < 256 else 1e-3),
         "w": kind(low + (high - low) // 3),
     }
-    given = (np.iinfo(t) for t in (np.int8, np.uint8))
-    x, r = (rng.integers(t.min, t.max, (40, 3, 130), t.dtype, True) for t in given)
+    limits = (np.iinfo(t) for t in (np.int8, np.uint8))
+    x, r = (rng.integers(t.min, t.max, (40, 3, 130), t.dtype, True) for t in limits)
     return typed_model(nodes, *types, constants), {"x": x, "r": r}
 
 
@@ -315,13 +320,13 @@ def test_what_computes_is_within_two_roundings_to_16_bits(name, fused_models):
 
 
 @pytest.mark.parametrize(
-    ("given", "nodes"),
+    ("x_dtype", "nodes"),
     [
         ("int8", [node("Add", ["x", "x"], ["a"]), node("Mul", ["a", "x"], ["y"])]),
         ("float32", [node("Neg", ["x"], ["a"]), node("Cast", ["a"], ["y"], to=TensorProto.INT8)]),
     ],
     ids=["wrapped around", "cut off"],
 )
-def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(given, nodes):
-    graph = typed(typed_model(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
+def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(x_dtype, nodes):
+    graph = typed(typed_model(nodes, {"x": (x_dtype, [50])}, {"y": ("int8", [50])}))
     assert not regions(Meanings(graph), graph.nodes)

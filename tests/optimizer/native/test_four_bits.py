@@ -171,9 +171,9 @@ def test_it_is_as_near_to_the_exact_product_as_the_runtime(level):
             exact = x.astype(np.float64) @ meant + bias
             if not is_product(proto):
                 exact = exact / (1 + np.exp(-exact))
-            wanted, given = (session.run(None, {"x": x})[0] for session in sessions)
+            wanted, result = (session.run(None, {"x": x})[0] for session in sessions)
             scale = np.abs(exact).max()
-            error, runtime_error = (np.abs(y - exact).max() / scale for y in (given, wanted))
+            error, runtime_error = (np.abs(y - exact).max() / scale for y in (result, wanted))
             assert error <= 2 * runtime_error + 16 * np.finfo(np.float32).eps
 
 
@@ -186,9 +186,9 @@ def test_a_single_infinity_makes_the_same_of_each_sum():
         supply(graph, [candidate.kernel])
         x = np.ones((1, 64), np.float32)
         x[0, 5] = np.inf
-        (given,) = opened(to_model(embed(graph, library.domain)), library).run(None, {"x": x})
-        assert np.array_equal(np.isnan(given[0]), meant[5] == 0)
-        assert np.array_equal(given[0] > 0, meant[5] > 0)
+        (result,) = opened(to_model(embed(graph, library.domain)), library).run(None, {"x": x})
+        assert np.array_equal(np.isnan(result[0]), meant[5] == 0)
+        assert np.array_equal(result[0] > 0, meant[5] > 0)
 
 
 def add_attribute(proto, name):
@@ -223,9 +223,9 @@ def test_its_counterpart_in_float64_is_exact(zero):
     assert why_not_widened(proto) == ""
     wide = widen(proto, double)
     x = np.random.default_rng(0).standard_normal((3, 50))
-    (given,) = opened(wide).run(None, {"x": x})
-    assert given.dtype == np.float64
-    np.testing.assert_allclose(given, x @ meant + bias, rtol=1e-12, atol=1e-12)
+    (result,) = opened(wide).run(None, {"x": x})
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, x @ meant + bias, rtol=1e-12, atol=1e-12)
 
 
 def test_four_bits_are_read_from_either_layout_alike():

@@ -46,8 +46,8 @@ def scatter(shape, updates, axis, reduction, constants=(), free=False):
         node("Expand", ["i", "sizes"], ["e"]),
         node("ScatterElements", ["x", "e", "u"], ["y"], axis=axis, reduction=reduction),
     ]
-    given = {"x": shape, "i": named, "u": wide}
-    read = {name: entry for name, entry in given.items() if name not in constants}
+    input_shapes = {"x": shape, "i": named, "u": wide}
+    read = {name: entry for name, entry in input_shapes.items() if name not in constants}
     return indexed(model(nodes, read, {"y": shape}, constants), "i")
 
 
@@ -203,8 +203,8 @@ def test_any_rows_go_where_the_runtime_puts_them(data):
         node("Expand", ["i", "sizes"], ["e"]),
         node("ScatterElements", ["x", "e", "u"], ["y"], axis=axis, reduction=reduction),
     ]
-    given_ = {"x": shape, "i": named, "u": updates}
-    proto = indexed(model(nodes, given_, {"y": shape}, {"sizes": ints(*updates)}), "i")
+    input_shapes = {"x": shape, "i": named, "u": updates}
+    proto = indexed(model(nodes, input_shapes, {"y": shape}, {"sizes": ints(*updates)}), "i")
     seed = np.random.default_rng(draw(st.integers(0, 1000)))
     size = shape[axis]
     feeds = {

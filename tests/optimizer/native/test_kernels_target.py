@@ -98,8 +98,8 @@ def assert_same(path, width=16):
     """Compare what a saved model computes with the network."""
     feeds = {"x": np.random.default_rng(1).standard_normal((5, width)).astype(np.float32)}
     (wanted,) = opened(network(width)).run(None, feeds)
-    (given,) = tensolog.open_session(path).run(None, feeds)
-    np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)
+    (result,) = tensolog.open_session(path).run(None, feeds)
+    np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 @needs_compiler

@@ -80,9 +80,9 @@ def test_two_libraries_in_one_session():
 @needs_compiler
 def test_a_size_that_the_model_declares_equal_must_be():
     changed, library = fused(chain())
-    given = {"x": rows(3)["x"], "y": rows(4)["y"]}
+    inputs = {"x": rows(3)["x"], "y": rows(4)["y"]}
     with pytest.raises(Exception, match="another size than the model"):
-        opened(changed, library).run(None, given)
+        opened(changed, library).run(None, inputs)
 
 
 @needs_compiler

@@ -99,8 +99,13 @@ def attention(queries=QUERIES, keys=KEYS):
         helper.make_node("Softmax", ["t"], ["w"], axis=-1),
         helper.make_node("MatMul", ["w", "v"], ["y"]),
     ]
-    given = {"q": [2, queries, 20], "k": [2, 20, keys], "v": [2, keys, 33], "m": [queries, keys]}
-    return model(nodes, given, {"y": [2, queries, 33]})
+    input_shapes = {
+        "q": [2, queries, 20],
+        "k": [2, 20, keys],
+        "v": [2, keys, 33],
+        "m": [queries, keys],
+    }
+    return model(nodes, input_shapes, {"y": [2, queries, 33]})
 
 
 def lap(ratio, spread=0.002):
@@ -215,9 +220,9 @@ def test_every_configuration_computes_what_the_runtime_does(level):
             graph = meanings.graph.copy()
             assert place(graph, candidate.region.nodes, candidate.kernel)
             session = opened(to_model(embed(graph, library.domain)), library, threads=2)
-            (given,) = session.run(None, feeds)
-            np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-5)
-            results.append(given)
+            (computed,) = session.run(None, feeds)
+            np.testing.assert_allclose(computed, wanted, rtol=2e-5, atol=2e-5)
+            results.append(computed)
         if not ones[0].region.reduced and not ones[0].kernel.arrange:
             assert all(np.array_equal(result, results[0]) for result in results)
 
@@ -264,8 +269,8 @@ def test_each_kernel_is_tried_once_before_any_is_tried_twice():
         helper.make_node("ReduceMean", ["x"], ["a"], axes=[-1]),
         helper.make_node("LogSoftmax", ["z"], ["b"], axis=-1),
     ]
-    given, outputs = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
-    graph = typed(model(nodes, given, outputs, opset=17))
+    input_shapes, outputs = {"x": [90, 64], "z": [7, 640]}, {"a": [90, 1], "b": [7, 640]}
+    graph = typed(model(nodes, input_shapes, outputs, opset=17))
     meanings = Meanings(graph)
     kinds = [Kind([region]) for region in regions(meanings, graph.nodes)]
     with Catalog(":memory:") as catalog:

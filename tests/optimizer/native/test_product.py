@@ -35,9 +35,9 @@ def matrix(depth, columns, seed=5):
 def dense(depth, columns, behind=(), *, rows=("b", "t"), inputs=(), outputs=None, constants=()):
     """x times a matrix, then `behind`, which reads p; y is the result if nothing else is said."""
     nodes = [node("MatMul", ["x", "w"], ["p" if behind else "y"]), *behind]
-    given_ = {"x": [*rows, depth], **{name: [*rows, columns] for name in inputs}}
+    input_shapes = {"x": [*rows, depth], **{name: [*rows, columns] for name in inputs}}
     results = {name: [*rows, columns] for name in outputs or ["y"]}
-    return model(nodes, given_, results, {"w": matrix(depth, columns), **dict(constants)})
+    return model(nodes, input_shapes, results, {"w": matrix(depth, columns), **dict(constants)})
 
 
 BEHIND = {
@@ -207,15 +207,15 @@ def test_what_is_not_finite_stays_in_its_row(value):
     x = normal(20, 32)
     x[3, 5] = value
     (wanted,) = opened(proto).run(None, {"x": x})
-    (given_,) = opened(changed, library).run(None, {"x": x})
-    assert np.isfinite(np.delete(given_, 3, axis=0)).all()
-    np.testing.assert_allclose(given_, wanted, rtol=1e-4, atol=1e-5)
+    (result,) = opened(changed, library).run(None, {"x": x})
+    assert np.isfinite(np.delete(result, 3, axis=0)).all()
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_no_rows_at_all():
     changed, library = fused(dense(32, 64, rows=("t",)))
-    (given_,) = opened(changed, library).run(None, {"x": normal(0, 32)})
-    assert given_.shape == (0, 64)
+    (result,) = opened(changed, library).run(None, {"x": normal(0, 32)})
+    assert result.shape == (0, 64)
 
 
 def test_rows_of_another_depth_are_refused():

@@ -42,9 +42,9 @@ def test_a_gemm_with_a_bias_and_an_activation():
     nodes = [node("Gemm", ["x", "w", "b"], ["g"], transB=1), node("Tanh", ["g"], ["y"])]
     arrays["w"] = np.ascontiguousarray(matrix(130, 200).T)
     proto = model(nodes, {"x": ["t", 130]}, {"y": ["t", 200]}, arrays)
-    given_ = [{"x": normal(rows, 130)} for rows in (0, 1, 127, 128, 300)]
-    check(proto, *given_[1:], expect=1, form=SEVEN)
-    assert results(proto, given_[0]["x"], form=SEVEN).shape == (0, 200)
+    all_feeds = [{"x": normal(rows, 130)} for rows in (0, 1, 127, 128, 300)]
+    check(proto, *all_feeds[1:], expect=1, form=SEVEN)
+    assert results(proto, all_feeds[0]["x"], form=SEVEN).shape == (0, 200)
 
 
 @pytest.mark.parametrize("change", [{"rows": (191,)}, {"columns": 191}, {"depth": 129}])

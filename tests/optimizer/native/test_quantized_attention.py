@@ -44,14 +44,14 @@ def quantized_model(nodes, inputs, output, constants, opset=20):
     """
     ((result_name, (dtype, shape)),) = output.items()
     info = helper.make_tensor_value_info
-    given = []
+    input_infos = []
     for name, (of, sizes) in inputs.items():
         if of == "int8":
             read = [f"{name}_real", f"s{name}", f"z{name}"]
             nodes = [node("QuantizeLinear", read, [name]), *nodes]
-            given.append(info(f"{name}_real", TensorProto.FLOAT, sizes))
+            input_infos.append(info(f"{name}_real", TensorProto.FLOAT, sizes))
         else:
-            given.append(info(name, TYPES[of], sizes))
+            input_infos.append(info(name, TYPES[of], sizes))
     result = info(result_name, TYPES[dtype], shape)
     if dtype == "int8":
         nodes = [
@@ -62,7 +62,7 @@ def quantized_model(nodes, inputs, output, constants, opset=20):
     graph = helper.make_graph(
         nodes,
         "quantized",
-        given,
+        input_infos,
         [result],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )

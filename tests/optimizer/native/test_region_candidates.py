@@ -94,7 +94,7 @@ def test_the_parsed_program_is_read_from_disk_and_answers_alike(program, tmp_pat
         ("joins", (nodes[0], nodes[-1])),
         ("worth", nodes[:1]),
     ):
-        asked = [Reasons(each, rows).why(relation, tuple(row)) for each in (program, read)]
+        asked = [Reasons(program_, rows).why(relation, tuple(row)) for program_ in (program, read)]
         assert asked[0] == asked[1] and asked[0].clause
 
 

@@ -342,7 +342,7 @@ def test_a_product_whose_result_is_compared():
 
 
 @pytest.mark.parametrize(
-    ("given_", "target", "perm"),
+    ("input_shape", "target", "perm"),
     [
         (["n", "s", 24], [0, 0, 4, 6], [0, 2, 1, 3]),
         (["n", "s", 24], [0, 0, 2, 3, -1], [0, 3, 1, 2, 4]),
@@ -350,15 +350,15 @@ def test_a_product_whose_result_is_compared():
         (["s", 7], [0, 7, 1], [0, 2, 1]),
     ],
 )
-def test_axes_that_are_split_behind_free_dimensions(given_, target, perm):
+def test_axes_that_are_split_behind_free_dimensions(input_shape, target, perm):
     nodes = [
         node("Reshape", ["x", "target"], ["apart"]),
         node("Transpose", ["apart"], ["turned"], perm=perm),
         node("Softplus", ["turned"], ["y"]),
     ]
-    proto = model(nodes, {"x": given_}, {"y": [None] * len(perm)}, {"target": ints(*target)})
+    proto = model(nodes, {"x": input_shape}, {"y": [None] * len(perm)}, {"target": ints(*target)})
     sizes = [{"n": 3, "s": 5}, {"n": 1, "s": 1}, {"n": 2, "s": 9}]
-    feeds = [{"x": normal(*(size.get(d, d) for d in given_))} for size in sizes]
+    feeds = [{"x": normal(*(size.get(d, d) for d in input_shape))} for size in sizes]
     changed, _ = check(proto, *feeds, expect=1)
     assert len(changed.graph.node) == 1
 
@@ -370,13 +370,13 @@ def test_a_bound_that_is_not_named_is_the_largest_number(bounds):
     constants = {"least": np.float32(-2), "most": np.float32(6)}
     bound_constants = {name: constants[name] for name in bounds if name}
     proto = model(nodes, {"x": ["n", 6]}, {"y": ["n", 6]}, bound_constants)
-    given = normal(7, 6)
-    given[:6][np.eye(6, dtype=bool)] = [np.inf, -np.inf, 1e38, -1e38, np.nan, 7]
-    given[6] = -np.inf
+    x = normal(7, 6)
+    x[:6][np.eye(6, dtype=bool)] = [np.inf, -np.inf, 1e38, -1e38, np.nan, 7]
+    x[6] = -np.inf
     changed, library = fused(proto)
     assert len(kernels_of(changed)) == 1
-    (expected,) = opened(proto).run(None, {"x": given})
-    (result,) = opened(changed, library).run(None, {"x": given})
+    (expected,) = opened(proto).run(None, {"x": x})
+    (result,) = opened(changed, library).run(None, {"x": x})
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
 
 

@@ -47,8 +47,8 @@ def deliverable(catalog, activation="Softplus", **changes):
     libraries = {LIBRARY: library.path.read_bytes()}
     number = store_model(catalog, changed)
     made_by = tensolog.__version__
-    given = {"outside_bytes": 1 << 10, "made_by": made_by, **changes}
-    return Deliverable(number, execution, libraries, **given)
+    settings = {"outside_bytes": 1 << 10, "made_by": made_by, **changes}
+    return Deliverable(number, execution, libraries, **settings)
 
 
 def plain(catalog, **changes):
@@ -67,8 +67,8 @@ def wanted(activation="Softplus"):
 
 
 def assert_computes(session, activation="Softplus"):
-    (given,) = session.run(None, {"x": X})
-    np.testing.assert_allclose(given, wanted(activation), rtol=1e-4, atol=1e-5)
+    (result,) = session.run(None, {"x": X})
+    np.testing.assert_allclose(result, wanted(activation), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_moved_it_is_opened_from_c_with_the_line_of_its_note(moved, host, tmp_pa
     words = [RUNTIME, moved / LIBRARY, moved / MODEL, tmp_path / "x", tmp_path / "y", *SHAPE]
     done = subprocess.run([host, *map(str, words)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    given = np.fromfile(tmp_path / "y", np.float32).reshape(SHAPE)
-    np.testing.assert_allclose(given, wanted(), rtol=1e-4, atol=1e-5)
+    result = np.fromfile(tmp_path / "y", np.float32).reshape(SHAPE)
+    np.testing.assert_allclose(result, wanted(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is mapped is told there")

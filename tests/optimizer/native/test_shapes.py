@@ -138,15 +138,15 @@ def masked(mask, *, cut=True):
     ]
     integers |= {"first": [0], "joined": [0, 0, 32]}
     arrays = {name: np.array(value, np.int64) for name, value in integers.items()}
-    given = {"x": ["n", "s", 32]}
+    input_shapes = {"x": ["n", "s", 32]}
     if isinstance(mask, list):
-        given["mask"] = mask
+        input_shapes["mask"] = mask
     else:
         arrays["mask"] = mask
     graph = helper.make_graph(
         nodes,
         "graph",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in input_shapes.items()],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )

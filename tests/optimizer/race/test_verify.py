@@ -209,8 +209,12 @@ def widened_and_exact(built, *feeds):
     """What a widened model gives, and ONNX's own evaluator in float64."""
     wide = widen(built, _double)
     onnx.checker.check_model(wide)
-    given = {name: array.astype(np.float64) for name, array in zip("xyz", feeds, strict=False)}
-    return run(wide, given)[0], ReferenceEvaluator(wide_reference(built)).run(None, given)[0]
+    widened_feeds = {
+        name: array.astype(np.float64) for name, array in zip("xyz", feeds, strict=False)
+    }
+    return run(wide, widened_feeds)[0], ReferenceEvaluator(wide_reference(built)).run(
+        None, widened_feeds
+    )[0]
 
 
 def wide_reference(built):
@@ -374,6 +378,8 @@ def test_an_original_that_refuses_nan_is_compared_on_other_inputs():
     drawn = {"normal": {"boxes": sound}, NONFINITE[0]: {"boxes": sound * np.float32(np.nan)}}
     source = built.SerializeToString()
     with closing(Verifier(source, drawn, threads=1)) as verifier:
-        assert {each.distribution for each in verifier.deviations("same", source)} == {"normal"}
+        assert {deviation_.distribution for deviation_ in verifier.deviations("same", source)} == {
+            "normal"
+        }
     with pytest.raises(Exception, match="finite"):
         Verifier(source, {"normal": drawn[NONFINITE[0]]}, threads=1)

@@ -106,9 +106,11 @@ def test_it_computes_what_the_runtime_does(proto):
         deviations = verifier.deviations("wide", to_model(changed).SerializeToString())
         assert deviations
         assert all(deviation.within for deviation in deviations), deviations
-    names = [[entry.name for entry in given] for given in (proto.graph.input, proto.graph.output)]
+    names = [
+        [entry.name for entry in entries] for entries in (proto.graph.input, proto.graph.output)
+    ]
     kept = to_model(changed).graph
-    assert [[e.name for e in given] for given in (kept.input, kept.output)] == names
+    assert [[e.name for e in entries] for entries in (kept.input, kept.output)] == names
 
 
 def chosen():

@@ -108,9 +108,9 @@ def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, el
     changed, steps = merged(built)
     assert len({step.rule for step in steps} & set(MERGED)) == 1
     assert sum(n.op_type == "Gather" for n in changed.graph.node) == 1
-    given_ = feeds(built, rows, batch, seed)
+    feed_arrays = feeds(built, rows, batch, seed)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-        (ours,), (theirs,) = run(changed, given_, level), run(built, given_)
+        (ours,), (theirs,) = run(changed, feed_arrays, level), run(built, feed_arrays)
         assert ours.dtype == theirs.dtype
         close = 1e-6 if element is not np.float16 else 4e-3  # of which two are added at a time
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)
@@ -135,9 +135,9 @@ def test_tables_too_large_for_one_become_several(rows, repeats, most_rows, reduc
     written = [dims[0] for dims in written if len(dims) == 2 and dims[1] == WIDTH]
     assert max(written, default=0) <= most_rows  # none where lookups are in one table
     assert sum(n.op_type == "Gather" for n in changed.graph.node) < len(tables)
-    given_ = feeds(built, rows, 3, seed, tables)
+    feed_arrays = feeds(built, rows, 3, seed, tables)
     for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-        (ours,), (theirs,) = run(changed, given_, level), run(built, given_)
+        (ours,), (theirs,) = run(changed, feed_arrays, level), run(built, feed_arrays)
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
@@ -167,19 +167,19 @@ def test_an_index_beyond_its_table_is_refused_as_before(index, most_rows):
     with patch.object(lookups, "MOST_TABLE_BYTES", most_rows * ROW_BYTES):
         changed, steps = merged(built)
     assert steps
-    given_ = feeds(built, rows, 2, 3)
-    given_["ids0"][1, 1] = index
-    for each in (built, changed):
+    feed_arrays = feeds(built, rows, 2, 3)
+    feed_arrays["ids0"][1, 1] = index
+    for proto in (built, changed):
         with pytest.raises(Exception, match="indices element out of data bounds"):
-            run(each, given_)
+            run(proto, feed_arrays)
 
 
 def test_a_table_that_is_looked_up_twice_is_there_once():
     rows, tables = [4, 6], [0, 1, 0, 0]
     built = bags(rows, tables=tables)
     changed, _ = merged(built)
-    given_ = feeds(built, rows, 3, 5, tables)
-    np.testing.assert_allclose(run(changed, given_)[0], run(built, given_)[0], rtol=1e-6)
+    feed_arrays = feeds(built, rows, 3, 5, tables)
+    np.testing.assert_allclose(run(changed, feed_arrays)[0], run(built, feed_arrays)[0], rtol=1e-6)
     sizes = [tuple(tensor.dims) for tensor in changed.graph.initializer]
     assert (10, 5) in sizes and (4, 5) not in sizes
 
@@ -212,8 +212,10 @@ def test_without_a_rule_lookups_stay():
     """A rule without a proof licenses no step: each of those that are needed, one at a time."""
     built = bags([4, 5, 6])
     _, steps = merged(built)
-    given_ = feeds(built, [4, 5, 6], 3, 1)
+    feed_arrays = feeds(built, [4, 5, 6], 3, 1)
     for name in {step.rule for step in steps} & {rule.name for rule in load_rules()}:
         changed, others = merged(built, without={name})
         assert name not in {step.rule for step in others}
-        np.testing.assert_allclose(run(changed, given_)[0], run(built, given_)[0], rtol=1e-6)
+        np.testing.assert_allclose(
+            run(changed, feed_arrays)[0], run(built, feed_arrays)[0], rtol=1e-6
+        )

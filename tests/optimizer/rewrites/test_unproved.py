@@ -45,9 +45,9 @@ def names_in_code():
             maker = getattr(call.func, "id", getattr(call.func, "attr", ""))
             if maker not in MAKERS or (maker.islower() and parts[1] not in GROWING):
                 continue
-            given = [keyword.value for keyword in call.keywords if keyword.arg == "rule"]
-            given += call.args[MAKERS[maker] : MAKERS[maker] + 1]
-            for argument in given:
+            rule_arguments = [keyword.value for keyword in call.keywords if keyword.arg == "rule"]
+            rule_arguments += call.args[MAKERS[maker] : MAKERS[maker] + 1]
+            for argument in rule_arguments:
                 for name in strings(argument, parts):
                     names.append((name, path.name))
     return names

@@ -17,8 +17,8 @@ from tests.profiles.small_models import MODELS, static_kernels, tensor_type
 
 def built(name):
     model = MODELS[name]()
-    (given,) = (info for info in model.graph.input if info.name == "x")
-    return model, random_feeds({"x": tensor_type(given)})
+    (input_info,) = (info for info in model.graph.input if info.name == "x")
+    return model, random_feeds({"x": tensor_type(input_info)})
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -44,9 +44,9 @@ def test_what_the_runtime_makes_of_a_model_can_be_timed_alone(name):
 def test_constants_are_counted_once_each():
     weights = numpy_helper.from_array(np.ones((8, 8), dtype=np.float32), "w")
     nodes = [helper.make_node("MatMul", [name, "w"], [f"y{name}"]) for name in ("a", "b")]
-    given = [helper.make_tensor_value_info(name, 1, [2, 8]) for name in ("a", "b")]
+    input_infos = [helper.make_tensor_value_info(name, 1, [2, 8]) for name in ("a", "b")]
     outputs = [helper.make_tensor_value_info(f"y{name}", 1, [2, 8]) for name in ("a", "b")]
-    graph = helper.make_graph(nodes, "shared", given, outputs, [weights])
+    graph = helper.make_graph(nodes, "shared", input_infos, outputs, [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     feeds = {name: np.ones((2, 8), dtype=np.float32) for name in ("a", "b")}
     run = runtime_kernels(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)

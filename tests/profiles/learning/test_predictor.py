@@ -57,7 +57,7 @@ def by_hand(p, example, chosen, codes):
         features = example.features[node] - p["fixed_features_mean"]
         embedded = p["embedding"][known.get(int(example.opcodes[node]), 0)]
         features = np.clip(features / p["fixed_features_deviation"], -4, 4)
-        given = np.r_[embedded, features] @ p["node"]
+        embedded_nodes = np.r_[embedded, features] @ p["node"]
         for number, configuration in enumerate(chosen):
             place = example.places[node]
             setting = np.full(len(p["configured"]), absent)
@@ -65,7 +65,9 @@ def by_hand(p, example, chosen, codes):
                 setting = example.configurations[configuration, place]
             setting = setting - p["fixed_configurations_mean"]
             setting = np.clip(setting / p["fixed_configurations_deviation"], -4, 4)
-            state[node, number] = np.maximum(given + setting @ p["configured"] + p["start"], 0)
+            state[node, number] = np.maximum(
+                embedded_nodes + setting @ p["configured"] + p["start"], 0
+            )
     for layer in range(LAYERS):
         middle = state - state.mean(axis=2, keepdims=True)
         normal = middle / np.sqrt((middle**2).mean(axis=2, keepdims=True) + 1e-5)

@@ -102,11 +102,11 @@ def test_special_values_in_kernels(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         values = np.array(SPECIAL).astype(dtype)
     first, second = (grid.ravel() for grid in np.meshgrid(values, values))
-    given = [np.tile(operand, 5) for operand in (first, second)][: ufunc.nin]
+    operands = [np.tile(operand, 5) for operand in (first, second)][: ufunc.nin]
     # A product alone, as deg2rad is one, is no kernel: with a second operator it is.
     fused = fuse(heuristic="all")(lambda x, *rest: ufunc(-x, *rest) * unit)
     with np.errstate(all="ignore"):
-        expected, result = ufunc(-given[0], *given[1:]) * unit, fused(*given)
+        expected, result = ufunc(-operands[0], *operands[1:]) * unit, fused(*operands)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
     zeros = (expected == 0) & ~np.isnan(expected)
@@ -157,8 +157,8 @@ def test_bools_are_counted_by_kernels(shape: tuple[int, ...], dtype: str) -> Non
 
     X = np.random.default_rng(0).normal(size=shape).astype(dtype)
     fused = fuse(heuristic="all")(counted)
-    for given in (X, np.where(X > 1, np.nan, X), X[::-1], np.asfortranarray(X)):
-        for result, expected in zip(fused(given), counted(given), strict=True):
+    for matrix in (X, np.where(X > 1, np.nan, X), X[::-1], np.asfortranarray(X)):
+        for result, expected in zip(fused(matrix), counted(matrix), strict=True):
             assert result.dtype == expected.dtype and type(result) is type(expected)
             np.testing.assert_array_equal(result, expected)
 

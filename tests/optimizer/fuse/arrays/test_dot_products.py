@@ -16,10 +16,10 @@ def products(a, b, c, step):
 @pytest.mark.parametrize("count", [1, 3, 1000, 1024, 16_385, 100_003])
 def test_products_of_vectors_beside_sums(count, dtype):
     rng = np.random.default_rng(count)
-    given = [rng.normal(size=count).astype(dtype) for _ in range(3)]
+    operands = [rng.normal(size=count).astype(dtype) for _ in range(3)]
     fused = fuse(heuristic="all")(products)
     for step in (0.5, -0.25, 0.5):
-        pairs = zip(fused(*given, step), products(*given, step), strict=True)
+        pairs = zip(fused(*operands, step), products(*operands, step), strict=True)
         tolerance = 1e-11 if dtype == "float64" else 1e-4
         for first, other in pairs:
             assert type(first) is type(other)
@@ -38,9 +38,9 @@ def steps(fused):
 
 def test_vectors_however_they_lie():
     wide = np.random.default_rng(0).normal(size=(5000, 6))
-    given = wide[:, 1], wide[::-1, 3], wide[:, 4].astype("float32").astype("float64")
-    results = fuse(heuristic="all")(products)(*given, 0.5)
-    np.testing.assert_allclose(results, products(*given, 0.5), rtol=1e-10)
+    operands = wide[:, 1], wide[::-1, 3], wide[:, 4].astype("float32").astype("float64")
+    results = fuse(heuristic="all")(products)(*operands, 0.5)
+    np.testing.assert_allclose(results, products(*operands, 0.5), rtol=1e-10)
 
 
 def test_what_is_no_number_stays_so():

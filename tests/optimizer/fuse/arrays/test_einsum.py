@@ -76,20 +76,20 @@ def drawn(seed: int) -> tuple[str, list[Any]]:
     used = sorted(set("".join(terms)))
     result = "".join(rng.permutation(used)[: rng.integers(0, len(used) + 1)])
     shapes = [[1 if rng.random() < 0.1 else lengths[label] for label in term] for term in terms]
-    given = [rng.normal(size=shape) for shape in shapes]
-    return ",".join(terms) + ("" if rng.random() < 0.2 else f"->{result}"), given
+    operands = [rng.normal(size=shape) for shape in shapes]
+    return ",".join(terms) + ("" if rng.random() < 0.2 else f"->{result}"), operands
 
 
 @pytest.mark.usefixtures("node_by_node")
 @pytest.mark.parametrize("seed", range(300))
 def test_drawn_subscripts(seed: int) -> None:
-    subscripts, given = drawn(seed)
+    subscripts, arrays = drawn(seed)
 
     def product(*operands: Any) -> Any:
         return np.einsum(subscripts, *operands) * 1
 
     fused = fuse(product)
-    compare(product, fused, given)
+    compare(product, fused, arrays)
     assert "Not traced" not in fused.explain(), subscripts
 
 
@@ -108,9 +108,9 @@ def test_products_run_as_kernels() -> None:
         return rows, np.einsum("ij,j->i", X, v) - w, np.einsum("i,ij->j", rows - w, X)
 
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=shape) for shape in ((401, 23), (401, 23), 401, 23)]
+    operands = [rng.normal(size=shape) for shape in ((401, 23), (401, 23), 401, 23)]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="tensolog.fuse")
         fused = fuse(heuristic="all")(several)
-        compare(several, fused, given)
+        compare(several, fused, operands)
     assert fused.kernels

@@ -20,33 +20,33 @@ def function(text: str) -> Any:
 def arguments(m: int, n: int, kind: str) -> list[Any]:
     rng = np.random.default_rng(m * 100 + n)
     shapes: list[tuple[int, ...]] = [(m, n), (m, n), (m,), (n,), (1, n), ()]
-    given = [np.asarray(rng.normal(size=shape)) for shape in shapes]
+    arrays = [np.asarray(rng.normal(size=shape)) for shape in shapes]
     match kind:
         case "float32" | "float16" | ">f8":
-            return [array.astype(kind) for array in given]
+            return [array.astype(kind) for array in arrays]
         case "int64" | "uint8" | "int8":
-            return [np.asarray(abs(array * 9) + 1).astype(kind) for array in given]
+            return [np.asarray(abs(array * 9) + 1).astype(kind) for array in arrays]
         case "bool":
-            return [np.asarray(array > 0) for array in given]
+            return [np.asarray(array > 0) for array in arrays]
         case "Fortran":
-            return [np.asfortranarray(array) for array in given]
+            return [np.asfortranarray(array) for array in arrays]
         case "strided":
             return [
-                np.repeat(array, 2, axis=0)[::2][::-1] if array.ndim else array for array in given
+                np.repeat(array, 2, axis=0)[::2][::-1] if array.ndim else array for array in arrays
             ]
         case "read-only":
-            for array in given:
+            for array in arrays:
                 array.setflags(write=False)
-            return given
+            return arrays
         case "mixed":
             kinds = ["float32", "float64", "int64", "float32", "bool", "float64"]
-            return [array.astype(kind) for array, kind in zip(given, kinds, strict=True)]
+            return [array.astype(kind) for array, kind in zip(arrays, kinds, strict=True)]
         case "special":
             values = [np.nan, np.inf, -np.inf, 0.0, -0.0]
-            for array in given[:4]:
+            for array in arrays[:4]:
                 array.reshape(-1)[:5] = values[: array.size]
-            return given
-    return given
+            return arrays
+    return arrays
 
 
 CASES = [
@@ -74,15 +74,15 @@ def parts(text: str) -> list[str]:
     return [ast.unparse(item) for item in body.elts]
 
 
-def check(text: str, given: list[Any]) -> None:
+def check(text: str, inputs: list[Any]) -> None:
     plain = function(text)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            plain(*given)
+            plain(*inputs)
         except Exception as expected:
             with pytest.raises(type(expected)):
-                fuse(plain)(*given)
+                fuse(plain)(*inputs)
             return
         warnings.filterwarnings("error", message="tensolog.fuse")
-        compare(plain, fuse(plain), given)
+        compare(plain, fuse(plain), inputs)

@@ -20,10 +20,12 @@ def reduced(X: Any, Y: Any, v: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_as_numpy(wide: int, dtype: str) -> None:
     rng = np.random.default_rng(wide)
-    given = [rng.normal(size=shape).astype(dtype) for shape in ((700, wide), (700, wide), (wide,))]
-    compare(reduced, fuse(heuristic="all")(reduced), given)
-    given[0][[0, 13, 699], [0, 1, 2]] = [np.nan, np.inf, -np.inf]
-    compare(reduced, fuse(heuristic="all")(reduced), given)
+    operands = [
+        rng.normal(size=shape).astype(dtype) for shape in ((700, wide), (700, wide), (wide,))
+    ]
+    compare(reduced, fuse(heuristic="all")(reduced), operands)
+    operands[0][[0, 13, 699], [0, 1, 2]] = [np.nan, np.inf, -np.inf]
+    compare(reduced, fuse(heuristic="all")(reduced), operands)
 
 
 def broadcast(X: Any, r: Any, c: Any, i: Any, k: Any) -> Any:
@@ -37,13 +39,13 @@ def test_rows_and_columns_beside_short_rows(shape: tuple[int, int], order: str) 
     rows, wide = shape
     X, c = rng.normal(size=shape), rng.normal(size=(rows, 1)).astype(np.float32)
     i, k = rng.integers(0, 99, wide, dtype=np.int16), rng.integers(0, 99, (rows, 1))
-    given = [X, rng.normal(size=(1, wide)), c.astype(float), i, k.astype(np.uint8)]
+    operands = [X, rng.normal(size=(1, wide)), c.astype(float), i, k.astype(np.uint8)]
     if order == "F":
-        given = [np.asfortranarray(array) for array in given]
+        operands = [np.asfortranarray(array) for array in operands]
     if order == "reversed":
-        given = [array[::-1] for array in given]
-    compare(broadcast, fuse(heuristic="all")(broadcast), given)
-    short = [array if array.dtype.kind in "iu" else array.astype(np.float32) for array in given]
+        operands = [array[::-1] for array in operands]
+    compare(broadcast, fuse(heuristic="all")(broadcast), operands)
+    short = [array if array.dtype.kind in "iu" else array.astype(np.float32) for array in operands]
     compare(broadcast, fuse(heuristic="all")(broadcast), short)
 
 

@@ -102,7 +102,7 @@ def test_writes_as_scipy(text: str, kind: str) -> None:
             fuse(names["function"])(other)
         return
     results = fuse(names["function"])(other)
-    assert [type(each) for each in results] == [type(each) for each in expected]
+    assert [type(result) for result in results] == [type(result) for result in expected]
     for left, right in zip(
         [*results[:3], other.toarray()], [*expected[:3], first.toarray()], strict=True
     ):
@@ -111,20 +111,20 @@ def test_writes_as_scipy(text: str, kind: str) -> None:
     assert (results[3] is other) == (expected[3] is first)
 
 
-def check(text: str, given: Any) -> None:
+def check(text: str, sparse: Any) -> None:
     names = {"np": np, "sp": sp, "D": D, "U": U, "V": V, "v": v, "w": w, "c": c}
     names |= {"copy": copy, "pickle": pickle}
     plain = eval(f"lambda S: ({text})", names)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            plain(given.copy())
+            plain(sparse.copy())
         except Exception as expected:
             with pytest.raises(type(expected)):
-                fuse(plain)(given.copy())
+                fuse(plain)(sparse.copy())
             return
         try:
-            compare(plain, fuse(plain), [given])
+            compare(plain, fuse(plain), [sparse])
         except ValueError:
             assert text == "S.data", text  # of another size after an addition of duplicates
 
@@ -144,9 +144,9 @@ def test_several_results_of_one_sparse_product_are_planned() -> None:
             errors @ errors,
         )
 
-    for given in (KINDS["csr_array"], KINDS["csc_array"]):
+    for matrix in (KINDS["csr_array"], KINDS["csc_array"]):
         fused = fuse(function)
-        compare(function, fused, [given, v, w, V])
+        compare(function, fused, [matrix, v, w, V])
         assert fused.kernels
 
 
@@ -154,12 +154,12 @@ def test_several_results_of_one_sparse_product_are_planned() -> None:
 def test_products_that_are_zero_are_not_stored(layout: str) -> None:
     other = sp.random_array((M, N), density=0.3, format="csr", rng=np.random.default_rng(1))
     for first, second in ((S, other), (S, S)):
-        given = first.asformat(layout), second.asformat(layout)
-        product = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*given)
-        expected = given[0].multiply(given[1])
+        operands = first.asformat(layout), second.asformat(layout)
+        product = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*operands)
+        expected = operands[0].multiply(operands[1])
         assert (product.nnz, product.format) == (expected.nnz, expected.format)
         np.testing.assert_allclose(product.toarray(), expected.toarray())
-        assert given[0].nnz == first.nnz
+        assert operands[0].nnz == first.nnz
 
 
 @pytest.mark.usefixtures("node_by_node")
@@ -169,11 +169,11 @@ def test_a_sparse_argument_returned_is_itself() -> None:
 
 @pytest.mark.usefixtures("node_by_node")
 def test_results_share_no_memory_with_arguments() -> None:
-    given = S.copy()
-    doubled = fuse(lambda S: S * 2)(given)
+    argument = S.copy()
+    doubled = fuse(lambda S: S * 2)(argument)
     doubled.data[:] = 0
     doubled.eliminate_zeros()
-    assert (given != S).nnz == 0
+    assert (argument != S).nnz == 0
 
 
 @pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
@@ -254,9 +254,9 @@ def test_numbers_that_are_none_meet_no_zeros_that_are_not_stored(
     v, w, W, Z = (rng.normal(size=size) for size in (60, 2000, (60, 3), (60, 64)))
     v[1] = W[1, 0] = Z[7, 3] = Y[3, 1] = Y[:, 5] = w[9] = np.nan
     v[2] = W[2, 2] = Y[:, 6] = w[10] = np.inf
-    given = {"S": S, "T": T, "Y": Y, "U": U, "V": V, "v": v, "w": w, "W": W, "Z": Z}
-    function = eval(f"lambda {', '.join(given)}: {text}")
-    compare(function, fuse(function, heuristic=heuristic), list(given.values()))
+    operands = {"S": S, "T": T, "Y": Y, "U": U, "V": V, "v": v, "w": w, "W": W, "Z": Z}
+    function = eval(f"lambda {', '.join(operands)}: {text}")
+    compare(function, fuse(function, heuristic=heuristic), list(operands.values()))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -264,13 +264,13 @@ def test_numbers_that_are_none_meet_no_zeros_that_are_not_stored(
 def test_entries_of_many_tiles(layout: str, dtype: str) -> None:
     """Tiles look ahead into the next one's entries, whatever the dense operand's layout."""
     dense = LAYOUTS[layout]
-    given = dense if layout in ("a row", "bool") else dense.astype(dtype, order="K")
+    typed_operand = dense if layout in ("a row", "bool") else dense.astype(dtype, order="K")
 
     def f(S: Any, D: Any, w: Any) -> Any:
         return S.multiply(D).multiply(w).sum(), S.multiply(D * w), S.T.multiply(D.T).sum(axis=1)
 
     fused = fuse(f)
-    compare(f, fused, [LONG.astype(dtype), given, RNG.random((300, 1)).astype(dtype)])
+    compare(f, fused, [LONG.astype(dtype), typed_operand, RNG.random((300, 1)).astype(dtype)])
     assert fused.kernels
 
 
@@ -325,11 +325,11 @@ def test_rows_of_a_transpose_are_scattered(
 ) -> None:
     """Plainly where a column has few entries, otherwise with what rounding lost."""
     monkeypatch.setattr(row_products, "_PLAIN", 1 if often else row_products._PLAIN)
-    given = sp.random_array((900, 60), density=0.1, format="csr", rng=RNG, dtype=dtype)
+    tall = sp.random_array((900, 60), density=0.1, format="csr", rng=RNG, dtype=dtype)
     factor = RNG.normal(size=(900, wide)).astype(dtype)
     fused = fuse(heuristic="all", threads=1)(lambda S, Q: S.T @ Q)
-    compare(lambda S, Q: S.T @ Q, fused, [given, factor])
-    compare(lambda S, Q: Q.T @ S, fuse(heuristic="all")(lambda S, Q: Q.T @ S), [given, factor])
+    compare(lambda S, Q: S.T @ Q, fused, [tall, factor])
+    compare(lambda S, Q: Q.T @ S, fuse(heuristic="all")(lambda S, Q: Q.T @ S), [tall, factor])
     (prepared,) = fused._engine.prepared_regions()
     texts = [step.kernel.text for step in prepared.compiled.steps if step.kernel]  # type: ignore[union-attr]
     for text in texts:

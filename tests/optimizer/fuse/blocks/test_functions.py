@@ -127,8 +127,8 @@ def test_what_is_written_is_the_array_itself() -> None:
 
 
 def test_a_copy_of_an_argument_is_a_copy() -> None:
-    given = X.copy()
-    copied, same = fused(lambda X: (X.copy(), X))(given)
+    argument = X.copy()
+    copied, same = fused(lambda X: (X.copy(), X))(argument)
     copied[...] = 0
-    np.testing.assert_array_equal(given, X)
-    assert same is given
+    np.testing.assert_array_equal(argument, X)
+    assert same is argument

@@ -55,11 +55,11 @@ def test_what_fits_and_costs_less_here_runs_here() -> None:
 
 
 def test_dask_arrays_that_do_not_fit_stay_dask_arrays() -> None:
-    given = da.from_array(X, chunks=(300, 4))
-    scaled, same = fuse(memory=100_000)(lambda X, w: (X * w, X))(given, np.arange(8.0))
+    argument = da.from_array(X, chunks=(300, 4))
+    scaled, same = fuse(memory=100_000)(lambda X, w: (X * w, X))(argument, np.arange(8.0))
     assert isinstance(scaled, da.Array)
     assert scaled.chunks == ((300,) * 10, (8,))
-    assert same is given
+    assert same is argument
     np.testing.assert_allclose(scaled.compute(), X * np.arange(8.0))
 
 
@@ -107,12 +107,12 @@ def test_rows_of_an_array_that_is_here_are_taken_here() -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 10, 49, 50, 99])
 def test_blocks_are_the_rows_in_order(rows: int) -> None:
-    given = X[:50]
-    blocks = of_array(given, rows * given[0].nbytes)
-    assert sum(blocks.rows) == len(given)
+    array = X[:50]
+    blocks = of_array(array, rows * array[0].nbytes)
+    assert sum(blocks.rows) == len(array)
     assert max(blocks.rows) <= rows
-    np.testing.assert_array_equal(blocks.copied().gathered(1e9, "a test"), given)
-    np.testing.assert_array_equal(blocks.as_dask().compute(), given)
+    np.testing.assert_array_equal(blocks.copied().gathered(1e9, "a test"), array)
+    np.testing.assert_array_equal(blocks.as_dask().compute(), array)
 
 
 @pytest.mark.parametrize("window", [slice(None), slice(100, 2500)])

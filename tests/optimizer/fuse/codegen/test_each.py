@@ -39,9 +39,9 @@ def test_in_all_kinds_of_loops(level, dtype, shape):
     """Cells, rows, columns and numbers; a function of another, and elements far from 0."""
     rng = np.random.default_rng(5)
     builder = Builder(dtype)
-    given = rng.uniform(-9, 9, shape).astype(dtype)
-    given.reshape(-1)[:: max(1, given.size // 3)] = 12345678.0 if dtype == "float64" else 345678.0
-    x = builder.input(given)
+    values = rng.uniform(-9, 9, shape).astype(dtype)
+    values.reshape(-1)[:: max(1, values.size // 3)] = 12345678.0 if dtype == "float64" else 345678.0
+    x = builder.input(values)
     sine, cosine = builder.cell("Sin", x), builder.cell("Cos", x)
     twice = builder.cell("Mul", builder.cell("Sin", cosine), builder.cell("Add", sine, x))
     outputs = [

@@ -134,10 +134,10 @@ def test_the_greatest_and_the_least_in_lanes(level, kind, op):
         compiled = builder.compiled([reduced], levels=(level,))
         for position in {0, 17 % count, count // 2, count - 1}:
             for special in (50.0, -50.0, math.inf, -math.inf, math.nan):
-                given = values.copy()
-                given[position] = special
-                expected = (-given).max() if op == "ReduceMax" else (-given).min()
-                np.testing.assert_array_equal(compiled.run([given])[0], expected)
+                changed = values.copy()
+                changed[position] = special
+                expected = (-changed).max() if op == "ReduceMax" else (-changed).min()
+                np.testing.assert_array_equal(compiled.run([changed])[0], expected)
 
 
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf, (math.inf, -math.inf)])

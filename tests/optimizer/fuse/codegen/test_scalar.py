@@ -111,11 +111,11 @@ def test_specifications_beyond_onnx_mean_what_numpy_computes(name):
 
 
 @pytest.mark.parametrize(
-    "given", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float32"]
+    "dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float32"]
 )
-def test_casts_are_numpys(given):
+def test_casts_are_numpys(dtype):
     rng = np.random.default_rng(5)
-    array = rng.integers(0, 2 if given == "bool" else 100, size=(37, 5)).astype(given)
+    array = rng.integers(0, 2 if dtype == "bool" else 100, size=(37, 5)).astype(dtype)
     builder = Builder()
     wide = builder.cell("Cast", builder.input(array), dtype="float64", to="float64")
     twice = builder.cell("Mul", wide, wide)

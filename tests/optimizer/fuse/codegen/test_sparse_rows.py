@@ -30,7 +30,7 @@ def matrix(counts, columns, kind, special=False):
     return sparse.csr_array((data, np.concatenate(taken), begins), shape=(len(counts), columns))
 
 
-def given(builder, name, kind, index, layout="csr", **options):
+def sparse_input(builder, name, kind, index, layout="csr", **options):
     entries = matrix(COUNTS[name], 12 if name == "few" else 5000, kind, **options)
     entries = entries if layout == "csr" else entries.T
     entries.indices, entries.indptr = entries.indices.astype(index), entries.indptr.astype(index)
@@ -46,7 +46,7 @@ def test_sums_of_entries(name, kind, index, level):
     for axes in [((0, 1),), ((1,),), ((0,),), ((0, 1), (0,), (1,))]:
         for special in (False, True):
             builder = Builder(kind)
-            x = given(builder, name, kind, index, special=special)
+            x = sparse_input(builder, name, kind, index, special=special)
             sums = [builder.reduce("ReduceSum", x, axis) for axis in axes]
             options = {"driver": x, "sparse": True, "levels": [level]}
             check(builder, sums, tolerance=TOLERANCE[kind], **options)
@@ -60,7 +60,7 @@ def test_entries_beside_vectors(name, layout, index, level):
     """Two kinds of row sums, and what reads the row and the column of each entry."""
     kind = "float64"
     builder = Builder(kind)
-    x = given(builder, name, kind, index, layout)
+    x = sparse_input(builder, name, kind, index, layout)
     m, n = builder.shape(x)
     rng = np.random.default_rng(4)
     w, v = builder.input(rng.normal(size=(m, 1))), builder.input(rng.normal(size=(1, n)))
@@ -83,7 +83,7 @@ def test_products_with_vectors_and_narrow_matrices(name, layout, kind, index, le
     """S v, S^T (w (S v)), and the same with three columns; all rows are needed, also empty ones."""
     for columns in ((), (3,)):
         builder = Builder(kind)
-        x = given(builder, name, kind, index, layout)
+        x = sparse_input(builder, name, kind, index, layout)
         m, n = builder.shape(x)
         rng = np.random.default_rng(5)
         v = builder.input(rng.normal(size=(n, *columns)).astype(kind))

@@ -25,7 +25,7 @@ class Build:
     def shape(self, number):
         return self.nodes[number].shape
 
-    def given(self, *shape, nnz=None):
+    def input(self, *shape, nnz=None):
         return self._add("Input", shape=shape, nnz=nnz)
 
     def number(self, value):
@@ -73,13 +73,13 @@ def random_program(source: random.Random, most: int = 9, sparse: bool = True) ->
     m, n = source.choice([(60, 40), (2000, 30), (500, 500), (40, 3)])
     k = source.choice([1, 3, 8])
     nnz = int(m * n * source.choice([0.02, 0.3]))
-    build.given(m, n)
-    build.given(m, n, nnz=nnz if sparse and source.random() < 0.5 else None)
-    build.given(n)
-    build.given(m)
-    build.given(n, k)
-    build.given(m, 1)
-    build.given(m, k)
+    build.input(m, n)
+    build.input(m, n, nnz=nnz if sparse and source.random() < 0.5 else None)
+    build.input(n)
+    build.input(m)
+    build.input(n, k)
+    build.input(m, 1)
+    build.input(m, k)
     build.number(2.0)
     first = len(build.nodes)
     for _ in range(source.randint(2, most)):
@@ -164,11 +164,11 @@ def shared_program(source: random.Random, most: int = 7) -> Program:
     """Draw a program in which most is read several times: margins, weights, products, sums."""
     build = Build()
     m, n = source.choice([(60, 40), (2000, 30), (5000, 4)])
-    x, v = build.given(m, n), build.given(n)
-    pool = [build.given(m), build.matmul(x, v)]
+    x, v = build.input(m, n), build.input(n)
+    pool = [build.input(m), build.matmul(x, v)]
     if source.random() < 0.3:
-        y, _ = build.given(m, n), build.given(m, 1)
-        pool = [x, y, build.op("Mul", x, build.given(m, 1))]
+        y, _ = build.input(m, n), build.input(m, 1)
+        pool = [x, y, build.op("Mul", x, build.input(m, 1))]
     for _ in range(source.randint(2, most)):
         op = source.choice(["Mul", "Add", "Exp", "Erf", "Abs", "Sub"])
         a = source.choice(pool[-4:])
@@ -191,11 +191,11 @@ def layered_program(source: random.Random, most: int = 3) -> Program:
     """Draw a program whose products feed products, forwards and transposed, with cells between."""
     build = Build()
     m, n = source.choice([(60, 40), (400, 8), (2000, 24)])
-    x = build.given(m, n)
+    x = build.input(m, n)
     pool = [x]
     for _ in range(source.randint(1, most)):
         a = source.choice(pool[-2:])
-        product = build.matmul(a, build.given(build.shape(a)[1], source.choice([2, 8, 40])))
+        product = build.matmul(a, build.input(build.shape(a)[1], source.choice([2, 8, 40])))
         pool.append(product)
         if source.random() < 0.7:
             pool.append(build.op(source.choice(["Exp", "Sigmoid", "Abs"]), product))

@@ -6,21 +6,21 @@ from .build import Build
 def product_sum(nnz=None, m=2000, n=1000):
     """sum(X * Y * Z), X perhaps sparse."""
     b = Build()
-    x, y, z = b.given(m, n, nnz=nnz), b.given(m, n), b.given(m, n)
+    x, y, z = b.input(m, n, nnz=nnz), b.input(m, n), b.input(m, n)
     return b.program(b.sum(b.op("Mul", b.op("Mul", x, y, nnz=nnz), z, nnz=nnz)))
 
 
 def two_sums():
     """sum(X * Y), sum(X * Z)."""
     b = Build()
-    x, y, z = (b.given(2000, 1000) for _ in range(3))
+    x, y, z = (b.input(2000, 1000) for _ in range(3))
     return b.program(b.sum(b.op("Mul", x, y)), b.sum(b.op("Mul", x, z)))
 
 
 def weighted_distance():
     """sum((X - Y)^2 * Z / (1 + abs(X)))."""
     b = Build()
-    x, y, z = (b.given(2000, 1000) for _ in range(3))
+    x, y, z = (b.input(2000, 1000) for _ in range(3))
     square = b.op("Pow", b.op("Sub", x, y), b.number(2.0))
     below = b.op("Add", b.number(1.0), b.op("Abs", x))
     return b.program(b.sum(b.op("Div", b.op("Mul", square, z), below)))
@@ -29,17 +29,17 @@ def weighted_distance():
 def chain(weighted=False, nnz=None, m=100_000, n=100):
     """t(X) @ (X @ v), or t(X) @ (w * (X @ v)); X perhaps sparse."""
     b = Build()
-    x, v = b.given(m, n, nnz=nnz), b.given(n)
+    x, v = b.input(m, n, nnz=nnz), b.input(n)
     inner = b.matmul(x, v)
     if weighted:
-        inner = b.op("Mul", b.given(m), inner)
+        inner = b.op("Mul", b.input(m), inner)
     return b.program(b.matmul(b.t(x), inner))
 
 
 def mlogreg_core(m=100_000, n=200, k=4):
     """t(X) @ (Q - P * rowSums(Q)) with Q = P * (X @ V)."""
     b = Build()
-    x, v, p = b.given(m, n), b.given(n, k), b.given(m, k)
+    x, v, p = b.input(m, n), b.input(n, k), b.input(m, k)
     q = b.op("Mul", p, b.matmul(x, v))
     inner = b.op("Sub", q, b.op("Mul", p, b.sum(q, 1, keepdims=1)))
     return b.program(b.matmul(b.t(x), inner))
@@ -48,7 +48,7 @@ def mlogreg_core(m=100_000, n=200, k=4):
 def cross_entropy(rank=20, nnz=1_000_000, m=10_000, n=10_000):
     """sum(X * log(U @ t(V) + 1e-15)) with sparse X."""
     b = Build()
-    x, u, v = b.given(m, n, nnz=nnz), b.given(m, rank), b.given(n, rank)
+    x, u, v = b.input(m, n, nnz=nnz), b.input(m, rank), b.input(n, rank)
     log = b.op("Log", b.op("Add", b.matmul(u, b.t(v)), b.number(1e-15)))
     return b.program(b.sum(b.op("Mul", x, log, nnz=nnz)))
 
@@ -56,7 +56,7 @@ def cross_entropy(rank=20, nnz=1_000_000, m=10_000, n=10_000):
 def als_gradient(side="right", nnz=250_000, m=5000, n=5000, rank=20):
     """(W * (U @ t(V)) - X) @ V or its mirror image, in ALS-CG: W * (U @ t(V)) @ V."""
     b = Build()
-    w, u, v = b.given(m, n, nnz=nnz), b.given(m, rank), b.given(n, rank)
+    w, u, v = b.input(m, n, nnz=nnz), b.input(m, rank), b.input(n, rank)
     inner = b.op("Mul", w, b.matmul(u, b.t(v)), nnz=nnz)
     if side == "right":
         return b.program(b.matmul(inner, v))
@@ -67,8 +67,8 @@ def als_gradient(side="right", nnz=250_000, m=5000, n=5000, rank=20):
 def l2svm_inner(m=500_000):
     """The line search of L2SVM: two sums over one margin."""
     b = Build()
-    y, xw, xd = b.given(m), b.given(m), b.given(m)
-    step, wd, dd = b.given(), b.given(), b.given()
+    y, xw, xd = b.input(m), b.input(m), b.input(m)
+    step, wd, dd = b.input(), b.input(), b.input()
     one, zero = b.number(1.0), b.number(0.0)
     margin = b.op("Sub", one, b.op("Mul", y, b.op("Add", xw, b.op("Mul", step, xd))))
     inside = b._add("Cast", [b.op("Greater", margin, zero)], (m,), to="float64")
@@ -82,7 +82,7 @@ def l2svm_inner(m=500_000):
 def l2svm_outer(m=500_000, n=10):
     """The gradient of L2SVM and its norms."""
     b = Build()
-    x, y, xw, w = b.given(m, n), b.given(m), b.given(m), b.given(n)
+    x, y, xw, w = b.input(m, n), b.input(m), b.input(m), b.input(n)
     one, zero = b.number(1.0), b.number(0.0)
     margin = b.op("Sub", one, b.op("Mul", y, xw))
     inside = b._add("Cast", [b.op("Greater", margin, zero)], (m,), to="float64")
@@ -95,7 +95,7 @@ def l2svm_outer(m=500_000, n=10):
 def kmeans(m=500_000, n=10, k=5):
     """One step of KMeans: distances, assignment, new centroids, and the within-sum."""
     b = Build()
-    x, c = b.given(m, n), b.given(k, n)
+    x, c = b.input(m, n), b.input(k, n)
     norms = b.sum(b.op("Mul", c, c), 1)
     d = b.op("Add", b.op("Mul", b.number(-2.0), b.matmul(x, b.t(c))), norms)
     least = b.reduce("ReduceMin", d, (1,), 1)
@@ -109,7 +109,7 @@ def kmeans(m=500_000, n=10, k=5):
 def mlogreg(m=500_000, n=10, k=4):
     """Probabilities, objective, gradient and one Hessian product of MLogreg."""
     b = Build()
-    x, beta, y, v = b.given(m, n), b.given(n, k), b.given(m, k), b.given(n, k)
+    x, beta, y, v = b.input(m, n), b.input(n, k), b.input(m, k), b.input(n, k)
     scores = b.matmul(x, beta)
     scores = b.op("Sub", scores, b.reduce("ReduceMax", scores, (1,), 1))
     e = b.op("Exp", scores)
@@ -125,7 +125,7 @@ def mlogreg(m=500_000, n=10, k=4):
 def glm(m=500_000, n=10):
     """Link, variance and weights of a probit GLM; gradient, Hessian product and log-likelihood."""
     b = Build()
-    x, beta, y, v = b.given(m, n), b.given(n), b.given(m), b.given(n)
+    x, beta, y, v = b.input(m, n), b.input(n), b.input(m), b.input(n)
     one, half = b.number(1.0), b.number(0.5)
     eta = b.matmul(x, beta)
     scaled = b.op("Mul", eta, b.number(0.70710678))
@@ -150,11 +150,11 @@ def autoencoder(batch=512, n=784, h1=500, h2=2):
     """Forward and backward pass of a two-layer autoencoder's inner layers."""
     b = Build()
     x, w1, w2, w3, w4 = (
-        b.given(batch, n),
-        b.given(n, h1),
-        b.given(h1, h2),
-        b.given(h2, h1),
-        b.given(h1, n),
+        b.input(batch, n),
+        b.input(n, h1),
+        b.input(h1, h2),
+        b.input(h2, h1),
+        b.input(h1, n),
     )
     one = b.number(1.0)
 

@@ -28,39 +28,39 @@ TEMPLATES = ROOT / "optimizer" / "fuse" / "planning" / "templates.dl"
 
 
 def cell_chain(b, shape=(50, 40), other=(50, 40), op="Exp", dtype="float64"):
-    c = b.op(op, b.given(*shape))
+    c = b.op(op, b.input(*shape))
     b.nodes[c] = dataclasses.replace(b.nodes[c], dtype=dtype)
-    h = b.op("Mul", c, b.given(*other))
+    h = b.op("Mul", c, b.input(*other))
     return h, c, [h]
 
 
 def aggregated(b, op="ReduceSum", axes=None, shape=(50, 40)):
-    c = b.op("Exp", b.given(*shape))
+    c = b.op("Exp", b.input(*shape))
     h = b.reduce(op, c, axes)
     return h, c, [h]
 
 
 def after_aggregate(b, axes):
     """A cell operation over an aggregate that it broadcasts."""
-    c = b.reduce("ReduceSum", b.given(50, 40), axes, 1)
-    h = b.op("Mul", b.given(50, 40), c)
+    c = b.reduce("ReduceSum", b.input(50, 40), axes, 1)
+    h = b.op("Mul", b.input(50, 40), c)
     return h, c, [h]
 
 
 def dot(b, shape=(50,)):
-    c = b.op("Exp", b.given(*shape))
+    c = b.op("Exp", b.input(*shape))
     column = b.t(c) if len(shape) == 2 else c
-    h = b.matmul(column, b.given(*shape))
+    h = b.matmul(column, b.input(*shape))
     return h, c, [h]
 
 
 def of_sparse(b, op="Mul", other=100, meets=None, product=False):
     """A value of two matrices (`other` entries; None: dense), and what reads it with a third."""
-    c = b.op(op, b.given(50, 40, nnz=100), b.given(50, 40, nnz=other))
+    c = b.op(op, b.input(50, 40, nnz=100), b.input(50, 40, nnz=other))
     if product:
-        h = b.matmul(c, b.given(40))
+        h = b.matmul(c, b.input(40))
     else:
-        h = b.op("Mul", c, b.given(50, 40, nnz=meets))
+        h = b.op("Mul", c, b.input(50, 40, nnz=meets))
         b.nodes[h] = dataclasses.replace(b.nodes[h], nnz=50, layout="csr")
     b.nodes[c] = dataclasses.replace(b.nodes[c], nnz=50, layout="csr")
     return h, c, [h]
@@ -89,44 +89,44 @@ CELL = {
 
 
 def row_product(b, width=None, n=40, m=50):
-    c = b.op("Exp", b.given(m, n))
-    h = b.matmul(c, b.given(n) if width is None else b.given(n, width))
+    c = b.op("Exp", b.input(m, n))
+    h = b.matmul(c, b.input(n) if width is None else b.input(n, width))
     return h, c, [h]
 
 
 def over_product(b, m=50, n=40, broadcast=False):
     """w * (X @ v); broadcast: along the columns of a square matrix, where all of it is needed."""
-    c = b.matmul(b.given(m, n), b.given(n))
-    h = b.op("Mul", b.given(m, m) if broadcast else b.given(m), c)
+    c = b.matmul(b.input(m, n), b.input(n))
+    h = b.op("Mul", b.input(m, m) if broadcast else b.input(m), c)
     return h, c, [h]
 
 
 def turned_product(b, width=3, n=40, m=50, turned=True):
-    c = b.op("Exp", b.given(m, n) if turned else b.given(n, m))
-    h = b.matmul(b.t(c) if turned else c, b.given(m, width))
+    c = b.op("Exp", b.input(m, n) if turned else b.input(n, m))
+    h = b.matmul(b.t(c) if turned else c, b.input(m, width))
     return h, c, [h]
 
 
 def added_side(b, rank=2):
     """t(X) @ f(B), or f(v) @ X."""
-    x = b.given(50, 40)
+    x = b.input(50, 40)
     if rank == 2:
-        c = b.op("Exp", b.given(50, 3))
+        c = b.op("Exp", b.input(50, 3))
         h = b.matmul(b.t(x), c)
     else:
-        c = b.op("Exp", b.given(50))
+        c = b.op("Exp", b.input(50))
         h = b.matmul(c, x)
     return h, c, [h]
 
 
 def side_of_row_product(b):
-    c = b.op("Exp", b.given(40, 3))
-    h = b.matmul(b.given(50, 40), c)
+    c = b.op("Exp", b.input(40, 3))
+    h = b.matmul(b.input(50, 40), c)
     return h, c, [h]
 
 
 def lifted(b, width=1):
-    x = b.op("Exp", b.given(50, 40))
+    x = b.op("Exp", b.input(50, 40))
     c = b.sum(x, 1)
     h = b.column(c)
     if width != 1:
@@ -166,8 +166,8 @@ ROW = {
 
 def outer(b, m=90, n=80, rank=5, nnz=100, op="Mul", close=None):
     """The edge from X * (U @ t(V)) to its product, or from an aggregate of it."""
-    x = b.given(m, n, nnz=nnz)
-    product = b.matmul(b.given(m, rank), b.t(b.given(n, rank)))
+    x = b.input(m, n, nnz=nnz)
+    product = b.matmul(b.input(m, rank), b.t(b.input(n, rank)))
     value = b.op(op, x, product, nnz=nnz)
     if close is None:
         return value, product, [value]
@@ -176,11 +176,11 @@ def outer(b, m=90, n=80, rank=5, nnz=100, op="Mul", close=None):
 
 
 def left(b, value):
-    return b.matmul(b.t(value), b.given(90, 5))
+    return b.matmul(b.t(value), b.input(90, 5))
 
 
 def right(b, value):
-    return b.matmul(value, b.given(80, 5))
+    return b.matmul(value, b.input(80, 5))
 
 
 OUTER = {
@@ -226,8 +226,8 @@ def test_an_edge_may_be_fused(case, fused):
 
 def joined(same=True, shape=(50, 40), chained=False):
     b = Build()
-    x = b.given(50, 40)
-    y = x if same else b.given(*shape)
+    x = b.input(50, 40)
+    y = x if same else b.input(*shape)
     first = b.sum(b.op("Exp", x))
     second = b.sum(b.op("Abs", b.op("Mul", y, first) if chained else y))
     derived_conditions = conditions(b.program(first, second))
@@ -242,21 +242,21 @@ def test_aggregates_join_over_an_input():
 def joined_over_rows(first="turned", second="column", same=True):
     """Whether two aggregates over the rows of X, or of two matrices, may share a pass."""
     b = Build()
-    x = b.given(50, 40)
-    y = x if same else b.given(50, 40)
+    x = b.input(50, 40)
+    y = x if same else b.input(50, 40)
 
     def aggregate(kind, matrix):
         match kind:
             case "turned":
-                return b.matmul(b.t(matrix), b.given(50))
+                return b.matmul(b.t(matrix), b.input(50))
             case "column":
                 return b.sum(b.op("Exp", matrix), 0)
             case "row":
                 return b.sum(b.op("Exp", matrix), 1)
             case "product":
-                return b.sum(b.matmul(matrix, b.given(40)))
+                return b.sum(b.matmul(matrix, b.input(40)))
             case "other way":
-                return b.matmul(matrix, b.given(40, 3))
+                return b.matmul(matrix, b.input(40, 3))
 
     total = aggregate(first, x)
     other = aggregate(second, y)
@@ -275,11 +275,11 @@ def test_aggregates_join_over_rows():
 
 def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
     b = Build()
-    x, v = b.given(50, 40), b.given(40)
+    x, v = b.input(50, 40), b.input(40)
     once = b.op("Exp", x)
     twice = b.op("Abs", once)
     product = b.matmul(twice, v)
-    weighted = b.op("Mul", b.given(50), product)
+    weighted = b.op("Mul", b.input(50), product)
     total = b.sum(twice)
     derived_conditions = conditions(b.program(weighted, total))
     assert derived_conditions.points == {
@@ -293,22 +293,22 @@ def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
 
 def test_what_a_product_of_vectors_reads_is_a_point():
     b = Build()
-    x = b.op("Abs", b.given(50))
-    product = b.matmul(x, b.given(50))
+    x = b.op("Abs", b.input(50))
+    product = b.matmul(x, b.input(50))
     assert conditions(b.program(product)).points == {(product, x): "library"}
 
 
 def test_what_a_sum_reads_is_no_point():
     b = Build()
-    total = b.sum(b.op("Abs", b.given(50)))
+    total = b.sum(b.op("Abs", b.input(50)))
     assert conditions(b.program(total)).points == {}
 
 
 def test_an_edge_beside_a_sparse_matrix_is_a_point():
     def points(nnz):
         b = Build()
-        c = b.op("Mul", b.given(50, 40, nnz=nnz), b.given(50, 40), nnz=nnz)
-        h = b.op("Add", c, b.given(50, 40))
+        c = b.op("Mul", b.input(50, 40, nnz=nnz), b.input(50, 40), nnz=nnz)
+        h = b.op("Add", c, b.input(50, 40))
         derived_conditions = conditions(b.program(h))
         return derived_conditions.points
 
@@ -318,9 +318,9 @@ def test_an_edge_beside_a_sparse_matrix_is_a_point():
 
 def test_conditions_of_one_shape_are_derived_once():
     b = Build()
-    program = b.program(b.sum(b.op("Exp", b.given(33, 22))))
+    program = b.program(b.sum(b.op("Exp", b.input(33, 22))))
     again = Build()
-    other = again.program(again.sum(again.op("Exp", again.given(33, 22))))
+    other = again.program(again.sum(again.op("Exp", again.input(33, 22))))
     assert conditions(program) is conditions(other)
 
 
@@ -335,7 +335,7 @@ def test_conditions_depend_on_how_extents_compare_alone():
 
     def chain(m, n):
         b = Build()
-        return b.program(b.matmul(b.t(x := b.given(m, n)), b.matmul(x, b.given(n))))
+        return b.program(b.matmul(b.t(x := b.input(m, n)), b.matmul(x, b.input(n))))
 
     assert conditions(chain(1000, 100)) is conditions(chain(2000, 65))
     assert conditions(chain(1000, 100)) is not conditions(chain(1000, 63))  # skinny
@@ -352,11 +352,13 @@ def test_the_planner_derives_what_the_database_does():
     for _ in range(40):
         programs += [shared_program(source, 20), random_program(source, 14)]
     rules = read_program(TEMPLATES)
-    given = dict(facts(side_by_side(programs)))
+    fact_rows = dict(facts(side_by_side(programs)))
     with duckdb.connect() as connection:
-        relations = evaluate(rules, connection, inputs={n: _values(r) for n, r in given.items()})
+        relations = evaluate(
+            rules, connection, inputs={n: _values(r) for n, r in fact_rows.items()}
+        )
         expected = {name: set(relations[name].fetchall()) for name in relations}
-    assert {name: set(rows) for name, rows in templates()(given).items()} == expected
+    assert {name: set(rows) for name, rows in templates()(fact_rows).items()} == expected
     assert all(expected.values())  # every rule's relation was met
 
 
@@ -385,10 +387,10 @@ def test_the_rules_need_no_database_and_their_plan_is_read_from_disk(tmp_path, m
     rules = read_program(TEMPLATES)
     assert database_only(rules) is None
     monkeypatch.setattr(shipped_programs, "cache_path", lambda: tmp_path)
-    given = dict(facts(ALL["mlogreg"]()))
-    rows = shipped_programs.shipped(TEMPLATES)(given)
+    fact_rows = dict(facts(ALL["mlogreg"]()))
+    rows = shipped_programs.shipped(TEMPLATES)(fact_rows)
     monkeypatch.setattr(shipped_programs, "_planned", None)  # read, not made again
-    assert shipped_programs.shipped(TEMPLATES)(given) == rows == templates()(given)
+    assert shipped_programs.shipped(TEMPLATES)(fact_rows) == rows == templates()(fact_rows)
 
 
 def side_by_side(programs):
@@ -410,7 +412,7 @@ def _values(rows):
 
 def test_dead_nodes_have_no_facts():
     b = Build()
-    x = b.given(50, 40)
+    x = b.input(50, 40)
     dead = b.op("Exp", x)
     program = b.program(b.op("Abs", x))
     assert all(row[0] != dead for name, rows in facts(program) for row in rows if name == "node")

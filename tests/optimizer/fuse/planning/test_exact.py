@@ -98,8 +98,8 @@ def test_products_that_feed_products_are_planned_as_cheaply_and_bounded(seed):
 def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
     """NumPy, too, begins with each row of what a row and a column make."""
     b = Build()
-    column = b.op("Sigmoid", b.column(b.given(60)))
-    program = b.program(b.op("Sub", b.given(1, 60), column))
+    column = b.op("Sigmoid", b.column(b.input(60)))
+    program = b.program(b.op("Sub", b.input(1, 60), column))
     derived_conditions = conditions(program)
     machine = Machine(read=1e11, write=5e9, cache=1e11, flops=1e11, products=1e10, dispatch_s=0.0)
     (region,) = regions(TemplateCosts(PlanningGraph(program, derived_conditions), machine))

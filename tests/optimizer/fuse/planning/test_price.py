@@ -36,14 +36,14 @@ def test_what_a_kernel_does_no_sooner_is_numpys(op, machine):
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_a_sum_of_an_array_in_the_caches_is_numpys(axis):
     build = Build()
-    total = build.sum(build.given(1000, 1000), axis)
+    total = build.sum(build.input(1000, 1000), axis)
     assert not plan(build.program(total), Machine(near=4.0, near_bytes=1e9)).fused
 
 
 def test_two_products_in_the_caches_are_a_librarys():
     """One pass reads less, and adds row by row to what lies in memory."""
     build = Build()
-    matrix, vector = build.given(1000, 1000), build.given(1000)
+    matrix, vector = build.input(1000, 1000), build.input(1000)
     product = build.matmul(build.t(matrix), build.matmul(matrix, vector))
     program = build.program(product)
     assert not plan(program, Machine(near=4.0, near_bytes=1e9)).fused
@@ -55,8 +55,8 @@ def test_short_rows_cost_a_product_with_a_vector():
 
     def seconds(rows, columns, turned):
         build = Build()
-        matrix = build.given(rows, columns)
-        vector = build.given(rows if turned else columns)
+        matrix = build.input(rows, columns)
+        vector = build.input(rows if turned else columns)
         product = build.matmul(build.t(matrix) if turned else matrix, vector)
         program = build.program(product)
         prices = TemplateCosts(

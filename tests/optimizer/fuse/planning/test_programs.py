@@ -128,10 +128,10 @@ def test_heuristics_lose_clearly_on_one_program():
 def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
     def fused(size, more=0):
         b = Build()
-        value = b.op("Mul", b.given(size), b.given(size))
+        value = b.op("Mul", b.input(size), b.input(size))
         for _ in range(more):
             value = b.op("Exp", value)
-        program = b.program(b.sum(value), b.op("Abs", b.given(5000)))
+        program = b.program(b.sum(value), b.op("Abs", b.input(5000)))
         derived_conditions = conditions(program)
         fusion_plan = make_plan(program, derived_conditions, TWO_CORES)
         assert fusion_plan.complete
@@ -145,7 +145,7 @@ def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
 def test_the_memory_budget_decides():
     """X * Y * Z of 8 MB each: four matrices at once, three, or not even those."""
     b = Build()
-    x, y, z = (b.given(1000, 1000) for _ in range(3))
+    x, y, z = (b.input(1000, 1000) for _ in range(3))
     program = b.program(b.op("Mul", b.op("Mul", x, y), z))
     derived_conditions = conditions(program)
 
@@ -182,10 +182,10 @@ def test_a_plan_is_tables():
 def test_the_nary_product_fuses():
     """SystemDS's n-ary multiplication is in no template: longer chains stay unfused there."""
     b = Build()
-    value = b.given(500, 400)
+    value = b.input(500, 400)
     for _ in range(7):
-        value = b.op("Mul", value, b.given(500, 400))
-    most = b._add("Max", [value, b.given(500, 400), b.given(500, 400)], (500, 400))
+        value = b.op("Mul", value, b.input(500, 400))
+    most = b._add("Max", [value, b.input(500, 400), b.input(500, 400)], (500, 400))
     program = b.program(b.sum(most))
     derived_conditions = conditions(program)
     assert kernels(make_plan(program, derived_conditions, Machine())) == [("Cell", "full", False)]

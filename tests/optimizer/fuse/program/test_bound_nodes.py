@@ -27,8 +27,8 @@ def test_numbers_are_computed_as_arrays_are(op, dtype):
         values = [np.asarray(number).astype(dtype) for number in _VALUES]
         for operands in itertools.product(values, repeat=count):
             expected = evaluate(node, operands)
-            for given in (operands, [operand[()] for operand in operands]):
-                result = np.asarray(function(*given))
+            for arguments in (operands, [operand[()] for operand in operands]):
+                result = np.asarray(function(*arguments))
                 assert result.dtype == expected.dtype
                 assert result.shape == ()
                 first, other = result * 1.0, expected * 1.0  # of bools NumPy tells no NaN

@@ -83,13 +83,13 @@ GIVEN: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("case", range(len(GIVEN)))
 def test_what_calls_a_function_returns_what_it_did(case: int) -> None:
-    given, args, kwargs = GIVEN[case]
-    fused = fuse(given)
+    decorated, args, kwargs = GIVEN[case]
+    fused = fuse(decorated)
     for _ in range(3):
-        np.testing.assert_allclose(fused(*args, **kwargs), given(*args, **kwargs), rtol=1e-12)
+        np.testing.assert_allclose(fused(*args, **kwargs), decorated(*args, **kwargs), rtol=1e-12)
     assert fused.plans
     again = fuse(heuristic="all")(fused)
-    np.testing.assert_allclose(again(*args, **kwargs), given(*args, **kwargs), rtol=1e-12)
+    np.testing.assert_allclose(again(*args, **kwargs), decorated(*args, **kwargs), rtol=1e-12)
 
 
 def test_a_partial_is_replayed_with_what_it_was_given() -> None:
@@ -143,7 +143,7 @@ def generator(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("decorated", "reason"),
     [
         (functools.partial(generator, X), "generator"),
         (Lazily(), "coroutine"),
@@ -153,6 +153,6 @@ def generator(x: Any) -> Any:
         (functools.partialmethod(affine, X), "@fuse below @partialmethod"),
     ],
 )
-def test_what_runs_no_function_of_pythons_is_refused(given: Any, reason: str) -> None:
+def test_what_runs_no_function_of_pythons_is_refused(decorated: Any, reason: str) -> None:
     with pytest.raises(FuseError, match=reason):
-        fuse(given)
+        fuse(decorated)

@@ -55,8 +55,8 @@ def test_a_number_that_changes_becomes_an_input() -> None:
 @pytest.mark.usefixtures("node_by_node")
 def test_shapes_types_and_layouts_are_structures_of_their_own() -> None:
     fused = fuse(lambda X: (X * 2).sum())
-    for given in (X, X[:5], X.astype(np.float32), X.astype(int), X.T):
-        assert fused(given) == pytest.approx((given * 2).sum(), rel=1e-4)
+    for array in (X, X[:5], X.astype(np.float32), X.astype(int), X.T):
+        assert fused(array) == pytest.approx((array * 2).sum(), rel=1e-4)
     assert len(fused._engine.prepared_regions()) == 5
 
 
@@ -353,8 +353,8 @@ def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert "NumPy is done sooner" in function.explain()
     seen.clear()
     # Each is another kind of call: of numbers only the type counts, of switches the value.
-    for given in ((X[:5], 3), (X, 2), (X.astype(np.float32), 3)):
-        np.testing.assert_array_equal(function(*given), given[0] ** given[1])
+    for arguments in ((X[:5], 3), (X, 2), (X.astype(np.float32), 3)):
+        np.testing.assert_array_equal(function(*arguments), arguments[0] ** arguments[1])
     function(X, 3, scale=0.5)
     function(X, 3, scale=0.25)
     assert [kind is np.ndarray for kind in seen] == [False, False, False, False, True]

@@ -115,9 +115,9 @@ def keep_in_a_class(array: Any) -> None:
     Plain.cached = array
 
 
-def put_in(where: str, array: Any, given: list[Any]) -> None:
+def put_in(where: str, array: Any, collection: list[Any]) -> None:
     if where == "argument":
-        given.append(array)
+        collection.append(array)
     elif where == "dict":
         keep_in_a_global_dict(array)
     elif where == "name":
@@ -131,7 +131,7 @@ def put_in(where: str, array: Any, given: list[Any]) -> None:
 PLACES = ["returned", "argument", "dict", "name", "class", "exception"]
 
 
-def escaped(where: str, function: Callable[[], Any], given: list[Any]) -> Any:
+def escaped(where: str, function: Callable[[], Any], collection: list[Any]) -> Any:
     if where == "exception":
         with pytest.raises(KeptError) as caught:
             function()
@@ -139,7 +139,7 @@ def escaped(where: str, function: Callable[[], Any], given: list[Any]) -> Any:
     returned = function()
     by_place = {
         "returned": returned,
-        "argument": given and given[-1],
+        "argument": collection and collection[-1],
         "dict": KEPT.get("held"),
         "name": LAST,
         "class": Plain.cached,
@@ -153,16 +153,16 @@ def escaped(where: str, function: Callable[[], Any], given: list[Any]) -> Any:
 def test_what_is_kept_is_an_array(how: str, where: str) -> None:
     hold, find = HOLDERS[how]
 
-    def function(x: Any, given: list[Any]) -> Any:
+    def function(x: Any, collection: list[Any]) -> Any:
         y = x * 2
         holder = hold(y)
         if where != "returned":
-            put_in(where, holder, given)
+            put_in(where, holder, collection)
             return None
         return holder
 
-    given: list[Any] = []
-    kept = find(escaped(where, functools.partial(fuse(function), X, given), given))
+    collection: list[Any] = []
+    kept = find(escaped(where, functools.partial(fuse(function), X, collection), collection))
     if how in ("map",):
         kept = np.asarray(kept)
     assert type(kept) is np.ndarray
@@ -175,10 +175,10 @@ def test_what_is_kept_is_an_array(how: str, where: str) -> None:
 
 
 def test_an_array_is_one_wherever_it_is_kept() -> None:
-    def function(x: Any, given: list[Any]) -> Any:
+    def function(x: Any, collection: list[Any]) -> Any:
         y = x * 2
         KEPT["one"], KEPT["view"] = y, y.T
-        given.append(y)
+        collection.append(y)
         return y, [y]
 
     kept: list[Any] = []
@@ -279,15 +279,15 @@ def test_what_holds_what_holds_it(hows: list[str]) -> None:
 
 
 def test_nothing_that_stands_for_an_array_is_left() -> None:
-    def function(x: Any, given: list[Any]) -> Any:
+    def function(x: Any, collection: list[Any]) -> Any:
         kept = [x * i for i in range(5)]
-        given.append({"kept": kept, "views": [array[1:] for array in kept]})
+        collection.append({"kept": kept, "views": [array[1:] for array in kept]})
         KEPT["calls"] = [calls_back(array) for array in kept]
         return (array.sum() for array in kept)
 
-    given: list[Any] = []
+    collection: list[Any] = []
     fused = fuse(function)
-    sums = fused(X, given)
+    sums = fused(X, collection)
     gc.collect()
     assert not any(
         is_lazy(object_) for object_ in gc.get_objects() if type(object_).__name__ == "LazyArray"

@@ -64,9 +64,9 @@ def test_what_was_computed_and_what_is_made_of_it(texts: list[str]) -> None:
         names = {"np": np, "x": y}
         results = [eval(text, names) for text in texts]
         # What NumPy gives the memory to stays a real array, and becomes the same when it returns.
-        given = ["np." in text for text in texts]
+        is_numpys = ["np." in text for text in texts]
         return (
-            [result is y or real for result, real in zip(results, given, strict=True)],
+            [result is y or real for result, real in zip(results, is_numpys, strict=True)],
             y,
             results,
         )

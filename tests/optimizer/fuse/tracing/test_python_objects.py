@@ -15,9 +15,9 @@ L = np.array([2, 0, 1, 2, 2, 0])
 
 
 def compared(text: str) -> None:
-    given = X, L
+    operands = X, L
     function = eval(f"lambda X, L: ({text})", {"np": np, "collections": collections})
-    expected, result = (call(*map(np.copy, given)) for call in (function, fuse(function)))
+    expected, result = (call(*map(np.copy, operands)) for call in (function, fuse(function)))
     same(result, expected)
 
 

@@ -136,18 +136,18 @@ def test_other_sizes_and_densities_are_raced_anew(monkeypatch: pytest.MonkeyPatc
 def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> None:
     """And gives what it gives alone."""
     fused = fuse(function, heuristic="all")
-    given = operands(60, 50, 0.1)
-    fused(*given)
+    arrays = operands(60, 50, 0.1)
+    fused(*arrays)
     (prepared,) = fused._engine.prepared_regions()
     inputs = [
-        next(array for array in given if array.shape == node.shape)
+        next(array for array in arrays if array.shape == node.shape)
         for node in (prepared.traced.nodes[number] for number in prepared.traced.inputs)
     ]
     values = prepare.run(prepared.traced, inputs, own_formats=True)
     assert [getattr(value, "format", "dense") for value in values] == layouts
-    expected = function(*given)
+    expected = function(*arrays)
     for value, other in zip(
         values, expected if isinstance(expected, tuple) else [expected], strict=True
     ):
-        dense = [each.toarray() if hasattr(each, "toarray") else each for each in (value, other)]
+        dense = [side.toarray() if hasattr(side, "toarray") else side for side in (value, other)]
         np.testing.assert_allclose(*dense)

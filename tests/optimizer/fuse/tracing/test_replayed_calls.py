@@ -65,9 +65,9 @@ def drawn(kind: str = "float64", m: int = 6, n: int = 4) -> list[Any]:
     return [RNG.normal(size=shape).astype(kind) for shape in ((m, n), (m, n), (m,), (n,))]
 
 
-def agree(plain: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> None:
-    first = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
-    other = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
+def agree(plain: Callable[..., Any], fused: Callable[..., Any], *arguments: Any) -> None:
+    first = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+    other = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
     for left, right in ((plain(*first), fused(*other)), (first, other)):
         same(right, left)
 
@@ -109,10 +109,10 @@ def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatc
     assert len(fused._replays) == 1
     explanation = fused.explain()
     assert "run the region at once" in explanation
-    given = [abs(array) for array in drawn()]
-    expected = function_of(text)(*given, 0.5)
+    arguments = [abs(array) for array in drawn()]
+    expected = function_of(text)(*arguments, 0.5)
     monkeypatch.setattr("tensolog.optimizer.fuse.tracing.decorator.Trace", None)
-    same(fused(*given, 0.5), expected)
+    same(fused(*arguments, 0.5), expected)
     assert fused.explain() == explanation
 
 

@@ -21,7 +21,7 @@ def matrix(density: float = 0.3, kind: Any = sp.csr_array, seed: int = 3) -> Any
     return kind(sp.random_array((60, 9), density=density, format="csr", rng=rng))
 
 
-def given(S: Any) -> list[Any]:
+def operands_of(S: Any) -> list[Any]:
     return [S, *(RNG.normal(size=shape) for shape in ((60, 9), 60, 9)), 0.5]
 
 
@@ -48,7 +48,7 @@ def test_replayed_calls_are_right_with_other_entries(text: str, kind: Any) -> No
     plain = function_of(text)
     fused = fuse(plain)
     for seed in range(3):
-        compare(plain, fused, given(matrix(kind=kind, seed=seed)))
+        compare(plain, fused, operands_of(matrix(kind=kind, seed=seed)))
     assert KEPT in fused.explain()
 
 
@@ -57,7 +57,7 @@ def test_others_are_traced(text: str) -> None:
     plain = function_of(text)
     fused = fuse(plain)
     for seed in range(3):
-        compare(plain, fused, given(matrix(seed=seed)))
+        compare(plain, fused, operands_of(matrix(seed=seed)))
     assert KEPT not in fused.explain()
 
 
@@ -65,7 +65,7 @@ def test_others_are_traced(text: str) -> None:
 def test_those_by_columns_or_coordinates_are_traced(layout: str) -> None:
     plain = function_of("X @ v")
     fused = fuse(plain)
-    compare(plain, fused, given(matrix().asformat(layout)))
+    compare(plain, fused, operands_of(matrix().asformat(layout)))
     assert KEPT not in fused.explain()
 
 
@@ -73,7 +73,7 @@ def test_entries_twice_or_in_no_order_are_seen_in_later_calls() -> None:
     plain = function_of("X @ v, X.power(2).sum()")
     fused = fuse(plain)
     S = matrix()
-    compare(plain, fused, given(S))
+    compare(plain, fused, operands_of(S))
     assert KEPT in fused.explain()
     places = (S.indices[::-1].copy(), np.r_[0, np.diff(S.indptr)[::-1].cumsum()])
     backwards = sp.csr_array((S.data, *places), shape=S.shape)
@@ -82,15 +82,15 @@ def test_entries_twice_or_in_no_order_are_seen_in_later_calls() -> None:
     doubled = sp.csr_array((S.data, indices, S.indptr), shape=S.shape)
     wide = sp.csr_array((S.data, S.indices.astype(np.int64), S.indptr.astype(np.int64)), S.shape)
     for other in (backwards, doubled, wide):
-        assert plain(other, *given(S)[1:])[0].shape == (60,)
-        compare(plain, fused, given(other))
+        assert plain(other, *operands_of(S)[1:])[0].shape == (60,)
+        compare(plain, fused, operands_of(other))
 
 
 def test_entries_that_are_written_between_calls_count() -> None:
     plain = function_of("X.T @ (X @ v)")
     fused = fuse(plain)
     S = matrix()
-    arguments = given(S)
+    arguments = operands_of(S)
     for factor in (1.0, 3.0, -2.0):
         S.data *= factor
         compare(plain, fused, arguments)
@@ -101,7 +101,7 @@ def test_entries_that_are_written_between_calls_count() -> None:
 def test_sparse_results_share_nothing_with_arguments(kind: Any) -> None:
     fused = fuse(function_of("X * 2, X.copy(), -X, X.T, X.multiply(Y)"))
     S = matrix(kind=kind)
-    arguments = given(S)
+    arguments = operands_of(S)
     expected = [
         array.toarray()
         for array in function_of("X * 2, X.copy(), -X, X.T, X.multiply(Y)")(*arguments)

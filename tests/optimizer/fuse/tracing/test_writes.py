@@ -197,29 +197,29 @@ def test_a_view_of_the_result_is_a_view() -> None:
 
 
 def test_a_view_of_an_argument_is_a_view() -> None:
-    given = X.copy()
-    view = fuse(lambda X: X[1:])(given)
-    assert view.base is given or np.shares_memory(view, given)
+    argument = X.copy()
+    view = fuse(lambda X: X[1:])(argument)
+    assert view.base is argument or np.shares_memory(view, argument)
 
 
 def test_results_share_nothing_otherwise() -> None:
-    given = X.copy()
-    a, b, c = fuse(lambda X: (X + 1, X + 1, X.copy()))(given)
+    argument = X.copy()
+    a, b, c = fuse(lambda X: (X + 1, X + 1, X.copy()))(argument)
     a[...] = 0
-    assert b[0, 0] == given[0, 0] + 1
-    assert not np.shares_memory(c, given)
+    assert b[0, 0] == argument[0, 0] + 1
+    assert not np.shares_memory(c, argument)
 
 
 def test_an_argument_returned_is_itself() -> None:
-    given = X.copy()
-    assert fuse(lambda X: X)(given) is given
+    argument = X.copy()
+    assert fuse(lambda X: X)(argument) is argument
 
 
 def test_a_read_only_argument_is_not_written() -> None:
-    given = X.copy()
-    given.setflags(write=False)
+    argument = X.copy()
+    argument.setflags(write=False)
     with pytest.raises(ValueError, match="read-only"):
-        fuse(writes_an_argument)(given, Y)
+        fuse(writes_an_argument)(argument, Y)
 
 
 def test_what_is_kept_outside_has_the_values_of_its_time() -> None:
@@ -230,9 +230,9 @@ def test_what_is_kept_outside_has_the_values_of_its_time() -> None:
         kept.append(X * 2)
         return X.sum()
 
-    given = X.copy()
-    function(given)
-    given[...] = 0
+    argument = X.copy()
+    function(argument)
+    argument[...] = 0
     np.testing.assert_array_equal(np.asarray(kept[0]), X * 2)
     np.testing.assert_array_equal(kept[0] + 1, X * 2 + 1)
     np.testing.assert_array_equal(fuse(lambda Z: Z + 1)(kept[0]), X * 2 + 1)
