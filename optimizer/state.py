@@ -101,7 +101,7 @@ class State:
         self._contest: Contest | None = None
         self._prediction: Prediction | None = None
         self._kernel_plans: KernelPlans | None = None
-        self._known = {
+        self._plan_keys = {
             (signature(graph), self.original.execution)
             for graph in (
                 self.original.graph,
@@ -184,8 +184,8 @@ class State:
     def propose(self, plan: Plan) -> None:
         """Add a plan, unless an equal graph opened in the same way is there."""
         key = (signature(plan.graph), plan.execution)
-        if key not in self._known:
-            self._known.add(key)
+        if key not in self._plan_keys:
+            self._plan_keys.add(key)
             self.plans.append(plan)
 
     def kernels(self, plan: Plan) -> dict[int, Kernel]:

@@ -89,7 +89,7 @@ class Columns:
         # The same for one class at a time: a list is read faster, and at -1 it has its last entry.
         self._leader_of = [NONE]
         self._read = _Runs(self._starts, self._arities, self._operands)
-        self._given = _Runs(self._output_starts, self._widths, self._outputs)
+        self._results = _Runs(self._output_starts, self._widths, self._outputs)
         self._pending: list[tuple[Ints, Ints]] = []
         self._seed = 0
         self._index: tuple[Keys, Ints] | None = None
@@ -145,7 +145,7 @@ class Columns:
     def outputs(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node gives, NONE where an output is left out."""
         leader_of = self._leader_of
-        return tuple([leader_of[value] for value in self._given[node]])
+        return tuple([leader_of[value] for value in self._results[node]])
 
     def operators_of(self, nodes: Ints) -> Ints:
         """The operators of e-nodes."""

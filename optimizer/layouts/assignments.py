@@ -78,24 +78,24 @@ class Assignments:
         self.space = space
         egraph = space.egraph
         # e-node in blocks -> the operators that it computes, one of them, with what ends it
-        self._made: dict[int, set[int]] = {}
+        self._operators_of: dict[int, set[int]] = {}
         for application in space.blocking.values.applications:
             if application.rule in CONFIGURED:
                 for node in application.target_nodes:
-                    self._made.setdefault(node, set()).update(application.nodes[:1])
-        named = {node for nodes in self._made.values() for node in nodes}
+                    self._operators_of.setdefault(node, set()).update(application.nodes[:1])
+        named = {node for nodes in self._operators_of.values() for node in nodes}
         self.operators = tuple(sorted(named & set(egraph.origin)))
         """The configured operators, as e-nodes of the model."""
 
     def computed_by(self, node: int) -> set[int]:
         """Return the model's operators that an e-node in blocks computes, none of others."""
-        return self._made.get(node, set())
+        return self._operators_of.get(node, set())
 
     @cached_property
     def forms(self) -> dict[int, set[int]]:
         """Operator -> the e-nodes in blocks that compute it."""
         forms: dict[int, set[int]] = {node: set() for node in self.operators}
-        for node, computed in self._made.items():
+        for node, computed in self._operators_of.items():
             for operator in computed & forms.keys():
                 forms[operator].add(node)
         return forms
@@ -163,7 +163,7 @@ class Assignments:
         plain = frozenset(self.operators) - blocked
 
         def is_forbidden(node: int) -> bool:
-            computed = self._made.get(node)
+            computed = self._operators_of.get(node)
             return node in blocked if computed is None else computed <= plain
 
         selection = self._extracted(without(self.problem, is_forbidden))
@@ -183,7 +183,11 @@ class Assignments:
 
     def _assignment(self, selection: Selection) -> Assignment:
         nodes = {choice.node for choice in selection.values()}
-        blocked = {made_node for node in nodes & set(self._made) for made_node in self._made[node]}
+        blocked = {
+            made_node
+            for node in nodes & set(self._operators_of)
+            for made_node in self._operators_of[node]
+        }
         plain = nodes & set(self.operators)
         cost_ns = cost_of(selection, selection)
         return Assignment(frozenset(blocked & set(self.operators)) - plain, selection, cost_ns)

@@ -370,7 +370,7 @@ class ConfiguredKinds:
             *shipped_samples(self.here),
             *(
                 Sample(other, configuration, timed.ratio)
-                for other, all_timed in self.timed[ProductSizes].known.items()
+                for other, all_timed in self.timed[ProductSizes].by_sizes.items()
                 for configuration, timed in all_timed.items()
                 if configuration in legal(other, self.here)
             ),

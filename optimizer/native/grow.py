@@ -49,7 +49,9 @@ class Grower:
         kernels = []
         for number in self._latest_first(self.candidates.begins - self.gone)[::-1]:
             if self.graph.nodes[number].op_type not in MOVES:
-                attempts = (self._attempt([number], each) for each in self.candidates.of(number))
+                attempts = (
+                    self._attempt([number], candidate) for candidate in self.candidates.of(number)
+                )
                 kernels += [next(filter(None, attempts), None)]
         return [kernel for kernel in kernels if kernel is not None]
 

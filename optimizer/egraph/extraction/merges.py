@@ -32,7 +32,7 @@ from .problem import Choice, CycleError, Selection, cost_of, in_order
 POPS, SLACK, DETOURS = 40, 1.02, 2
 Signature = tuple[str, tuple[str, ...]]
 # The rows of rules that were looked at, None for those whose conditions don't hold.
-Known = dict[tuple[str, tuple[int, ...]], Match | None]
+Memo = dict[tuple[str, tuple[int, ...]], Match | None]
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def merge_everywhere(
 
 
 def matches_in(
-    egraph: EGraph, patterns: Patterns, nodes: Collection[int], memo: Known | None = None
+    egraph: EGraph, patterns: Patterns, nodes: Collection[int], memo: Memo | None = None
 ) -> list[Match]:
     """The matches of rules among some e-nodes, those that have come to equal others by these.
 
@@ -178,7 +178,7 @@ class _Search:
         self.seen: set[frozenset[int]] = set()
         self.queued: dict[tuple[str, tuple[int, ...]], Match] = {}
         self.tried: set[tuple[str, tuple[int, ...]]] = set()
-        self.known: Known = {}
+        self.memo: Memo = {}
 
     @property
     def untried(self) -> list[Match]:
@@ -250,7 +250,7 @@ class _Search:
 
     def _matches(self, state: _State) -> list[Match]:
         selected = _selected(self.egraph, self.costs, state.selection)
-        return matches_in(self.egraph, self.patterns, selected, self.known)
+        return matches_in(self.egraph, self.patterns, selected, self.memo)
 
     # --------------------------------------------------------------------------- candidates
 

@@ -36,7 +36,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self._known: dict[Hashable, int] = {}
+        self._number_of: dict[Hashable, int] = {}
 
     def add(
         self,
@@ -81,7 +81,7 @@ class Builder:
     def _put(self, node: Node) -> int:
         attributes = tuple((name, repr(value)) for name, value in sorted(node.attributes.items()))
         key = (node.op, node.inputs, attributes, node.shape, node.dtype, node.layout)
-        number = self._known.setdefault(key, node.id)
+        number = self._number_of.setdefault(key, node.id)
         if number == node.id:
             self.nodes.append(node)
         return number

@@ -79,7 +79,7 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
         self.family, configuration = FAMILIES[sizes]
         self._columns = tuple(field.name for field in fields(configuration))
         self.device_id = load_machine(catalog).device_id
-        self.known: dict[Sizes, dict[Configuration, Timed]] = {}
+        self.by_sizes: dict[Sizes, dict[Configuration, Timed]] = {}
         rows = catalog.connection.execute(
             f"SELECT sizes, threads, ratio, ratio_low, ratio_high, {', '.join(self._columns)}"
             " FROM kernel_configuration WHERE device_id = ? AND level = ? AND family = ?"
@@ -89,7 +89,7 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
         for numbers, threads, ratio, low, high, *chosen in rows:
             if not all(isinstance(number, int) and number > 0 for number in (*numbers, threads)):
                 continue  # a catalog may come from a stranger
-            of = self.known.setdefault(sizes(*(*numbers, threads)), {})
+            of = self.by_sizes.setdefault(sizes(*(*numbers, threads)), {})
             of[configuration(*chosen)] = Timed(ratio, low, high)
 
     def best(self, sizes: Sizes) -> Configuration | None:
@@ -103,11 +103,11 @@ class TimedConfigurations(Generic[Sizes, Configuration]):
 
     def timed(self, sizes: Sizes) -> Mapping[Configuration, Timed]:
         """Return what was timed for some sizes."""
-        return self.known.get(sizes, {})
+        return self.by_sizes.get(sizes, {})
 
     def store(self, sizes: Sizes, configuration: Configuration, lap: Lap, timed: Timed) -> None:
         """Note what a configuration takes, by itself and beside the default."""
-        self.known.setdefault(sizes, {})[configuration] = timed
+        self.by_sizes.setdefault(sizes, {})[configuration] = timed
         if self.catalog.read_only:
             return
         self._store_processor()

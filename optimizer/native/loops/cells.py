@@ -150,7 +150,7 @@ class Cells:
             else frozenset({len(axes) - 1})
         )
         self._inside = frozenset(region.nodes)
-        self._known: dict[object, Term] = {}
+        self._terms: dict[object, Term] = {}
         self._bodies: dict[Term, int] = {}
         self._numbers: dict[object, int] = {}
         self.outputs = tuple(self._output(value) for value in region.outputs)
@@ -201,17 +201,17 @@ class Cells:
         if number is not None:
             return number
         key = (value, place)
-        if key not in self._known:
+        if key not in self._terms:
             producer = self.meanings.graph.producer.get(value)
             if producer is None or producer not in self._inside:
-                self._known[key] = self._load(value, place)
+                self._terms[key] = self._load(value, place)
             else:
                 node = self.meanings.graph.nodes[producer]
                 expansion = self.meanings.of(producer)
                 definition = expansion.outputs[node.outputs.index(value)]
                 boolean = self.meanings.graph.dtype(value) == "bool"
-                self._known[key] = self._defined(producer, expansion, definition, place, boolean)
-        return self._known[key]
+                self._terms[key] = self._defined(producer, expansion, definition, place, boolean)
+        return self._terms[key]
 
     def _load(self, value: int, place: Map) -> Term:
         dtype = self.meanings.graph.dtype(value) or ""
@@ -348,11 +348,11 @@ class Cells:
         for local in frame.expansion.locals:
             if local.name == tensor:
                 key = (frame.node, tensor, place)
-                if key not in self._known:
-                    self._known[key] = self._defined(
+                if key not in self._terms:
+                    self._terms[key] = self._defined(
                         frame.node, frame.expansion, local, place, boolean=False
                     )
-                return self._known[key]
+                return self._terms[key]
         return self._value(self._operand(tensor, frame), place)
 
     def _operand(self, tensor: str, frame: _Frame) -> int:

@@ -102,7 +102,7 @@ class _Follower:
 
     def __init__(self, graph: Graph, allowed: Collection[int], steps: Steps) -> None:
         self.graph, self.allowed, self.steps = graph, allowed, steps
-        self.known: set[Values] = set()
+        self.followed: set[Values] = set()
         # what steps made, by all but the last of it
         self.next_values: dict[Values, Values] = {}
         # what all steps read where the second one, which tells the loop, reads a value
@@ -114,11 +114,11 @@ class _Follower:
         while waiting:
             values = waiting.pop()
             is_one = len(set(values)) == 1
-            if values in self.known or (not is_one and _are_equal(self.graph, values)):
+            if values in self.followed or (not is_one and _are_equal(self.graph, values)):
                 continue
             if self.read.setdefault(values[1], values) != values:
                 raise LoweringError("a value that the other steps read as two")
-            self.known.add(values)
+            self.followed.add(values)
             if is_one:
                 continue
             before = self.next_values.get(values[1:])

@@ -234,7 +234,7 @@ def test_what_is_not_legal_is_not_taken_from_a_catalog(catalog, layers):
     odd = replace(DEFAULTS[processor().level], tile_rows=1000)
     store(configured.timed[ProductSizes], ProductSizes(9, 64, 64), lap(10), {odd: lap(9, 0.9)})
     catalog.connection.execute("UPDATE kernel_configuration SET sizes = [9, 64]")
-    assert ConfiguredKinds(catalog, threads=1).timed[ProductSizes].known == {}
+    assert ConfiguredKinds(catalog, threads=1).timed[ProductSizes].by_sizes == {}
     assert configured.kinds(meanings, region_kernels, types, 7, budget_s=0.0) == []
 
 
