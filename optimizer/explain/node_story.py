@@ -204,8 +204,8 @@ def _merges(
 def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Reason]:
     """Of rules about a node's operator, how far their patterns go at it; the nearest first."""
     operator = graph.nodes[number].operator
-    about_it = [r for r in rules if any(operator in node.operators for node in r.match)]
-    parts = [(nearest(rule, graph, number), rule) for rule in about_it]
+    relevant_rules = [r for r in rules if any(operator in node.operators for node in r.match)]
+    parts = [(nearest(rule, graph, number), rule) for rule in relevant_rules]
     return [
         Reason(
             rule.name,

@@ -184,9 +184,9 @@ class Assignments:
     def _assignment(self, selection: Selection) -> Assignment:
         nodes = {choice.node for choice in selection.values()}
         blocked = {
-            made_node
+            operator
             for node in nodes & set(self._operators_of)
-            for made_node in self._operators_of[node]
+            for operator in self._operators_of[node]
         }
         plain = nodes & set(self.operators)
         cost_ns = cost_of(selection, selection)

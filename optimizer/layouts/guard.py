@@ -38,9 +38,9 @@ def guard(graph: Graph, block: int) -> None:
     if bias is None:
         return
     zeros = np.zeros((1, ENTERING_CHANNELS, 1, 1), np.float32)
-    one_block = _added(graph, "ReorderInput", (graph.add_constant(zeros, f"{RULE}/zeros"),), NCHWC)
+    zero_block = _added(graph, "ReorderInput", (graph.add_constant(zeros, f"{RULE}/zeros"),), NCHWC)
     shape = graph.add_constant(np.array([1, block]), f"{RULE}/block")
-    row = _added(graph, "Reshape", (one_block, shape))
+    row = _added(graph, "Reshape", (zero_block, shape))
     rows = graph.add_constant(np.asarray(bias).reshape(-1, block), f"{RULE}/bias")
     total = _added(graph, "Add", (rows, row))
     flat = graph.add_constant(np.array([width]), f"{RULE}/width")

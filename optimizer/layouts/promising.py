@@ -22,14 +22,14 @@ PROMISE = 0.5
 def promising(blocking: Blocking, filters: Collection[tuple[int, int]]) -> set[int]:
     """E-nodes of convolutions in blocks by filters of some sizes, in one group, at every place."""
     egraph = blocking.egraph
-    nodes_found: set[int] = set()
+    promising_nodes: set[int] = set()
     for application in blocking.values.applications:
         if application.rule not in CONVOLUTIONS:
             continue
         for node in application.target_nodes:
             if _is_promising(egraph, blocking.operation(node), filters):
-                nodes_found.add(node)
-    return nodes_found
+                promising_nodes.add(node)
+    return promising_nodes
 
 
 def frees(

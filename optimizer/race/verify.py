@@ -347,8 +347,8 @@ def compare(
         reference = originals[0]
     if candidate.dtype.kind not in "fc":
         differs = share(candidate != originals[0])
-        own_share = min(share(originals[-1] != originals[0]), LARGEST_SHARE)
-        return differs, differs, differs, ERROR_FACTOR * own_share, own_share
+        original_share = min(share(originals[-1] != originals[0]), LARGEST_SHARE)
+        return differs, differs, differs, ERROR_FACTOR * original_share, original_share
     if candidate.size == 0:
         return 0.0, 0.0, 0.0, 0.0, 0.0
     original = originals[0]
@@ -363,12 +363,18 @@ def compare(
             measured = original  # a step lies between them, or a bucket: it isn't rounding
             scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
         absolute = largest(candidate[finite] - original[finite])
-        own_share = max(largest(run[finite] - measured[finite]) for run in originals)
-        own_share = min(own_share, LARGEST_ERROR * scale) / scale
+        original_share = max(largest(run[finite] - measured[finite]) for run in originals)
+        original_share = min(original_share, LARGEST_ERROR * scale) / scale
         off = largest(candidate[finite] - measured[finite])
         floor = FLOOR_ULPS * float(np.finfo(original.dtype).eps)
         relative = absolute / (largest(original[finite]) or 1.0)
-        return absolute, relative, off / scale, ERROR_FACTOR * own_share + floor, own_share
+        return (
+            absolute,
+            relative,
+            off / scale,
+            ERROR_FACTOR * original_share + floor,
+            original_share,
+        )
 
 
 def nonfinite_share(candidate: Array, originals: Sequence[Array]) -> float:

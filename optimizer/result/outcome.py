@@ -28,9 +28,9 @@ LEAST_GAP = 0.01
 # Plans that are named where there was no time for them, and seconds that nobody would add.
 SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 # By so many seconds a budget may be passed without a word; the phases that took most are told.
-UNTOLD_S, TOLD_PHASES = 1.0, 5
+UNTOLD_S, SHOWN_PHASES = 1.0, 5
 # Kernels or nodes that a sentence names at most.
-TOLD_KERNELS = 3
+SHOWN_KERNELS = 3
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def kernel_times_text(winner: Plan, kinds: Iterable[Kind]) -> Iterator[str]:
     slower = {kind.regions[0].kernel.label: kind.times for kind in kinds if kind.no_gain_alone}
     if not slower:
         return
-    shown = ", ".join(f"{label} {times}" for label, times in list(slower.items())[:TOLD_KERNELS])
-    more = f" and {len(slower) - TOLD_KERNELS} more" if len(slower) > TOLD_KERNELS else ""
+    shown = ", ".join(f"{label} {times}" for label, times in list(slower.items())[:SHOWN_KERNELS])
+    more = f" and {len(slower) - SHOWN_KERNELS} more" if len(slower) > SHOWN_KERNELS else ""
     yield f"The runtime's own operators stay where a kernel is no faster alone: {shown}{more}."
 
 
@@ -150,7 +150,7 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
     seconds = time.monotonic() - phases.start
     asked_s = MOST_S if setting.stretches else setting.budget
     if seconds > asked_s + UNTOLD_S:
-        longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:TOLD_PHASES]
+        longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:SHOWN_PHASES]
         parts = ", ".join(f"{name} {taken:.0f} s" for name, taken in longest if taken >= 0.5)
         yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
 
@@ -158,8 +158,8 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
 def predicted_text(kernels: Sequence[str]) -> Iterator[str]:
     """Say in a sentence which kernels were predicted and not measured, by their labels."""
     if kernels:
-        named = ", ".join(kernels[:TOLD_KERNELS])
-        rest = len(kernels) - TOLD_KERNELS
+        named = ", ".join(kernels[:SHOWN_KERNELS])
+        rest = len(kernels) - SHOWN_KERNELS
         more = f" and {rest} more" if rest > 0 else ""
         yield f"Predicted and not measured: {named}{more}; plans were raced all the same."
 
@@ -173,7 +173,7 @@ def processors(only: str) -> Iterator[str]:
 def unlocked_text(names: Sequence[str], threads: int) -> Iterator[str]:
     """Say in a sentence that the original itself may be wrong on so many threads, and where."""
     if names and threads > 1:
-        named = ", ".join(names[:TOLD_KERNELS]) + (" and others" if names[TOLD_KERNELS:] else "")
+        named = ", ".join(names[:SHOWN_KERNELS]) + (" and others" if names[SHOWN_KERNELS:] else "")
         yield (
             f"ONNX Runtime adds up {named} (ScatterND) in several threads without a lock, and may "
             "lose an update: plans were compared with what the original gives on one thread."

@@ -84,12 +84,12 @@ def blocks_of(masked: np.ndarray[Any, Any]) -> list[Block]:
     count = max(2, -(-rows // ROWS))
     size = -(-rows // count // STEP) * STEP or STEP
     seen = np.any(~masked.reshape(-1, *masked.shape[-2:]), axis=0)
-    found_blocks: list[Block] = []
+    blocks: list[Block] = []
     for start in range(0, rows, size):
         end = min(start + size, rows)
         columns = np.flatnonzero(seen[start:end].any(axis=0))
-        found_blocks.append((start, end, int(columns[0]), int(columns[-1]) + 1))
-    return found_blocks if work(found_blocks, masked) <= 1 - LEAST_LEFT_OUT else []
+        blocks.append((start, end, int(columns[0]), int(columns[-1]) + 1))
+    return blocks if work(blocks, masked) <= 1 - LEAST_LEFT_OUT else []
 
 
 def work(blocks: Sequence[Block], masked: np.ndarray[Any, Any]) -> float:

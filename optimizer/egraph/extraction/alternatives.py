@@ -47,9 +47,9 @@ def alternatives(
     listed = {_nodes(best.selection), _nodes(original)}
     asked: set[frozenset[str]] = set()
     queue: list[tuple[float, int, frozenset[str], Extraction]] = []
-    found_alternatives: list[Alternative] = []
+    next_best: list[Alternative] = []
     parent, forbidden = best, frozenset[str]()
-    while len(found_alternatives) < count:
+    while len(next_best) < count:
         for rule in _rules(parent.selection, rule_of):
             heir = forbidden | {rule}
             if heir in asked or len(asked) >= extractions:
@@ -66,8 +66,8 @@ def alternatives(
         else:
             break
         listed.add(_nodes(parent.selection))
-        found_alternatives.append(Alternative(tuple(sorted(forbidden)), parent))
-    return found_alternatives
+        next_best.append(Alternative(tuple(sorted(forbidden)), parent))
+    return next_best
 
 
 def without(problem: Problem, is_forbidden: Callable[[int], bool]) -> Problem:

@@ -77,7 +77,7 @@ def _built(
         if kind is Expression:
             operands.append(argument)
             key += [name, argument]
-        elif kind in _TOLD:
+        elif kind in _KEY_TYPES:
             # by its text: 0.0 isn't -0.0, and True isn't 1
             key += [name, kind, repr(argument)]
         else:
@@ -89,7 +89,7 @@ def _built(
     )
 
 
-_TOLD = frozenset([int, float, bool, str, type(None), type(np._NoValue)])
+_KEY_TYPES = frozenset([int, float, bool, str, type(None), type(np._NoValue)])
 
 
 # What gives an array where others give a number.

@@ -141,10 +141,10 @@ def _generators(
     program: Program,
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
-    apart_rows = partial(lower_unshared, lower_rows)
-    apart_entries = partial(lower_unshared, lower_entries)
+    unshared_rows = partial(lower_unshared, lower_rows)
+    unshared_entries = partial(lower_unshared, lower_entries)
     if not operator.sparse:
-        return [_cells, lower_rows, apart_rows]
+        return [_cells, lower_rows, unshared_rows]
     turned = {operator.driver}
     readers = []
     for node in (program.nodes[node_id] for node_id in operator.nodes):
@@ -154,8 +154,8 @@ def _generators(
             readers.append(node)
     if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
         # sums of a row's entries stay in registers there
-        return [lower_rows, lower_entries, apart_entries, apart_rows]
-    return [lower_entries, lower_rows, apart_entries, apart_rows]
+        return [lower_rows, lower_entries, unshared_entries, unshared_rows]
+    return [lower_entries, lower_rows, unshared_entries, unshared_rows]
 
 
 def _cells(program: Program, operator: FusedOperator, name: str) -> Kernel:

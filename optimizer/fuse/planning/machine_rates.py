@@ -138,9 +138,9 @@ def _computing() -> tuple[float, float]:
     cells = np.linspace(0.0, 1.0, _CELLS)
     results = np.empty_like(cells)
     few = cells.astype(np.float32)
-    few_made = np.empty_like(few)
+    few_results = np.empty_like(few)
     double_s = _least_s(lambda: np.exp(cells, out=results), 19)
-    single_s = _least_s(lambda: np.exp(few, out=few_made), 19)
+    single_s = _least_s(lambda: np.exp(few, out=few_results), 19)
     both = double_s < _BOTH * single_s
     flops = _CELLS * (_EXPONENTIAL / double_s if both else _SINGLE / single_s)
     functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=results), 9)

@@ -124,17 +124,17 @@ REDUCTIONS: Mapping[str, np.ufunc] = {
 }
 
 
-def run(program: Program, inputs: Sequence[Value], own_formats: bool = False) -> list[Value]:
+def run(program: Program, inputs: Sequence[Value], scipy_formats: bool = False) -> list[Value]:
     """Return the outputs of a program, computed node by node; values are dropped after use.
 
-    With `own_formats`, sparse values keep the formats in which SciPy gives them, as where it runs
+    With `scipy_formats`, sparse values keep the formats in which SciPy gives them, as where it runs
     alone.
     """
     values: dict[int, Value] = dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
         for node, dropped in program.schedule:
             operands = [values[operand] for operand in node.inputs]
-            values[node.id] = evaluate(node, operands, own_formats)
+            values[node.id] = evaluate(node, operands, scipy_formats)
             for operand in dropped:
                 del values[operand]
     return [values[output] for output in program.outputs]
@@ -147,7 +147,7 @@ def extend(values: dict[int, Value], nodes: Iterable[Node]) -> None:
             values[node.id] = evaluate(node, [values[operand] for operand in node.inputs])
 
 
-def evaluate(node: Node, operands: Sequence[Value], own_formats: bool = False) -> Value:
+def evaluate(node: Node, operands: Sequence[Value], scipy_formats: bool = False) -> Value:
     """Return the value of one node; an ndarray, or a sparse array in the node's layout.
 
     Raises ProgramError for an operator that has no meaning here, and what NumPy raises.
@@ -156,7 +156,7 @@ def evaluate(node: Node, operands: Sequence[Value], own_formats: bool = False) -
         return np.asarray(node.attributes["value"], dtype=node.dtype)
     for operand in operands:
         if type(operand) is not np.ndarray and is_sparse(operand):
-            return evaluate_sparse(node, operands, own_formats)
+            return evaluate_sparse(node, operands, scipy_formats)
     return np.asarray(_dense(node, operands))
 
 
@@ -279,13 +279,13 @@ ZERO_TO_ZERO: Mapping[str, np.ufunc] = {
 }
 
 
-def evaluate_sparse(node: Node, operands: Sequence[Any], own_formats: bool) -> Any:
+def evaluate_sparse(node: Node, operands: Sequence[Any], scipy_formats: bool) -> Any:
     """Return the value of a node with a sparse operand; see evaluate.evaluate."""
     result = _value(node, operands)
     if node.layout == "dense":
         dense = result.toarray() if hasattr(result, "tocsr") else np.asarray(result)
         return dense.reshape(node.shape)
-    return result if own_formats else result.asformat(node.layout)
+    return result if scipy_formats else result.asformat(node.layout)
 
 
 def _value(node: Node, operands: Sequence[Any]) -> Any:

@@ -199,7 +199,7 @@ def _is_usable(rule: Rule) -> bool:
 
 
 # Of the nodes that no rule may touch; they are numbered as in the program.
-_OWN = "tensolog"
+_DOMAIN = "tensolog"
 
 
 class TranslationError(Exception):
@@ -232,7 +232,7 @@ def _graph_node(graph: Graph, program: Program, node: Node) -> GraphNode:
     operands = [program.nodes[number] for number in node.inputs]
     outside_onnx = node.op == "Call" or node.op in FUNCTIONS
     if outside_onnx or any(described.layout != "dense" for described in (node, *operands)):
-        return GraphNode(str(node.id), _OWN, node.inputs, (node.id,), {})
+        return GraphNode(str(node.id), _DOMAIN, node.inputs, (node.id,), {})
     attributes: dict[str, Any] = {}
     listed = listed_inputs(node.op)
     inputs = list(node.inputs)
@@ -274,7 +274,7 @@ def program_of(graph: Graph, before: Program) -> Program:
     for number in graph.order():
         node = graph.nodes[number]
         (value,) = node.outputs
-        if node.domain == _OWN:
+        if node.domain == _DOMAIN:
             kept = before.nodes[int(node.op_type)]
             place[value] = builder.copy(kept, [operand(number) for number in node.inputs])
             continue

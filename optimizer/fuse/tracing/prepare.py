@@ -119,7 +119,7 @@ class Prepared:
             return self._checked(compiled.run(inputs, self.options.threads))
 
         def by_scipy() -> list[Any]:
-            return run(self.traced, inputs, own_formats=True)
+            return run(self.traced, inputs, scipy_formats=True)
 
         formats: list[str] = []
         seconds: dict[Any, float] = {}
@@ -247,11 +247,11 @@ def _planned(program: Program, options: Options) -> FusionPlan:
     from ..planning.fusion_planner import FusionError, plan
 
     machine = machine_of(options)
-    made_plan = plan(program, machine, options.heuristic)
-    if any(step.read_bytes + step.write_bytes > options.budget for step in made_plan.steps):
+    cheapest = plan(program, machine, options.heuristic)
+    if any(step.read_bytes + step.write_bytes > options.budget for step in cheapest.steps):
         with contextlib.suppress(FusionError):
             return plan(program, machine, options.heuristic, memory_bytes=options.budget)
-    return made_plan
+    return cheapest
 
 
 def _is_sum_of_entries(program: Program, node: Node) -> bool:

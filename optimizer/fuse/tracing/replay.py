@@ -307,8 +307,8 @@ def replay_of(
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
     sparse = frozenset(i for i, argument in enumerate(arguments) if is_sparse(argument))
-    own_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
-    if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
+    replay_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
+    if prepared.seconds is not None and prepared.plan.cost_s + replay_s > prepared.seconds[1]:
         return None
     record, wanted, inputs = ran
     if len(read) < len(sparse) + sum(type(argument) is np.ndarray for argument in arguments):

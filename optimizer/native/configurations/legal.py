@@ -114,15 +114,15 @@ def legal_pairs(sizes: PairSizes, here: Processor) -> tuple[PairConfiguration, .
 def legal_attentions(sizes: AttentionSizes, here: Processor) -> tuple[AttentionConfiguration, ...]:
     """Return the legal configurations of an attention on a processor, the default first."""
     default = attention_configuration.DEFAULTS[here.level]
-    as_told = (default.tile_rows, sizes.default_block)
+    default_tiles = (default.tile_rows, sizes.default_block)
     derived = _program()(
         {
             "processor": _facts(here),
             "attention": ((sizes.queries, sizes.keys),),
-            "default_attention": (as_told,),
+            "default_attention": (default_tiles,),
         }
     )
-    others = (row for row in derived["legal_attention"] if row != as_told)
+    others = (row for row in derived["legal_attention"] if row != default_tiles)
     return _default_first(default, starmap(AttentionConfiguration, others))
 
 

@@ -45,8 +45,8 @@ def _lowered(meanings: Meanings, pair: IntegerOperator) -> RegionKernel:
         raise LoweringError("nothing to compute")
     read_shapes = [meanings.shape(numbers.value) for numbers in (a, b)]
     flip = sign_flip(dtype)
-    told_of = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
-    formula = formula_of(operator, *told_of, _pattern(*read_shapes))
+    quantizations = ((float(of.scale[0]), int(of.zero[0]) + flip) for of in (a, b, y))
+    formula = formula_of(operator, *quantizations, _pattern(*read_shapes))
     if formula is None:
         raise LoweringError("the runtime at hand computes something else")
     values = [of.value for of in ((b, a) if formula.is_swapped else (a, b))]

@@ -34,11 +34,13 @@ class Formula:
     is_swapped: bool = False
 
 
-Told = tuple[float, int]
+Quantization = tuple[float, int]
 
 
 @cache
-def formula_of(operator: str, a: Told, b: Told, y: Told, pattern: str) -> Formula | None:
+def formula_of(
+    operator: str, a: Quantization, b: Quantization, y: Quantization, pattern: str
+) -> Formula | None:
     """Return how the runtime adds or multiplies (scale, zero point) each; None if that is unknown.
 
     `pattern` says which operand stays along a row.
@@ -76,7 +78,7 @@ def computed(
     return np.clip(np.rint(product), 0, 255).astype(np.uint8)
 
 
-def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
+def _formulas(operator: str, a: Quantization, b: Quantization, y: Quantization) -> list[Formula]:
     single = np.float32
     scales = [single(scale) for scale, _ in (a, b, y)]
     if operator == "Mul":
@@ -99,7 +101,7 @@ def _formulas(operator: str, a: Told, b: Told, y: Told) -> list[Formula]:
 
 
 def _asked(
-    operator: str, quantizations: tuple[Told, ...], first: np.ndarray, second: np.ndarray
+    operator: str, quantizations: tuple[Quantization, ...], first: np.ndarray, second: np.ndarray
 ) -> np.ndarray:
     """Let the runtime add or multiply."""
     node = helper.make_node

@@ -105,9 +105,9 @@ def _lowered(
     extents: tuple[Extent, ...] = (*shape[:-1], outputs, depth)
     operands = [as_read[group.x.value], *(constant.value for constant in packed)]
     inputs = tuple(dict.fromkeys((*operands, *(as_read[value] for value in others))))
-    made_as = (graph.dtype(result) or "",)
+    output_types = (graph.dtype(result) or "",)
     result_place = [(shape, axis_by_axis(len(shape)))]
-    shapes = shapes_of(meanings, inputs, extents, result_place, output_types=made_as)
+    shapes = shapes_of(meanings, inputs, extents, result_place, output_types=output_types)
     copies = flip != 0 or window.copies
     ending = _ending(
         integer_range(result_dtype) or (0, 0),

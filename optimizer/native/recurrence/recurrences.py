@@ -111,7 +111,7 @@ def _space(meanings: Meanings, steps: Steps) -> tuple[Extent, ...]:
 
 def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: int) -> RegionKernel:
     graph = meanings.graph
-    made_states = [state for _, state in steps.states.values()]
+    state_values = [state for _, state in steps.states.values()]
     space = _space(meanings, steps)
     axes = tuple(axis for axis, size in enumerate(space) if size != 1)
     if not axes or reduced > len(space):
@@ -119,7 +119,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     if reduced and not set(axes) & set(range(len(space) - reduced, len(space))):
         raise LoweringError("a reduction over one element")
     step_outputs = tuple(
-        dict.fromkeys((*made_states, *(stacked.value for stacked in steps.stacked)))
+        dict.fromkeys((*state_values, *(stacked.value for stacked in steps.stacked)))
     )
     inside = tuple(sorted(steps.body | set(before)))
     region = Region(inside, read_by(graph, inside), step_outputs, space, reduced)
@@ -139,7 +139,7 @@ def _over(meanings: Meanings, steps: Steps, before: Collection[int], reduced: in
     first_state = len(accesses) - len(steps.states)
     read = accesses[:first_state]
     states: list[State] = []
-    placed = list(dict.fromkeys(made_states))
+    placed = list(dict.fromkeys(state_values))
     for number, access in enumerate(accesses[first_state:], first_state):
         begin, state = steps.states[access.value]
         output = placed.index(state)

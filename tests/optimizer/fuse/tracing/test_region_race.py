@@ -67,10 +67,10 @@ class Clock:
         self.order: list[str] = []
         plain = prepare.run
 
-        def run(program: Any, inputs: Any, own_formats: bool = False) -> Any:
+        def run(program: Any, inputs: Any, scipy_formats: bool = False) -> Any:
             self.now += scipy_s
             self.order.append("SciPy")
-            return plain(program, inputs, own_formats)
+            return plain(program, inputs, scipy_formats)
 
         def checked(prepared: Any, values: Any) -> Any:
             self.now += kernel_s
@@ -143,7 +143,7 @@ def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> No
         next(array for array in arrays if array.shape == node.shape)
         for node in (prepared.traced.nodes[number] for number in prepared.traced.inputs)
     ]
-    values = prepare.run(prepared.traced, inputs, own_formats=True)
+    values = prepare.run(prepared.traced, inputs, scipy_formats=True)
     assert [getattr(value, "format", "dense") for value in values] == layouts
     expected = function(*arrays)
     for value, other in zip(
