@@ -9,18 +9,18 @@ class Machine:
     """A clock that stands still but for what runs: `left` is what others still take of it."""
 
     def __init__(self) -> None:
-        self.now = self.left = 0.0
+        self.now = self.spinning_s = 0.0
         self.calls: list[str] = []
 
     def contender(self, name: str, seconds: float, spins: float, waking: float) -> None:
         """Run for so long, beside what is left of others, and longer where one comes anew."""
         anew = not self.calls or self.calls[-1] != name
-        self.now += seconds + self.left + waking * anew
-        self.left = 0.0 if spins == 0 else spins * anew
+        self.now += seconds + self.spinning_s + waking * anew
+        self.spinning_s = 0.0 if spins == 0 else spins * anew
         self.calls.append(name)
 
     def rest(self) -> None:
-        self.left = 0.0
+        self.spinning_s = 0.0
 
 
 def test_counts_neither_threads_of_others_nor_waking_ones_own() -> None:

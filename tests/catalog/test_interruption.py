@@ -97,11 +97,11 @@ class Running:
     """Native code that ends where it is told to often enough."""
 
     def __init__(self, patience):
-        self.told, self.patience, self.ended = 0, patience, threading.Event()
+        self.requests, self.patience, self.ended = 0, patience, threading.Event()
 
     def end(self):
-        self.told += 1
-        if self.told >= self.patience:
+        self.requests += 1
+        if self.requests >= self.patience:
             self.ended.set()
 
 
@@ -122,13 +122,13 @@ class TestWatch:
     def test_what_runs_is_told_again_until_it_ends(self):
         running = endable(Running(3), Running.end)
         never_reached(Watch, lambda: running.ended.wait(HANG_S))
-        assert running.told >= 3
+        assert running.requests >= 3
 
     def test_nothing_is_told_to_end_without_a_signal(self):
         running = endable(Running(1), Running.end)
         watch = Watch({signal.SIGUSR1})
         watch.close()
-        assert running.told == 0
+        assert running.requests == 0
 
     def test_what_is_gone_is_not_told(self):
         running = Running(1)

@@ -48,7 +48,7 @@ def run(model: onnx.ModelProto, feeds: dict[int, Any]) -> list[Any]:
     return list(session.run(None, {f"x{i}": array for i, array in feeds.items()}))
 
 
-def left(model: onnx.ModelProto, feeds: dict[int, Any]) -> onnx.NodeProto:
+def remaining_node(model: onnx.ModelProto, feeds: dict[int, Any]) -> onnx.NodeProto:
     """The node after what needn't be said is taken out of it; outputs stay as they were."""
     graph = load_graph(model)
     refine_types(graph)
@@ -67,7 +67,9 @@ def recurrence(op_type: str, known: dict[int, Any], **settings: Any) -> onnx.Nod
         2: drawn(1, gates, HIDDEN),
     }
     outputs = 3 if op_type == "LSTM" else 2
-    return left(single(op_type, feeds, known, outputs, hidden_size=HIDDEN, **settings), feeds)
+    return remaining_node(
+        single(op_type, feeds, known, outputs, hidden_size=HIDDEN, **settings), feeds
+    )
 
 
 def states(op_type: str) -> dict[int, Any]:
@@ -140,7 +142,7 @@ def test_zeros_of_a_size_that_only_the_run_tells_are_taken_out() -> None:
         graph.node[0].input.extend(["", "", "state", "state"])
         for node in reversed(nodes):
             graph.node.insert(0, node)
-        assert len(left(model, feeds).input) == kept
+        assert len(remaining_node(model, feeds).input) == kept
 
 
 @pytest.mark.parametrize("past", [0, 2])
@@ -153,7 +155,7 @@ def test_masks_that_hide_nothing_are_taken_out(past: int, kind: Any, changed: bo
     mask = np.full((4, 6 + past), kind is np.bool_, kind)
     if changed:
         mask[1, 2] = not mask[1, 2]
-    node = left(single("Attention", feeds, {3: mask}, 3), feeds)
+    node = remaining_node(single("Attention", feeds, {3: mask}, 3), feeds)
     assert ("x3" in node.input) == changed
 
 

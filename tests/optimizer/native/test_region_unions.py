@@ -33,7 +33,9 @@ def united(proto):
     graph = typed(proto)
     meanings = Meanings(graph)
     joined = unions(meanings, regions(meanings, graph.nodes), graph.nodes)
-    return [[graph.nodes[number].op_type for number in each.region.nodes] for each in joined]
+    return [
+        [graph.nodes[number].op_type for number in candidate.region.nodes] for candidate in joined
+    ]
 
 
 def two_sums(second="x", axes="last"):
@@ -85,20 +87,20 @@ def test_regions_with_a_product_between_them_are_not_joined(between):
 def onnx_of(program):
     """A fused program's operators as a model; its values are named v and their number."""
     nodes, constants, inputs = [], {}, {}
-    for each in program.nodes:
-        read = [f"v{operand}" for operand in each.inputs]
+    for program_node in program.nodes:
+        read = [f"v{operand}" for operand in program_node.inputs]
         attributes = {}
-        if each.op == "Input":
-            inputs[f"v{each.id}"] = each.shape
+        if program_node.op == "Input":
+            inputs[f"v{program_node.id}"] = program_node.shape
             continue
-        if each.op == "Constant":
-            constants[f"v{each.id}"] = np.float32(each.attributes["value"])
+        if program_node.op == "Constant":
+            constants[f"v{program_node.id}"] = np.float32(program_node.attributes["value"])
             continue
-        if each.op.startswith("Reduce"):
-            constants[f"axes{each.id}"] = np.array(each.attributes["axes"])
-            read.append(f"axes{each.id}")
-            attributes["keepdims"] = each.attributes["keepdims"]
-        nodes.append(node(each.op, read, [f"v{each.id}"], **attributes))
+        if program_node.op.startswith("Reduce"):
+            constants[f"axes{program_node.id}"] = np.array(program_node.attributes["axes"])
+            read.append(f"axes{program_node.id}")
+            attributes["keepdims"] = program_node.attributes["keepdims"]
+        nodes.append(node(program_node.op, read, [f"v{program_node.id}"], **attributes))
     outputs = {f"v{output}": program.nodes[output].shape for output in program.outputs}
     return model(nodes, inputs, outputs, constants)
 

@@ -28,7 +28,7 @@ class Machine:
         self._scale = noise
         self._fail = fail
         self._prepare_s = prepare_s
-        self._left = interrupt_after
+        self._remaining = interrupt_after
 
     def clock(self):
         return self.now
@@ -41,9 +41,9 @@ class Machine:
         ns = 1000.0 * kernel.inputs[0].size
 
         def probe():
-            if self._left is not None:
-                self._left -= 1
-                if self._left < 0:
+            if self._remaining is not None:
+                self._remaining -= 1
+                if self._remaining < 0:
                     raise KeyboardInterrupt
             self.log.append(kernel)
             taken = ns * (1 + self._scale * self._noise.random())

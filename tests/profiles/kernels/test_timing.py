@@ -23,11 +23,11 @@ class Run:
 
 
 class Simulated(SessionRunner):
-    """Each copy of a kernel takes `kernel_ns`; `made` lists the copies of each model built."""
+    """Each copy of a kernel takes `kernel_ns`; `copies` lists the copies of each model built."""
 
     def __init__(self, kernel_ns, threads=2, constant_bytes=1 << 30):
         super().__init__(threads, "disabled", constant_bytes)
-        self.kernel_ns, self.made = kernel_ns, []
+        self.kernel_ns, self.copies = kernel_ns, []
 
     def overhead_ns(self):
         return EMPTY_NS
@@ -35,7 +35,7 @@ class Simulated(SessionRunner):
     def _bound(self, kernel, copies):
         if kernel.op_type == "Abs":  # the sweep
             return Run(0.0)
-        self.made.append(copies)
+        self.copies.append(copies)
         return Run(BEGINNING_NS + copies * self.kernel_ns)
 
 
@@ -53,20 +53,20 @@ def lookup(rows):
 def test_what_a_run_costs_by_itself_is_not_charged_to_a_short_kernel(kernel_ns):
     runner = Simulated(kernel_ns)
     assert runner.prepare(product(8, 64, 64))() == pytest.approx(kernel_ns)
-    assert runner.made[0] == 1 < runner.made[1] <= timing._MOST_COPIES
+    assert runner.copies[0] == 1 < runner.copies[1] <= timing._MOST_COPIES
 
 
 @pytest.mark.parametrize(("kernel_ns", "threads"), [(5e6, 1), (50e6, 2)])
 def test_a_long_kernel_is_timed_once_less_an_empty_run(kernel_ns, threads):
     runner = Simulated(kernel_ns, threads)
     assert runner.prepare(product(8, 64, 64))() == kernel_ns + BEGINNING_NS - EMPTY_NS
-    assert runner.made == [1]
+    assert runner.copies == [1]
 
 
 def test_waking_threads_is_charged_to_two_kernels_of_milliseconds():
     runner = Simulated(5e6)
     assert runner.prepare(product(8, 64, 64))() == 5e6 + (BEGINNING_NS - EMPTY_NS) / 2
-    assert runner.made == [1, 2]
+    assert runner.copies == [1, 2]
 
 
 @pytest.mark.parametrize(("constant_bytes", "before"), [(16 << 20, 2), (64 << 20, 1)])
@@ -92,7 +92,7 @@ def test_a_view_of_much_data_is_timed_in_copies_of_one_element():
     shape = TensorSpec("int64", (1,), True, (4 << 20,))
     view = Kernel("", "Reshape", 13, (), (TensorSpec("float32", (4, 1 << 20)), shape))
     assert runner.prepare(view)() == pytest.approx(500.0)
-    assert runner.made == [1, 1 + math.ceil(timing._COPIES_NS / (BEGINNING_NS + 500.0))]
+    assert runner.copies == [1, 1 + math.ceil(timing._COPIES_NS / (BEGINNING_NS + 500.0))]
     assert timing.most_bytes(view) == 0
 
 
@@ -113,7 +113,7 @@ def test_no_kernel_is_free():
 def test_copies_hold_so_much_memory_at_most(kernel, most):
     runner = Simulated(1_000.0)
     runner.prepare(kernel)
-    assert runner.made == ([1, most] if most > 1 else [1])
+    assert runner.copies == ([1, most] if most > 1 else [1])
 
 
 def test_each_run_looks_up_other_rows():

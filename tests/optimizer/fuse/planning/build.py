@@ -112,14 +112,14 @@ def _grow(build: Build, source: random.Random, first: int) -> None:
         build.op(op, a, nnz=sparse if op in ("Abs", "Sqrt", "Neg") else None)
     elif kind < 0.62:
         a = pick(lambda s, _: True)
-        left = build.shape(a)
-        b = pick(lambda s, _: _fits(left, s))
+        shape_a = build.shape(a)
+        b = pick(lambda s, _: _fits(shape_a, s))
         op = source.choice(["Mul", "Mul", "Add", "Sub", "Div", "Max", "Greater"])
         first_node, other = build.nodes[a], build.nodes[b]
         if first_node.dtype == "bool" or other.dtype == "bool":
             op = "Mul"
         entries = [node.nnz for node in (first_node, other) if node.nnz is not None]
-        shape = build.shape(a) if len(left) >= len(build.shape(b)) else build.shape(b)
+        shape = build.shape(a) if len(shape_a) >= len(build.shape(b)) else build.shape(b)
         safe = op == "Mul" and entries and max(first_node.size, other.size) == _size(shape)
         build.op(op, a, b, nnz=min(entries) if safe and _at_shape(first_node, other) else None)
     elif kind < 0.8:
@@ -148,10 +148,10 @@ def _size(shape):
     return count
 
 
-def _at_shape(left, other):
+def _at_shape(first, other):
     """Whether a sparse operand has the shape of the result."""
-    shape = left.shape if len(left.shape) >= len(other.shape) else other.shape
-    return any(node.nnz is not None and node.shape == shape for node in (left, other))
+    shape = first.shape if len(first.shape) >= len(other.shape) else other.shape
+    return any(node.nnz is not None and node.shape == shape for node in (first, other))
 
 
 def _fits(left, right):
@@ -218,8 +218,8 @@ def row_program(source: random.Random, shape, most: int = 12) -> Program:
     """Draw cells of a shape in float32, and what their rows come to, which cells read again."""
     build = Build()
     rows, columns = shape
-    pool = [build.given(rows, columns), build.given(rows, columns)]
-    small = [build.given(columns), build.given(rows, 1), build.number(2.0)]
+    pool = [build.input(rows, columns), build.input(rows, columns)]
+    small = [build.input(columns), build.input(rows, 1), build.number(2.0)]
     first = len(build.nodes)
     for _ in range(source.randint(4, most)):
         kind, a = source.random(), source.choice(pool[-4:])
@@ -234,4 +234,4 @@ def row_program(source: random.Random, shape, most: int = 12) -> Program:
     inner = range(first, len(build.nodes))
     outputs = [number for number in inner if number not in read or source.random() < 0.08]
     program = build.program(*outputs)
-    return replace(program, nodes=tuple(replace(each, dtype="float32") for each in program.nodes))
+    return replace(program, nodes=tuple(replace(node, dtype="float32") for node in program.nodes))

@@ -23,21 +23,26 @@ MACHINE = Machine(cores=2)
 def plans(program, **options):
     """The plan of a program without unions, and with them."""
     derived = conditions(program)
-    return [make_plan(program, derived, MACHINE, each, **options) for each in ("single", "cost")]
+    return [
+        make_plan(program, derived, MACHINE, heuristic, **options)
+        for heuristic in ("single", "cost")
+    ]
 
 
 def unions(before, after):
     """The operators that are in one plan alone."""
     return [
-        each for each in after.fused if each.outputs not in {old.outputs for old in before.fused}
+        operator
+        for operator in after.fused
+        if operator.outputs not in {old.outputs for old in before.fused}
     ]
 
 
 def rows_and_cells(reduced="x", rows=4000, nnz=None):
     """Sums along the rows of x, and the squares of each of its elements."""
     build = Build()
-    build.given(rows, 500, nnz=nnz)
-    y = build.given(4000, 500)
+    build.input(rows, 500, nnz=nnz)
+    y = build.input(4000, 500)
     squares = build.op("Mul", 0, 0, nnz=nnz)
     return build.program(squares, build.sum(y if reduced == "y" else 0, 1))
 
@@ -61,7 +66,7 @@ def test_nothing_in_common_another_space_or_sparse_rows_are_not_joined(changed):
 
 def test_what_waits_for_the_last_row_is_not_joined_with_it():
     build = Build()
-    x = build.given(4000, 500)
+    x = build.input(4000, 500)
     total = build.sum(x, 0)
     before, after = plans(build.program(total, build.op("Sub", x, total)))
     assert not unions(before, after)
@@ -69,7 +74,7 @@ def test_what_waits_for_the_last_row_is_not_joined_with_it():
 
 def test_an_operator_between_two_keeps_them_apart():
     build = Build()
-    x, w = build.given(500, 500), build.given(500, 500)
+    x, w = build.input(500, 500), build.input(500, 500)
     first = build.op("Exp", x)
     between = build.matmul(first, w)
     before, after = plans(build.program(first, build.op("Add", between, first)))
@@ -78,10 +83,10 @@ def test_an_operator_between_two_keeps_them_apart():
 
 def test_no_union_takes_more_memory_than_is_allowed():
     program = rows_and_cells()
-    each = max(step.read_bytes + step.write_bytes for step in plans(program)[0].steps)
+    most_bytes = max(step.read_bytes + step.write_bytes for step in plans(program)[0].steps)
     whole = max(step.read_bytes + step.write_bytes for step in plans(program)[1].steps)
-    assert whole > each
-    before, after = plans(program, memory_bytes=each)
+    assert whole > most_bytes
+    before, after = plans(program, memory_bytes=most_bytes)
     assert not unions(before, after)
 
 
@@ -101,7 +106,7 @@ def test_unions_cost_less_and_have_kernels_where_their_parts_have(seed):
     program = draw(seed)
     before, after = plans(program)
     assert after.cost_s <= before.cost_s * (1 + 1e-9)
-    parts = {output: each for each in before.fused for output in each.outputs}
+    parts = {output: operator for operator in before.fused for output in operator.outputs}
     for union in unions(before, after):
         try:
             for output in union.outputs:
