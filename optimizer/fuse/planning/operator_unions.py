@@ -42,7 +42,7 @@ def _union(
     if parts[0] is None or parts[1] is None or parts[0].space != parts[1].space:
         return None
     whole = _whole(prices.graph, parts[0], parts[1])
-    if len(whole.inputs) + len(whole.outputs) > _MOST_STREAMS:
+    if len(whole.inputs) + len(whole.outputs) > _MOST_STREAMS or not _fits(prices.graph, whole):
         return None
     priced = prices.price(whole, whole.nodes)
     cheaper = priced.cost_s < first.cost_s + second.cost_s
@@ -52,11 +52,12 @@ def _union(
 
 
 def _as_fused(prices: TemplateCosts, part: Operator) -> FusedOperator | None:
-    """Return an operator over dense cells and what they are reduced to; None for another one."""
+    """Return an operator over dense rows, and what they are reduced to; None for another one."""
     graph = prices.graph
     if isinstance(part, PlainOperator):
         reads = tuple(dict.fromkeys(operand.node for operand in graph.operands[part.node]))
-        fused = prices.cell(Cover((part.node,), (part.node,), frozenset(), reads))
+        cover = Cover((part.node,), (part.node,), frozenset(), reads)
+        fused = prices.cell(cover) or prices.row(cover)
     else:
         fused = part
     if fused is None or fused.sparse:
@@ -66,7 +67,7 @@ def _as_fused(prices: TemplateCosts, part: Operator) -> FusedOperator | None:
             return None
     for number in fused.nodes:
         node = graph.nodes[number]
-        if graph.kinds[number] not in ("elementwise", "reduction") or refusal(graph.program, node):
+        if graph.kinds[number] == "movement" or refusal(graph.program, node):
             return None
     return fused
 
@@ -110,18 +111,29 @@ _VARIANTS: tuple[Variant, ...] = ("none", "row", "column", "full")
 def _kind(graph: PlanningGraph, output: int) -> Variant:
     """Say of what an output has a value: each cell, each row, each column, or all."""
     node = graph.nodes[output]
-    if graph.kinds[output] != "reduction":
-        return "none"
-    return over(node, graph.nodes[node.inputs[0]]) or "none"  # type: ignore[return-value]
+    if graph.kinds[output] == "reduction":
+        return over(node, graph.nodes[node.inputs[0]]) or "none"  # type: ignore[return-value]
+    if graph.kinds[output] == "contraction":
+        if "Row" in graph.conditions.closes.get(output, ()):  # a sum over rows
+            return "column"
+        return "row" if len(node.shape) == 1 else "none"
+    return "none"
+
+
+def _fits(graph: PlanningGraph, whole: FusedOperator) -> bool:
+    """Tell whether each node reads the others as its template does."""
+    template = "Row" if whole.template == "Row" else "Cell"
+    return all(
+        template in graph.conditions.fuses.get((h, operand.node), ())
+        for h in whole.nodes
+        for operand in graph.operands[h]
+        if operand.node in whole.nodes
+    )
 
 
 def _waits(graph: PlanningGraph, whole: FusedOperator) -> bool:
     """Tell whether a node reads what is known after the last row only."""
-    late = {
-        number
-        for number in whole.nodes
-        if graph.kinds[number] == "reduction" and _kind(graph, number) != "row"
-    }
+    late = {number for number in whole.nodes if _kind(graph, number) in ("column", "full")}
     return any(operand.node in late for h in whole.nodes for operand in graph.operands[h])
 
 

@@ -52,7 +52,8 @@ class Build:
         return self.reduce("ReduceSum", a, None if axis is None else (axis,), keepdims)
 
     def t(self, a):
-        return self._add("Transpose", [a], self.shape(a)[::-1], self.nodes[a].nnz, perm=(1, 0))
+        node = self.nodes[a]
+        return self._add("Transpose", [a], node.shape[::-1], node.nnz, node.dtype, perm=(1, 0))
 
     def matmul(self, a, b):
         left, right = self.shape(a), self.shape(b)
