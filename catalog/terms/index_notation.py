@@ -251,6 +251,8 @@ def apply(function: str, *arguments: Term) -> Term:
         return _FOLD[function](*arguments)
     if function in ("and", "or"):
         return _logical(function, *arguments)
+    if function in ("floor", "ceil") and is_integer(arguments[0]):
+        return arguments[0]
     if function in ("=", "<=", ">=") and is_integer(arguments[0]) and arguments[0] == arguments[1]:
         return True
     if function in ("!=", "<", ">") and is_integer(arguments[0]) and arguments[0] == arguments[1]:

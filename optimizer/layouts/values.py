@@ -28,14 +28,10 @@ from .filters import FILTERS, VECTOR
 from .layout import Layout
 from .runtime import NCHWC
 
-# Rules of rules/blocked.rules, and what no rule says.
+# Rules of rules/blocked.rules, and what is one by definition.
 ENTER, LEAVE, FILTER = "ReorderIntoBlocks", "ReorderOutOfBlocks", "compute filters"
 ENTER_LAST, LEAVE_LAST = "ReorderChannelsLastIntoBlocks", "ReorderBlocksIntoChannelsLast"
 FAMILY = "blocked"
-UNSTATED = {
-    "ConvertConvTransposeToBlocks": "computes tiles as channels, and lays them side by side",
-    "ConvertResizeToBlocks": "repeats or blends pixels of channels in blocks",
-}
 # Layouts of one class, and ways to choose operands' layouts.
 MOST_LAYOUTS, MOST_WAYS = 3, 4
 
@@ -57,8 +53,7 @@ def licensed_rules(opset: int) -> frozenset[str]:
 @cache
 def summaries() -> Mapping[str, str]:
     """What each step of a plan does that concerns blocks, by the name of its rule."""
-    stated = {rule.name: rule.summary for rule in load_rules() if rule.family == FAMILY}
-    return {**stated, **UNSTATED}
+    return {rule.name: rule.summary for rule in load_rules() if rule.family == FAMILY}
 
 
 class UnfitError(Exception):
@@ -85,8 +80,8 @@ class BlockedValues:
     # ------------------------------------------------------------------------------- licences
 
     def licensed(self) -> frozenset[str]:
-        """The names of the rules that license steps here, and of steps that no rule states."""
-        return licensed_rules(self.egraph.inference.opset("")) | UNSTATED.keys()
+        """The names of the rules that license steps here."""
+        return licensed_rules(self.egraph.inference.opset(""))
 
     def _require(self, rule: str) -> None:
         if rule not in self.licensed():

@@ -31,7 +31,6 @@ _SPELLINGS = (
     "them have: rules that bring all that to one form would be tried at each product of a model"
 )
 _SUBGRAPHS = "a rule has no subgraphs"
-_LAYOUT_TEST = "tests/optimizer/layouts/test_plans.py::test_random_networks_compute_what_they_did"
 
 UNPROVED = (
     # optimizer/egraph: stated once growth has ended.
@@ -117,19 +116,6 @@ UNPROVED = (
         "what a Loop or Scan computes alike in each trip is computed before it",
         _SUBGRAPHS,
         "tests/optimizer/graph/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
-    ),
-    # Layouts in blocks: the others are rules (rules/blocked.rules).
-    Unproved(
-        "ConvertConvTransposeToBlocks",
-        "a transposed convolution of windows that do not overlap is one of tiles side by side",
-        "no operator of tensolog.layouts says how its filters are laid out",
-        "tests/optimizer/layouts/test_plans.py::test_transposed_convolutions_of_tiles_stay_in_blocks",
-    ),
-    Unproved(
-        "ConvertResizeToBlocks",
-        "an image resized by whole numbers is so in blocks",
-        "of the runtime's Upsample in blocks nothing is described",
-        _LAYOUT_TEST,
     ),
     # Generated kernels: each step names the region that its kernel stands for.
     Unproved(

@@ -182,15 +182,15 @@ class Bindings(KnownNumbers):
         return dtype
 
     def integers_of(self, name: str) -> tuple[int, ...]:
-        """The elements of a constant integer operand."""
+        """The elements of a constant operand, which must be integers whatever its type."""
         array = self.constant(name)
         default = self.rule.operand(name).default
         if array is None and default is not None and self.value(name) == ABSENT:
             value = self.evaluate(default)
             return value if isinstance(value, tuple) else (value,)
-        if array is None or array.dtype.kind not in "iu":
+        if array is None:
             raise UnknownError
-        return tuple(int(item) for item in array.reshape(-1))
+        return self.whole_numbers(array.reshape(-1).tolist())
 
     def count_of(self, name: str) -> int:
         """How many operands `*name` stands for."""
@@ -305,7 +305,8 @@ class Bindings(KnownNumbers):
             return False
         expected = self.evaluate(condition.literal)
         if isinstance(expected, tuple):
-            return array.ndim <= 1 and self.same(self.integers_of(condition.value), expected)
+            listed = array.ndim <= 1 and array.dtype.kind in "iu"
+            return listed and self.same(self.integers_of(condition.value), expected)
         if array.size != 1:
             return False
         literal_shape = self.shape_of(condition.value)

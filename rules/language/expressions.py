@@ -7,7 +7,7 @@ The matcher (rules/compiler/bindings.py) and the sampler compute with Python's n
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...catalog.terms.comparisons import COMPARISONS
 from ...catalog.terms.syntax_tree import (
@@ -44,7 +44,7 @@ class ExpressionEvaluator(Arithmetic):
         raise NotImplementedError
 
     def integers_of(self, name: str) -> Value:
-        """The elements of a constant integer operand, as a list."""
+        """The elements of a constant operand, as a list of integers."""
         raise NotImplementedError
 
     def shapes_of(self, name: str) -> tuple[tuple[Value, ...], ...]:
@@ -195,6 +195,12 @@ class KnownNumbers(ExpressionEvaluator):
         raise UnknownError
 
     size = integer
+
+    def whole_numbers(self, elements: Sequence[Value]) -> tuple[int, ...]:
+        """The elements of a constant, in Python's types, as integers; floats may be some too."""
+        if not all(type(element) in (int, float) and element % 1 == 0 for element in elements):
+            raise UnknownError
+        return tuple(map(int, elements))
 
     def number(self, value: Value) -> int | float:
         """The value as a known number."""

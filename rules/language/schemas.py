@@ -174,6 +174,13 @@ def words(operator: str, attribute: str, opset: int) -> tuple[str, ...]:
             return ("constant", "edge", "reflect", *(("wrap",) if opset >= 19 else ()))
         case "mode", "Resize":
             return ("nearest", "linear", "cubic")
+        case "coordinate_transformation_mode", "Resize":
+            return (
+                *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners"),
+                *("asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"),
+            )
+        case "nearest_mode", "Resize":
+            return ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
         case "mode", "DepthToSpace" | "SpaceToDepth":
             return ("DCR", "CRD")
     return ()

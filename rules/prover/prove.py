@@ -51,7 +51,7 @@ from .normal.equality import require_equal
 from .normal.real_order import contradict
 from .normal.sums import Place
 from .solve.polynomials import Constraint, Polynomial, at_least, equals, joined, variable, within
-from .solve.size_facts import least_values, sizes_as_products
+from .solve.size_facts import least_values, sizes_as_multiples, sizes_as_products
 from .solve.smt import Solver
 from .statement import Equation, Obligation, Outcome, Query, Statement
 from .work_clock import guard, now
@@ -143,6 +143,8 @@ class Way:
     in_context: bool = False
     by_guards: bool = False
     exact_sums: bool = False
+    # Sizes that are multiples of others are written as products.
+    by_factors: bool = False
 
 
 class Proof:
@@ -202,6 +204,8 @@ class Proof:
             yield Way(by_order=True)
         if any(map(self._adds_integers, self.statement.definitions)):
             yield Way(exact_sums=True)
+        if sizes_as_multiples(self.assumptions, self.minimum, self.sizes):
+            yield Way(by_factors=True)
 
     def _adds_integers(self, definition: Definition) -> bool:
         """Whether elements are integers to which something is added, as an index may be."""
@@ -322,14 +326,20 @@ class Proof:
         solver.minimum = least_values(
             solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)}
         )
-        replacements = sizes_as_products(solver.assumptions, solver.minimum, self.sizes)
+        described = sizes_as_multiples if way.by_factors else sizes_as_products
+        replacements = described(solver.assumptions, solver.minimum, self.sizes)
         if replacements:
             setting.symbol_values = replacements
+            factors = frozenset().union(*(value.variables for value in replacements.values()))
+            context.symbols |= factors
+            solver.minimum = {**dict.fromkeys(factors, 0), **solver.minimum}
             bounds = [at_least(value, self.minimum[name]) for name, value in replacements.items()]
             solver.assumptions = (
                 *(a.substitute(replacements) for a in solver.assumptions),
                 *bounds,
             )
+            folded = [context.fold_constraint(constraint) for constraint in solver.assumptions]
+            solver.minimum = least_values(folded, solver.minimum)
             context.extents = {
                 n: extent.substitute(replacements) for n, extent in context.extents.items()
             }

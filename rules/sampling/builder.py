@@ -119,7 +119,7 @@ class Builder(KnownNumbers):
         tensor = self.tensors.get(name)
         if tensor is None or tensor.array is None:
             raise UnknownError
-        return tuple(int(x) for x in tensor.array.reshape(-1))
+        return self.whole_numbers(tensor.array.reshape(-1).tolist())
 
     def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
         """The shapes of a list that is drawn."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ PARAMETERS = {
     "TopK": {1},
     "Trilu": {1},
     "Dropout": {1, 2},
+    "Resize": {1, 2, 3},
     "ReduceSum": {1},
     "ReduceMean": {1},
     "ReduceMax": {1},
@@ -603,6 +604,15 @@ class Sampler:
                 return self._ints(index)
             case "Tile":
                 return self._ints([self.rng.randint(1, 2) for _ in range(rank)])
+            case "Resize" if position == 1:
+                return np.zeros(0, np.float32)
+            case "Resize" if position == 3 and shapes[2] is not None:
+                raise RejectedError  # by factors or to sizes, not both
+            case "Resize":
+                factors = [*[1] * (rank - 2), *(self.rng.choice([1, 2, 3, 1.5]) for _ in x[-2:])]
+                if position == 2:
+                    return np.asarray(factors, np.float32)
+                return self._ints(int(n * f) for n, f in zip(x, factors, strict=True))
             case "CumSum" if rank:
                 return np.asarray(self.rng.randrange(-rank, rank), np.int64)
             case "TopK":
@@ -613,7 +623,7 @@ class Sampler:
             return self._ints(self.axes(rank))
         raise RejectedError
 
-    def _ints(self, values: Sequence[int]) -> NDArray[np.int64]:
+    def _ints(self, values: Iterable[int]) -> NDArray[np.int64]:
         return np.asarray(list(values), np.int64)
 
     def _target(self, x: Shape) -> list[int]:

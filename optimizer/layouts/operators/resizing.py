@@ -8,8 +8,11 @@ from ...egraph.congruence import NONE
 from ...egraph.egraph import EGraph
 from ...graph.graph import Shape
 
-# How coordinates are transformed, by mode.
-TRANSFORMS = {"nearest": ("asymmetric",), "linear": ("half_pixel", "align_corners")}
+# How coordinates are transformed, by mode, as ConvertResizeToBlocks has it (rules/blocked.rules).
+TRANSFORMS = {
+    "nearest": ("asymmetric",),
+    "linear": ("asymmetric", "half_pixel", "align_corners"),
+}
 
 
 def upsampling(
@@ -32,6 +35,8 @@ def upsampling(
         return None
     if any(attributes.get(name) for name in ("antialias", "axes", "exclude_outside")):
         return None
+    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
     scales = operands[2] if len(operands) > 2 else NONE
     sizes = operands[3] if len(operands) > 3 else NONE
     if scales != NONE:
@@ -44,8 +49,7 @@ def upsampling(
         are_sizes_known = all(
             isinstance(size, int) and size > 0 for size in (*before[1:], *after[1:])
         )
-        stretches = attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-        if sizes == NONE or not stretches or not are_sizes_known:
+        if sizes == NONE or before[0] != after[0] or not are_sizes_known:
             return None
         factors = [int(b) / int(a) for a, b in zip(before[1:], after[1:], strict=True)]
     if any(not float(f).is_integer() or f < 1 for f in factors) or factors[0] != 1:

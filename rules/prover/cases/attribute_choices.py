@@ -220,6 +220,11 @@ class AttributeChoices:
                 return self._symbols(label, 2 * count, "integer")
             case "repeats":
                 return self._symbols(label, rank, "dimension")
+            case "scales" | "sizes":
+                return self._symbols(label, rank, kind)
+            case "roi":
+                count = self.choices.pick(f"length of {label}", (0, 2 * rank), "form")
+                return self._symbols(label, count, kind)
             case "axis":
                 return (self.axis(node, label),)
         return self._symbols(label, 1, kind)

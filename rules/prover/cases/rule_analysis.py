@@ -10,7 +10,7 @@ from ....catalog.operators import Specification, instantiate
 from ....catalog.operators import syntax as spec
 from ....catalog.operators.definition import functions, texts
 from ....catalog.terms.syntax_tree import Binary, Call, Expression, Literal, Name, Unary, walk
-from ...language.conditions import Holds, conditions
+from ...language.conditions import Holds, IsComputable, conditions
 from ...language.expressions import names_in, operands_in
 from ...language.schemas import VARIADIC, versions
 from ...language.syntax import PatternNode, Rule
@@ -161,6 +161,20 @@ def windowed(node: PatternNode) -> bool:
 def decides(part: Expression) -> bool:
     """Whether an expression may hold though a part of it doesn't."""
     return isinstance(part, Unary) or (isinstance(part, Binary) and part.operator == "or")
+
+
+@cache
+def whole_numbers(rule: Rule) -> set[str]:
+    """The constants whose elements must be known as integers, whatever their type."""
+    asking = [e for e in rule.given if not any(map(decides, walk(e)))]
+    asking += [c.expression for c in conditions(rule) if isinstance(c, IsComputable)]
+    return {
+        name
+        for expression in asking
+        for part in walk(expression)
+        if isinstance(part, Call) and part.function == "ints"
+        for name in operands_in(part)
+    }
 
 
 @cache

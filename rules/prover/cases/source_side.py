@@ -28,7 +28,14 @@ from .axis_notation import NotationMattersError
 from .composition import UndescribedError, algebra_of, described
 from .element_types import chosen, signature, type_code
 from .enumeration import Kind, NoCaseError
-from .rule_analysis import asked, decides, in_order, left_out_is_a_case, repeats_outputs
+from .rule_analysis import (
+    asked,
+    decides,
+    in_order,
+    left_out_is_a_case,
+    repeats_outputs,
+    whole_numbers,
+)
 from .source_operands import SourceOperands
 from .symbolic_expressions import NoTermError, Value
 
@@ -214,7 +221,8 @@ class SourceSide(SourceOperands):
                 more = len(places) if node.operator == "Unsqueeze" else 0
                 contents = self.options.spelled(name, places, about.rank + more)
             else:
-                kind = "real" if algebra_of(dtype) == "real" else "integer"
+                is_whole = algebra_of(dtype) != "real" or name in whole_numbers(self.rule)
+                kind = "integer" if is_whole else "real"
                 contents = self.options.contents(about, input_name, name, beside, kind)
             if input_name == "axes":
                 beside, axes = contents, name

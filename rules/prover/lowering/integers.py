@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ....catalog.terms.comparisons import COMPARISONS
-from ....catalog.terms.index_notation import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ....catalog.terms.index_notation import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    apply,
+)
 from ..functions import elementary
 from ..functions.comparisons import above_zero
 from ..functions.extrema import extreme_of
@@ -71,9 +80,11 @@ class Integers(Kinds, ABC):
             case Symbol(name, kind) if kind != "real":
                 return self.symbol(name)
             case Apply(function, arguments) if function in INDEX:
+                if function in ("floor", "ceil"):
+                    return self._rounded(function, arguments[0], indices, path)
                 parts = [self.index(argument, indices, path) for argument in arguments]
-                if function in ("//", "%") and not self.context.is_positive(parts[1], parts[0]):
-                    path.ask("holds", differs(parts[1], 0))
+                if function in ("//", "%"):
+                    self._ask_divisor(parts[0], parts[1], path)
                 if function in ("max", "min") and self.by_guards:
                     larger = self._decided_on_path(at_least(parts[0], parts[1]), path)
                     if larger is not None:
@@ -96,6 +107,43 @@ class Integers(Kinds, ABC):
                 return self._chosen(self.read(tensor, places, path), exact, path)
             case _:
                 raise UndecidedError(f"{term} is no index")
+
+    def _ask_divisor(self, whole: Polynomial, by: Polynomial, path: Path) -> None:
+        """Ask that what is divided by is not 0."""
+        if not self.context.is_positive(by, whole):
+            path.ask("holds", differs(by, 0))
+
+    def _rounded(self, function: str, term: Term, indices: Indices, path: Path) -> Polynomial:
+        """Return the floor or the ceiling of a quotient of integers, branch by branch."""
+        if isinstance(term, Select):
+            branches = (apply(function, term.then), apply(function, term.otherwise))
+            return self._index(Select(term.condition, *branches), indices, path)
+        whole, by = self._fraction(term, indices, path)
+        if function == "floor":
+            return quotient(whole, by)
+        return -quotient(-whole, by)
+
+    def _fraction(self, term: Term, indices: Indices, path: Path) -> tuple[Polynomial, Polynomial]:
+        """Return the numerator and the denominator of a quotient of integers."""
+        match term:
+            case float():
+                value = Fraction(repr(term))
+                return constant(value.numerator), constant(value.denominator)
+            case Apply("real", (inner,)):
+                return self._fraction(inner, indices, path)
+            case Apply("neg", (inner,)):
+                whole, by = self._fraction(inner, indices, path)
+                return -whole, by
+            case Apply("+" | "-" | "*" | "/" as function, (left, right)):
+                (a, b), (c, d) = (self._fraction(part, indices, path) for part in (left, right))
+                if function == "*":
+                    return a * c, b * d
+                if function == "/":
+                    self._ask_divisor(a, c, path)
+                    return a * d, b * c
+                return (a * d + b * c if function == "+" else a * d - b * c), b * d
+            case _:
+                return self.index(term, indices, path), constant(1)
 
     def _decided_on_path(self, truth: Constraint, path: Path) -> bool | None:
         """Whether a condition holds on the path; None where what is known there doesn't say."""
@@ -184,10 +232,8 @@ def _polynomial(function: str, parts: Sequence[Polynomial]) -> Polynomial:
             return ZERO - parts[0]
         case "max" | "min":
             return extreme(function, parts[0], parts[1])
-        case "abs":
+        case _:  # abs
             return extreme("max", parts[0], -parts[0])
-        case _:  # floor and ceil of an integer
-            return parts[0]
 
 
 class Truths(Integers):

@@ -5,8 +5,10 @@ Signs are seen before products of sums are multiplied out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from ....catalog.operators.expand import Definition
 from ....catalog.terms.comparisons import COMPARISONS
@@ -161,6 +163,8 @@ class Kinds:
                 return True
             case Symbol(_, kind):
                 return kind != "real"
+            case Apply("floor" | "ceil", (inner,)):
+                return self.is_index(inner) or is_fraction(inner)
             case Apply(function, arguments):
                 return function in INDEX and all(map(self.is_index, arguments))
             case Select(_, then, otherwise):
@@ -208,6 +212,21 @@ class Kinds:
                 return self._integral(term.body)
             case _:
                 return self.is_index(term) or self.is_truth(term)
+
+
+def is_fraction(term: Term) -> bool:
+    """Whether a term is a quotient of integers made of dimensions and indices."""
+    match term:
+        case bool():
+            return False
+        case float():  # no decimal that is written in the place of an irrational number
+            return math.isfinite(term) and Fraction(repr(term)) == Fraction(term)
+        case Apply("real" | "neg" | "+" | "-" | "*" | "/", arguments):
+            return all(map(is_fraction, arguments))
+        case Select(condition, then, otherwise):
+            return not reads_elements(condition) and is_fraction(then) and is_fraction(otherwise)
+        case _:
+            return is_integer(term)
 
 
 def reads_elements(term: Term) -> bool:

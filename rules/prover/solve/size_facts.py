@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from .polynomials import Constraint, Monomial, Polynomial, compared
+from .polynomials import Constraint, Monomial, Polynomial, compared, equals, variable
 from .smt import Solver
 
 
@@ -94,6 +94,29 @@ def sizes_as_products(
             products = {old: whole.substitute({name: value}) for old, whole in products.items()}
             products[name] = value
     return products
+
+
+def sizes_as_multiples(
+    assumptions: Sequence[Constraint], minimum: Mapping[str, int], sizes: Collection[str]
+) -> dict[str, Polynomial]:
+    """Return the sizes of which assumptions say that others divide them, as products with those.
+
+    The other factor is a variable of its own, an integer that is never negative.
+    """
+    multiples: dict[str, Polynomial] = {}
+    for assumption in assumptions:
+        for atom in assumption.whole.atoms() if assumption.kind == "eq" else ():
+            if atom.function != "//":
+                continue
+            whole, by = atom.arguments
+            quotient = Polynomial({(atom.text,): 1}, {atom.text: atom})
+            fits = whole.variable in sizes and Solver((), minimum).bound(by) >= 1
+            if not fits or equals(quotient * by, whole) != assumption:
+                continue
+            said = frozenset().union(*(value.variables for value in multiples.values()))
+            if whole.text not in said and multiples.keys().isdisjoint({whole.text, *by.variables}):
+                multiples[whole.text] = by * variable(f"{whole} / {by}")
+    return multiples
 
 
 def _solved(

@@ -507,6 +507,7 @@ def resize(draw: Draw, op: str) -> Node:
     factors = [1.0, 1.0, *(draw(st.sampled_from([0.5, 1.0, 2.0, 4.0])) for _ in range(2))]
     attributes: dict[str, Any] = {"mode": draw(st.sampled_from(["nearest", "linear", "cubic"]))}
     modes = ["half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"]
+    modes += ["tf_half_pixel_for_nn"]  # which the runtime knows in all operator sets
     attributes["coordinate_transformation_mode"] = draw(st.sampled_from(modes))
     if attributes["mode"] == "nearest":
         how = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]

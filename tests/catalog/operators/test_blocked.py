@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from tensolog.catalog.operators import specification
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+from tensolog.catalog.operators import ShapeError, specification
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 
 pytestmark = pytest.mark.skipif(block_size() is None, reason="the runtime has no blocked kernels")
@@ -142,3 +143,48 @@ def test_pools(op_type, h, stride, pad, counted):
         attributes["count_include_pad"] = int(counted)
     ours = specified(op_type, [image], attributes)
     assert_close(ours, runtime(op_type, [merged(image)], attributes))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    means=st.sampled_from(
+        [("nearest", "asymmetric"), ("linear", "asymmetric"), ("linear", "half_pixel"),
+         ("linear", "align_corners")]
+    ),
+    h=st.integers(1, 6),
+    w=st.integers(1, 6),
+    factors=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+)  # fmt: skip
+def test_enlarged_images(means, h, w, factors):
+    mode, transform = means
+    image = numbers(2, 2, h, w, block_size())
+    attributes = {
+        "mode": mode, "coordinate_transformation_mode": transform, "scales": [1, 1, *factors],
+    }  # fmt: skip
+    ours = specified("Upsample", [image], attributes)
+    assert_close(ours, runtime("Upsample", [merged(image)], attributes))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scales": [1, 2, 2, 3]},
+        {"scales": [2, 1, 2, 3]},
+        {"scales": [1, 1, 0, 3]},
+        {"scales": [1, 1, 2]},
+        {"coordinate_transformation_mode": "half_pixel"},
+    ],
+)
+def test_what_the_runtime_refuses_to_enlarge_has_no_value(changed):
+    image = numbers(1, 1, 2, 3, block_size())
+    attributes = {
+        "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "scales": [1, 1, 2, 3],
+    }  # fmt: skip
+    assert_close(
+        specified("Upsample", [image], attributes),
+        runtime("Upsample", [merged(image)], attributes),
+    )
+    with pytest.raises(ShapeError):
+        specified("Upsample", [image], {**attributes, **changed})
+    with pytest.raises(Fail):
+        runtime("Upsample", [merged(image)], {**attributes, **changed})

@@ -17,9 +17,13 @@ SPATIAL = 6
 
 
 class Network:
-    """Nodes drawn one after the other; `values` maps names to shapes."""
+    """Nodes drawn one after the other; `values` maps names to shapes.
 
-    def __init__(self, seed, batch=1):
+    `sized`: images are resized to sizes, of this batch, instead of by factors.
+    """
+
+    def __init__(self, seed, batch=1, sized=False):
+        self.sized = sized
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.nodes, self.constants = [], {}
@@ -137,7 +141,11 @@ class Network:
         name = f"c{len(self.constants)}"
         self.constants[name] = np.array([1, 1, factor, 2], np.float32)
         shape = (n, c, int(h * factor), 2 * w)
-        self.add("Resize", [x, "", name], shape, mode=mode, nearest_mode="floor",
+        inputs = [x, "", name]
+        if self.sized:
+            self.constants[name] = np.array(shape)
+            inputs = [x, "", "", name]
+        self.add("Resize", inputs, shape, mode=mode, nearest_mode="floor",
                  coordinate_transformation_mode=transform)  # fmt: skip
 
     def mean(self, x):

@@ -6,6 +6,9 @@ layout. There the rule that the step names must match, and what it makes of it m
 that the planner made. Filters are compared with what their specification says of them.
 """
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +20,7 @@ from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
 from tensolog.optimizer.layouts import values as blocked_values
 from tensolog.optimizer.layouts.blocking import POOLS
-from tensolog.optimizer.layouts.filters import DENSE, OUTER, computed
+from tensolog.optimizer.layouts.filters import DENSE, OUTER, TRANSPOSED, computed
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.operators.concatenations import PUSH
 from tensolog.optimizer.layouts.operators.convolutions import (
@@ -28,6 +31,7 @@ from tensolog.optimizer.layouts.operators.convolutions import (
     NORMALIZE,
 )
 from tensolog.optimizer.layouts.operators.elementwise import GATED, SHIFT
+from tensolog.optimizer.layouts.operators.transposed_convolutions import RULE as TILE
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.layouts.space import space_of
 from tensolog.optimizer.layouts.values import (
@@ -36,7 +40,6 @@ from tensolog.optimizer.layouts.values import (
     FAMILY,
     LEAVE,
     LEAVE_LAST,
-    UNSTATED,
     licensed_rules,
 )
 from tensolog.optimizer.match.matcher import Matcher
@@ -340,6 +343,32 @@ def check_scale(blocking, step):
     assert same_window(first, result, (1, 1))
 
 
+def check_tiles(blocking, step):
+    """Tiles that a convolution computes as channels are laid side by side."""
+    made = [emitted(blocking, node) for node in step.target_nodes]
+    if len(made) == 1:  # the last of its operators, noted by itself
+        return
+    source = blocking.operation(step.nodes[0])
+    convolution = blocking.operation(step.target_nodes[0])
+    c, m, *kernel = (int(size) for size in blocking.egraph.type(source.operands[1]).shape)
+    notation = Notation(blocking.values)
+    layout = Layout((m,), blocking.values.block)
+    filters, bias = (
+        notation.op("Channels", [array, notation.places(layout)], LAYOUTS)
+        for array in (
+            notation.operand("V", [layout.width, c, *kernel]),
+            notation.operand("A", [layout.width]),
+        )
+    )
+    read = [notation.op("Transpose", [filters], perm=[1, 0, 2, 3]), bias]
+    x = notation.image(convolution.operands[0])
+    y = notation.op("ConvTranspose", [x, *read], **dict(source.attributes))
+    found = made_by(step.rule, notation, y)
+    blocked = next(operator for operator in found if operator[:2] == ("Conv", NCHWC))
+    assert same_window(blocked, made[0], (1, 1))
+    assert found[found.index(blocked) + 1 : -2] == made[1:]
+
+
 def check_silu(blocking, step):
     """x times Sigmoid(x) is the runtime's kernel."""
     (new_node,) = step.target_nodes
@@ -403,31 +432,31 @@ CHECKS = {
     "JoinBlocks": check_join,
     "SplitBlocks": check_split,
     "ConvertSiluToBlocks": check_silu,
+    TILE: check_tiles,
     **dict.fromkeys((SCALE, SHIFT, GATED), check_scale),
     **dict.fromkeys((ENTER, ENTER_LAST, LEAVE, LEAVE_LAST), check_reorder),
     **dict.fromkeys((MAP, LIMIT, BOTH, SEVERAL, WITH_NUMBER, FROM_NUMBER), check_one),
-    **dict.fromkeys((f"Convert{name}ToBlocks" for name in POOLS), check_one),
+    **dict.fromkeys((f"Convert{name}ToBlocks" for name in (*POOLS, "Resize")), check_one),
 }
 # Compared with the runtime alone, by test_plans.py: groups of channels, and a mean by its axes.
 UNCHECKED = {CONVOLVE_GROUPS, "ConvertReduceMeanToBlocks", *KERNELS}
 
 
 @settings(max_examples=examples(40), deadline=None)
-@given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 2]))
-def test_steps_are_instances_of_rules(seed, batch):
-    blocking = grown(network(seed, batch=batch).model())
+@given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 2]), sized=st.booleans())
+def test_steps_are_instances_of_rules(seed, batch, sized):
+    blocking = grown(network(seed, batch=batch, sized=sized).model())
     if blocking is None:
         return
     for step in blocking.values.applications:
         if step.rule in CHECKS:
             CHECKS[step.rule](blocking, step)
         else:
-            assert step.rule in UNCHECKED | set(UNSTATED) | set(PUSH)
+            assert step.rule in UNCHECKED | set(PUSH)
 
 
 def test_what_steps_may_name_is_stated():
     assert set(CHECKS) | UNCHECKED <= set(RULES)
-    assert not set(RULES) & set(UNSTATED)
 
 
 @given(data=st.data())
@@ -448,9 +477,70 @@ def test_filters_are_laid_out_as_it_is_specified(data):
     assert np.array_equal(computed(DENSE, weights, layout_attributes).ravel(), expected.ravel())
     (expected,) = specification(LAYOUTS, "OuterFilter", 1).evaluate([whole], {"block": block})
     assert np.array_equal(computed(OUTER, weights, layout_attributes).ravel(), expected.ravel())
+    # of a transposed convolution of tiles each pixel of the filters is an output by itself
+    each_pixel = whole.transpose(2, 3, 0, 1).reshape(-1, inputs.channels, 1, 1)
+    (expected,) = dense.evaluate([each_pixel, inputs.places], attributes)
+    tiled = {
+        **layout_attributes,
+        "outputs": Layout.of(outputs.parts * math.prod(kernel), block).parts,
+    }
+    laid = computed(TRANSPOSED, weights.transpose(1, 0, 2, 3), tiled)
+    assert np.array_equal(laid.ravel(), expected.ravel())
     # what the rules read of filters by places is what the model has
     (read,) = specification(LAYOUTS, "Channels", 1).evaluate([whole, outputs.places])
     assert np.array_equal(read, weights)
+
+
+NEAREST = {
+    "mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric",
+}  # fmt: skip
+LINEAR = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+
+
+def enlarged(attributes, scales=None, sizes=None):
+    """The scales of the blocked operators that the rule makes of a Resize of 20 channels."""
+    notation = Notation(SimpleNamespace(egraph=None, every=list))
+    places = notation.constant(np.arange(20))
+    x = notation.op("Image", [notation.operand("Z", [1, 3, 4, 6, 8]), places], LAYOUTS)
+    by = "" if scales is None else notation.constant(np.array(scales, np.float32))
+    to = [] if sizes is None else [notation.constant(np.array(sizes, np.int64))]
+    graph = notation.graph(notation.op("Resize", [x, "", by, *to], **attributes))
+    return [
+        list(node.attributes["scales"])
+        for match in Matcher([RULES["ConvertResizeToBlocks"]]).find(graph)
+        for node in instantiate(match, graph).nodes
+        if node.op_type == "Upsample"
+    ]
+
+
+def test_images_are_enlarged_by_whole_factors():
+    assert enlarged(NEAREST, scales=[1, 1, 2, 3]) == [[1, 1, 2, 3]]
+    assert enlarged(NEAREST, sizes=[1, 20, 8, 18]) == [[1, 1, 2, 3]]
+    for transform in ("asymmetric", "half_pixel", "align_corners"):
+        changed = {**LINEAR, "coordinate_transformation_mode": transform}
+        assert enlarged(changed, scales=[1, 1, 2, 3]) == [[1, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "operands"),
+    [
+        (NEAREST, {"scales": [1, 1, 2.5, 3]}),
+        (NEAREST, {"scales": [1, 1, 0.5, 3]}),
+        (NEAREST, {"scales": [2, 1, 2, 3]}),
+        (NEAREST, {"scales": [1, 2, 2, 3]}),
+        (NEAREST, {"sizes": [1, 20, 9, 18]}),
+        (NEAREST, {"sizes": [1, 20, 2, 18]}),
+        (NEAREST, {"sizes": [2, 20, 8, 18]}),
+        ({**NEAREST, "nearest_mode": "ceil"}, {"scales": [1, 1, 2, 3]}),
+        ({**NEAREST, "coordinate_transformation_mode": "half_pixel"}, {"scales": [1, 1, 2, 3]}),
+        ({**LINEAR, "coordinate_transformation_mode": "pytorch_half_pixel"},
+         {"scales": [1, 1, 2, 3]}),
+        ({**LINEAR, "mode": "cubic"}, {"scales": [1, 1, 2, 3]}),
+        ({**LINEAR, "exclude_outside": 1}, {"scales": [1, 1, 2, 3]}),
+    ],
+)  # fmt: skip
+def test_an_image_that_is_resized_otherwise_is_not_enlarged_in_blocks(attributes, operands):
+    assert enlarged(attributes, **operands) == []
 
 
 EVERY_RULE = frozenset(RULES)

@@ -33,9 +33,14 @@ def image(*shape, seed=0):
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 1, 2]), favour=st.booleans())
-def test_random_networks_compute_what_they_did(seed, batch, favour):
-    drawn = network(seed, batch=batch)
+@given(
+    seed=st.integers(0, 10**6),
+    batch=st.sampled_from([1, 1, 2]),
+    sized=st.booleans(),
+    favour=st.booleans(),
+)
+def test_random_networks_compute_what_they_did(seed, batch, sized, favour):
+    drawn = network(seed, batch=batch, sized=sized)
     model = drawn.model()
     laid = laid_out(model, in_blocks if favour else None, seed)
     if laid is not None:
@@ -259,6 +264,7 @@ RESIZES = [
      [1, 1, 2, 3], True),
     ({"mode": "linear", "coordinate_transformation_mode": "half_pixel"}, [1, 1, 2, 2], True),
     ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, [1, 1, 3, 2], True),
+    ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1, 1, 3, 2], True),
     # Each breaks one condition of the first ones.
     ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
      [1, 1, 2.1, 3], False),
@@ -285,6 +291,34 @@ def test_images_are_resized_in_blocks_by_whole_numbers(attributes, scales, stays
     laid = laid_out(model)
     counts = {} if laid is None else operators(laid)
     assert ("blocked Upsample" in counts) == stays_in_blocks
+    if laid is not None:
+        assert_equal(model, laid, {"x": image(1, 32, 4, 6)})
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes", "stays_in_blocks"),
+    [
+        (1, [1, 32, 8, 18], True),
+        # Each breaks one condition of the first one.
+        ("batch", [1, 32, 8, 18], False),
+        (1, [1, 32, 9, 18], False),
+        (1, [1, 32, 2, 18], False),
+    ],
+)
+def test_images_are_resized_in_blocks_to_sizes(batch, sizes, stays_in_blocks):
+    transform = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    model = build(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Resize", ["a", "", "", "s"], ["r"], mode="nearest", **transform),
+            helper.make_node("Conv", ["r", "w"], ["y"]),
+        ],
+        (batch, 32, 4, 6),
+        {"w": weights(32, 32, 1, 1), "s": np.array(sizes, np.int64)},
+    )
+    laid = laid_out(model)
+    found = {} if laid is None else operators(laid)
+    assert ("blocked Upsample" in found) == stays_in_blocks
     if laid is not None:
         assert_equal(model, laid, {"x": image(1, 32, 4, 6)})
 

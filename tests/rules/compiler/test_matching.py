@@ -232,6 +232,34 @@ def test_real_literals_take_the_type(rewrite, reals, dtype):
     assert sorted(str(a.dtype) for a in constants.values()) == [dtype] * reals + ["int64"]
 
 
+WHOLE = """
+# EliminateResize copies an image that is resized by ones.
+rule EliminateResize
+  tags    always
+  source  ["by hand"]
+  opset   >= 13
+  given   X float32,
+          max(ints(s)) = 1,
+          min(ints(s)) = 1
+  match
+    Y = Resize(X, r?, s)
+  rewrite
+    Y = X
+  equal   exact
+"""
+
+
+@pytest.mark.parametrize(
+    ("factors", "matches"),
+    [([1, 1], 1), ([1, 1.5], 0), ([1, 2], 0), ([1, np.inf], 0), ([1, np.nan], 0)],
+)
+def test_whole_numbers_may_be_floats(factors, matches):
+    resize = helper.make_node("Resize", ["x", "", "s"], ["y"])
+    constants = {"s": np.array(factors, np.float32)}
+    view = model([resize], {"x": [2, 3]}, "y", constants)
+    assert len(matches_of(parse_rules(WHOLE), view)) == matches
+
+
 # --------------------------------------------------------------------------------------- rows
 
 
