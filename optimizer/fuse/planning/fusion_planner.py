@@ -128,15 +128,15 @@ def make_plan(
         operators.append(_alone(prices, number, heuristic))
         bound_s += operators[-1].cost_s
     chosen_s = sum(operator.cost_s for operator in operators)
+    if by_cost:
+        operators = _without_small(prices, machine, operators)
+    apart_s = sum(operator.cost_s for operator in operators)
     if heuristic == "cost":
         operators = joined(prices, operators)
-    joining_saved_s = chosen_s - sum(operator.cost_s for operator in operators)
     partitions = tuple(
         _partition(number, region, result, operators)
         for number, (region, result) in enumerate(searched)
     )
-    if by_cost:
-        operators = _without_small(prices, machine, operators)
     cost_s = sum(operator.cost_s for operator in operators)
     counts = [result.counts for _, result in searched]
     total = PlanCounts(
@@ -153,7 +153,7 @@ def make_plan(
         memo_table(graph),
         partitions,
         total,
-        joining_saved_s=max(0.0, joining_saved_s),
+        joining_saved_s=apart_s - cost_s,
         bound_s=max(0.0, bound_s + cost_s - chosen_s) if by_cost else 0.0,
     )
 
