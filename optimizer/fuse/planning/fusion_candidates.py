@@ -104,15 +104,16 @@ def refusal(program: Program, node: Node) -> str:
     others = sorted({node.dtype for node in around} - TYPES)
     if others:
         return f"kernels compute with float32, float64 and bool, not {', '.join(others)}"
+    same = all(program.nodes[operand].dtype == node.dtype != "bool" for operand in node.inputs)
     match node.kind:
         case "elementwise":
             fusible = True
         case "reduction":
-            fusible = node.op in REDUCTIONS and node.dtype != "bool"
+            fusible = node.op in REDUCTIONS and same
         case "movement":
             fusible = node.op in LIFTS and node.nnz is None
         case _:
-            fusible = node.op == "MatMul" and node.dtype != "bool"
+            fusible = node.op == "MatMul" and same
     return "" if fusible else f"kernels don't have {node.attributes.get('function', node.op)}"
 
 
