@@ -164,9 +164,9 @@ class _Gate:
         return self.with_conditions_sought(verdict)
 
     def prove_statement(self, statement: Statement, seconds: float) -> Outcome:
-        from ..prover.diagnostics import worded
         from ..prover.prove import prove
         from ..prover.statement import Outcome
+        from ..prover.wording import worded
 
         remaining_s = self.remaining()
         if remaining_s <= 0:

@@ -25,8 +25,8 @@ from ...language.promise import promise
 from ...language.schemas import plain
 from ...language.syntax import Rule
 from ...prover.cases.composition import Composition, UndescribedError, algebra_of
-from ...prover.diagnostics import symbol_worded
 from ...prover.statement import Equation, Origin, Statement
+from ...prover.wording import symbol_worded
 from ...sampling.instances import Instance, instances
 from ..evaluation.arithmetic import Array, Assignment, Number
 from ..evaluation.exact import Exact

@@ -345,7 +345,7 @@ def joined(kind: str, parts: Iterable[Constraint]) -> Constraint:
                     return FALSE if kind == "and" else TRUE
                 parts_by_text[member.text] = member
             elif truth != (kind == "and"):
-                return member
+                return TRUE if truth else FALSE
     ordered = [parts_by_text[text] for text in sorted(parts_by_text)]
     return ordered[0] if len(ordered) == 1 else Constraint(kind, ZERO, tuple(ordered))
 

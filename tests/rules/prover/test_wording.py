@@ -7,8 +7,8 @@ import re
 import pytest
 from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases.case_split import statements
-from tensolog.rules.prover.diagnostics import worded
 from tensolog.rules.prover.prove import prove
+from tensolog.rules.prover.wording import worded
 
 (SUMS,) = parse_rules(
     "rule EliminateIt\n  tags always\n  given X [*d, n] float32\n  match\n"
