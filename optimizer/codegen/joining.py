@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
+# Operands and results of a union at most: processors fetch ahead along about so many.
+MOST_STREAMS = 16
+
 Part = TypeVar("Part")
 Pair = tuple[int, int]
 

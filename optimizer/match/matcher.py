@@ -1,4 +1,7 @@
-"""Where rules match in a graph: the relations that stand for it joined by the rules' clauses."""
+"""Where rules match in a graph: the relations that stand for it joined by the rules' clauses.
+
+In e-graphs, whose relations grow, the same clauses are joined by egraph/saturation/e_matching.py.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from ..codegen.expressions import LoweringError
-from ..codegen.joining import join
+from ..codegen.joining import MOST_STREAMS, join
 from .grow import MOST_NODES
 from .kernel import RegionKernel
 from .loops.kernel_region import Meanings, Region, needed_outside, read_by
@@ -17,8 +17,6 @@ from .loops.lower import lower_region
 
 # What a free dimension counts for where savings are compared.
 FREE_SIZE = 64
-# Operands and results at most: processors fetch ahead along about so many.
-MOST_STREAMS = 16
 
 
 def joined(meanings: Meanings, parts: Sequence[RegionKernel]) -> list[RegionKernel]:

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from ...codegen.joining import join
+from ...codegen.joining import MOST_STREAMS, join
 from .fusion_candidates import over, refusal
 from .fusion_plan import FusedOperator, PlainOperator, Template, Variant
 from .plan_space import Operator
 from .planning_graph import PlanningGraph
 from .template_costs import Cover, TemplateCosts
-
-# Operands and results at most: processors fetch ahead along about so many.
-_MOST_STREAMS = 16
 
 
 def joined(prices: TemplateCosts, operators: Sequence[Operator]) -> list[Operator]:
@@ -42,7 +39,7 @@ def _union(
     if parts[0] is None or parts[1] is None or parts[0].space != parts[1].space:
         return None
     whole = _whole(prices.graph, parts[0], parts[1])
-    if len(whole.inputs) + len(whole.outputs) > _MOST_STREAMS or not _fits(prices.graph, whole):
+    if len(whole.inputs) + len(whole.outputs) > MOST_STREAMS or not _fits(prices.graph, whole):
         return None
     priced = prices.price(whole, whole.nodes)
     cheaper = priced.cost_s < first.cost_s + second.cost_s

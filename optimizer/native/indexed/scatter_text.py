@@ -11,7 +11,7 @@ from ..loops.affine import Extent
 from ..loops.c_function import extent_text, function_text, operand, steps_along, unravelled
 from ..loops.cells import Cells
 from ..loops.merged_loops import Groups, inner_step
-from ..loops.row_text import Writer
+from ..loops.row_text import RowWriter
 from .row_operators import Gather, Scatter
 
 # What becomes of an element and one of its updates. As in ONNX Runtime the largest and the smallest
@@ -146,7 +146,7 @@ class ScatterText:
             lines.append(f"{indent}const {kind} *restrict p{number} = x{number} + {moved};")
             shape = self.cells.meanings.shape(access.value)
             steps.append(inner_step(access.map, shape, inner) if inner else 0)
-        writer = Writer(
+        writer = RowWriter(
             [self.cells], [(0, None)], self.cells.accesses, [], steps, self.groups, self.extents
         )
         before, body, (text,) = writer.cell_texts(self.cells)

@@ -1,4 +1,4 @@
-"""The parts that the C text of every kernel has: its function, operands, places of a unit."""
+"""What stands around the loops of a model's kernels: a function, operands, places of a unit."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ..configurations.loop_configuration import ColumnConfiguration
 from .c_function import function_text, known_extent, steps_along, unravelled
 from .cells import SLOW_COST, Cells
 from .element_types import stored
-from .row_text import Writer
+from .row_text import RowWriter
 
 # Rows that are computed at once where their number is known, and cells of a column then.
 FEW_ROWS, FEW_CELLS = 8, 160
@@ -30,7 +30,7 @@ _ADDED = frozenset({"sum", "prod"})
 
 
 @dataclass
-class ColumnWriter(Writer):
+class ColumnWriter(RowWriter):
     """Writes such a function; `reduced` is the merged loop that is reduced, and not the last."""
 
     reduced: int = -1

@@ -9,7 +9,7 @@ from .affine import Affine, Extent, Map, Ranges, axis_by_long_axis
 from .cells import Access, Cells
 from .kernel_region import Meanings, Region
 from .merged_loops import Groups, inner_step
-from .row_text import Writer
+from .row_text import RowWriter
 
 
 def by_loops(place: Map, shape: tuple[Extent, ...], loops: tuple[int, ...]) -> Map:
@@ -85,7 +85,7 @@ class ElementwiseChain:
         """
         count, extents = len(self.cells.accesses), self.cells.ranges.extents
         loads = [0 if n == self.rows_access else 1 + self.load(n) for n in range(count)]
-        writer = Writer(
+        writer = RowWriter(
             [self.cells],
             [(0, None)],
             self.cells.accesses,

@@ -21,7 +21,7 @@ from .column_text import ColumnWriter
 from .element_types import FULL, HALVES
 from .kernel_region import Meanings, Region
 from .merged_loops import Groups, inner_step, merged
-from .row_text import Writer
+from .row_text import RowWriter
 
 # Parts of a row at most that conditions divide it into.
 MOST_PARTS = 8
@@ -87,7 +87,7 @@ def lower_region(
             raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*arguments, reduced=groups.of[min(reduced)])
         columns.column_configuration = column
-    writer = columns or Writer(
+    writer = columns or RowWriter(
         *arguments, row_configuration=row, cell_configuration=cell, picks=tuple(picks)
     )
     text = writer.text()

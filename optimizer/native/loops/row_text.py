@@ -34,7 +34,7 @@ class Output:
 
 
 @dataclass
-class Writer:
+class RowWriter:
     """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop.
 
     `output_types` are the outputs' element types, `picks` the indices that are read for each row.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...codegen.expressions import literal
 from ..loops.c_function import function_text, operand, steps_along, unravelled
-from ..loops.row_text import Writer
+from ..loops.row_text import RowWriter
 from .step_cells import TIME
 
 # Columns of a row whose steps are computed at a time, where nothing is reduced along it.
@@ -33,7 +33,7 @@ class State:
 
 
 @dataclass
-class StepWriter(Writer):
+class StepWriter(RowWriter):
     """Writes the function of a loop; the first merged loop is the one over steps.
 
     `states` are numbered; `stacked` are the outputs of a step that the kernel's first outputs have

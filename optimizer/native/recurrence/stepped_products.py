@@ -22,7 +22,7 @@ from ..loops.c_function import access_base, function_text, operand
 from ..loops.cells import Access
 from ..loops.kernel_region import LaidOut, Meanings, Region, read_by
 from ..loops.merged_loops import Groups, inner_step
-from ..loops.row_text import Writer
+from ..loops.row_text import RowWriter
 from ..product.matrix_products import row_bias
 from ..product.panels import PANEL, Panels, sizes_of
 from ..regions.region_facts import MOVES
@@ -372,7 +372,7 @@ class _Stepped:
             pointer, step = self._pointer(access.value, access.map, row, column, width)
             names.append(pointer)
             strides.append(step)
-        writer = Writer(
+        writer = RowWriter(
             [cells],
             [(0, None)],
             list(cells.accesses),
