@@ -224,6 +224,23 @@ class OverTiles:
         kind = self.fold.reduction.kind
         return f"{self.name} = {combine(kind, 'float64', self.name, self.fold.result())};"
 
+    def join_lanes(self, lane: str) -> str:
+        """Return the statement that takes an accumulator of one lane into a result.
+
+        Doubles take each by itself: the sum of all lanes would be rounded once more.
+        """
+        if self._is_double_sum:
+            return f"{self.name} += q{self.fold.name}[{lane}];"
+        return self.fold.join_lanes(lane)
+
+    def lane_clause(self) -> str:
+        """Return the clauses of the pragma of a loop over these."""
+        return f" reduction(+:{self.name})" if self._is_double_sum else self.fold.clause()
+
+    @property
+    def _is_double_sum(self) -> bool:
+        return not self.compensated and self.fold.reduction.kind == "sum"
+
     @property
     def value(self) -> str:
         """Its value, a double."""
@@ -238,12 +255,13 @@ def simd_loop(
     folds: Sequence[Fold],
     indent: str,
     lanes: str = "",
+    wholes: Sequence[OverTiles] = (),
 ) -> list[str]:
     """Return a loop whose steps don't depend on each other, but for the folds.
 
     So many `lanes` are computed at a time, each with accumulators of its own: a vector waits for
     its own last sum, and by themselves compilers keep one of them. For little work, which fits the
-    registers so often; without that is left to the compiler.
+    registers so often; without that is left to the compiler. Folds are those of `wholes` then.
     """
     before, rest = split(variable, "each_from", "each_to", [*body, *(f.step() for f in folds)])
     if before:
@@ -255,19 +273,28 @@ def simd_loop(
             "}",
         ]
     elif lanes:
-        lines = _by_lanes(variable, first, end, body, folds, lanes)
+        lines = _by_lanes(variable, first, end, body, wholes, lanes)
     else:
         lines = _loop(variable, first, end, rest, folds)
     return [f"{indent}{line}" for line in lines]
 
 
 def _by_lanes(
-    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: str
+    variable: str,
+    first: str,
+    end: str,
+    body: Sequence[str],
+    wholes: Sequence[OverTiles],
+    lanes: str,
 ) -> list[str]:
     """Return a loop of steps that are vectors of known number, unrolled, and one for the rest."""
-    begin = f"{variable}_from"
+    begin, folds = f"{variable}_from", [whole.fold for whole in wholes]
     rest = _loop(variable, begin, end, [*body, *(fold.step() for fold in folds)], folds)
-    joined = [fold.join_lanes("lane") for fold in folds]
+    joined: list[str] = []
+    if wholes:
+        clauses = "".join(whole.lane_clause() for whole in wholes)
+        statements = [whole.join_lanes("lane") for whole in wholes]
+        joined = _loop_with(clauses, "lane", "0", lanes, statements)
     return [
         "{",
         f"  i64 {begin} = {first};",
@@ -279,8 +306,7 @@ def _by_lanes(
         *(f"      {line}" for line in [*body, *(fold.step_lanes("lane") for fold in folds)]),
         "    }",
         "  }",
-        *(f"  {line}" for line in rest),
-        *(f"  {line}" for line in (_loop("lane", "0", lanes, joined, folds) if folds else ())),
+        *(f"  {line}" for line in [*rest, *joined]),
         "}",
     ]
 
@@ -288,8 +314,12 @@ def _by_lanes(
 def _loop(
     variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold]
 ) -> list[str]:
+    return _loop_with("".join(fold.clause() for fold in folds), variable, first, end, body)
+
+
+def _loop_with(clauses: str, variable: str, first: str, end: str, body: Sequence[str]) -> list[str]:
     return [
-        f"#pragma omp simd{''.join(fold.clause() for fold in folds)}",
+        f"#pragma omp simd{clauses}",
         f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
         *(f"  {line}" for line in body),
         "}",
@@ -309,7 +339,7 @@ def tile(
     folds = [whole.fold for whole in wholes]
     return [
         *(f"{indent}{fold.declare()}" for fold in folds),
-        *simd_loop(variable, first, end, body, folds, indent, lanes),
+        *simd_loop(variable, first, end, body, folds, indent, lanes, wholes),
         *(f"{indent}{whole.collect()}" for whole in wholes),
     ]
 

@@ -193,10 +193,12 @@ class Evaluator:
         self.equivalences = {d.name for d in block.declarations if "eqrel" in d.qualifiers}
         self.clauses = block.clauses
         self.subsumptions = block.subsumptions
-        self.witnesses, self.injected = {}, {}
+        self.scoping = {}  # of each clause: those of several heads share a body
         for clause in self.clauses:
+            self.witnesses, self.injected = self.scoping[clause] = {}, {}
             self.scopes(clause.body, clause.head.arguments, set())
         for subsumption in self.subsumptions:
+            self.witnesses, self.injected = self.scoping[subsumption] = {}, {}
             heads = (subsumption.dominated, subsumption.dominating)
             self.scopes((*heads, *subsumption.body), (), set())
         self.relations = {name: set() for name in self.kinds}
@@ -281,6 +283,7 @@ class Evaluator:
             while True:
                 before = {n: set(self.relations[n]) for n in names}
                 for clause in clauses:
+                    self.witnesses, self.injected = self.scoping[clause]
                     for env in list(self.solve(clause.body, {})):
                         for arguments, extended in self.expanded(clause.head.arguments, env):
                             self.derive(clause.head.name, arguments, extended)
@@ -310,6 +313,7 @@ class Evaluator:
         for s in self.subsumptions:
             if s.dominated.name != name:
                 continue
+            self.witnesses, self.injected = self.scoping[s]
             for low, high in itertools.permutations(self.relations[name], 2):
                 env = self.match(s.dominated, low, {})
                 env = None if env is None else self.match(s.dominating, high, env)

@@ -5,7 +5,7 @@ import pickle
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, derive, explain, parse
 from tensolog.catalog.datalog.memory import derivation, execution
@@ -30,6 +30,16 @@ GIVEN = st.fixed_dictionaries(
     }
 )
 
+WITNESS_IN_ONE_HEAD = """
+.decl n(a:number)
+n(0).
+.decl e(a:number, b:number)
+e(0, 7).
+.decl d(a:number)
+.decl f(a:number)
+d(y), f(x) :- n(0), x = min y : { e(_, y) }.
+"""
+
 
 def derived_rows(program, facts):
     return {name: set(rows) for name, rows in derive(program, facts).items()}
@@ -37,6 +47,7 @@ def derived_rows(program, facts):
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(subsumption=False))
+@example(WITNESS_IN_ONE_HEAD)
 def test_memory_agrees_with_the_naive_evaluator(text):
     program = checked(text)
     assert database_only(program) is None
