@@ -17,7 +17,14 @@ import onnx
 from ...catalog.errors import TensologError
 from ..machine import available_memory_bytes
 from ..sessions.denormals import flushed_denormals
-from ..sessions.session import DEFAULTS, OWN_TIME, BoundRun, Execution, open_session
+from ..sessions.session import (
+    DEFAULTS,
+    OWN_TIME,
+    SPINNING_US,
+    BoundRun,
+    Execution,
+    open_session,
+)
 from .heats import Field, Loader, Progress, Runner, Terms
 from .statistics import Ratio, bootstrap_ratio, median_and_spread
 
@@ -25,8 +32,8 @@ Array = np.ndarray[Any, Any]
 Verdict = Literal["faster", "slower", "noise"]
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
-# Threads of a session that spins go on for 2.3 ms after a run (AMD EPYC).
-_SPINNING_S = 4e-3
+# Threads of a session that spins have come to rest so long after a run.
+_SPINNING_S = 2e-6 * SPINNING_US
 # In a run of so many nanoseconds it doesn't show that threads were woken, which takes 60 us.
 _WAKING_SHOWS_NS = 2e7
 # What an interval of 95 % leaves out on each side.
@@ -252,14 +259,21 @@ class _Spinning:
 
 
 class _Waiting:
-    """Another session: nobody spins while it is timed."""
+    """Another session: nobody spins while it is timed, and it has just run as the other has."""
 
     def __init__(self, run: Runner, spinner: _Spinner) -> None:
         self._run, self._spinner = run, spinner
+        self._is_short = False
 
     def time(self, runs: int = 1) -> float:
-        time.sleep(max(0.0, self._spinner.rests_at - time.monotonic()))
-        return self._run.time(runs)
+        wait_s = self._spinner.rests_at - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+            if self._is_short:
+                self._run.time()
+        time_ns = self._run.time(runs)
+        self._is_short = time_ns < _WAKING_SHOWS_NS
+        return time_ns
 
 
 def _reason(error: Exception) -> str:

@@ -21,6 +21,7 @@ from ...catalog.tensors import model_tensors
 from ..machine import cores
 from .core_sharing import SharingSession, will_cores_be_shared
 from .execution import Execution, ExecutionError, embedded
+from .session import SPIN_DURATION, STOP_SPINNING
 
 # How the domains of operators begin that come with a result: each library has one of its own.
 DOMAIN = "tensolog.kernels."
@@ -30,8 +31,6 @@ LIBRARY = "kernels.dll" if os.name == "nt" else "kernels.so"
 NOTE = "README.txt"
 # What a folder of ours may hold: one that holds anything else is never replaced.
 NAMES = frozenset({MODEL, f"{MODEL}.data", "kernels.dll", "kernels.so", NOTE})
-STOP_SPINNING = "session.force_spinning_stop"
-SPIN_DURATION = "session.intra_op.spin_duration_us"
 # About what it takes to wake a thread: who spins so long before it sleeps takes no other session
 # longer than that.
 _SPIN_US = 10
