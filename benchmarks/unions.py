@@ -12,7 +12,6 @@ of medians, in turns in one process; below 1, joined is faster.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,9 @@ from tensolog.optimizer.native.fuse_graph import fused_graph
 from tensolog.optimizer.native.library import Library
 
 import tensolog
+
+from .fusion.race import race
+from .rows import table_head, table_row
 
 SHAPES = ((4000, 500), (200, 50), (100_000, 20))
 ROW = "row"
@@ -136,8 +138,6 @@ def session(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # threads that spin after a run would take the cores from whose turn is next
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if library is not None:
         options.register_custom_ops_library(str(library.path))
     return onnxruntime.InferenceSession(proto.SerializeToString(), options)
@@ -159,37 +159,18 @@ def runs(case: Case, shape: tuple[int, int], threads: int) -> tuple[dict[str, Ru
     feeds = {
         name: array.astype(np.float32) for name, array in zip(case.inputs, arrays, strict=True)
     }
-    sessions = {
-        "runtime": session(proto, threads),
-        "parts": session(*_in_order(fused(proto, joins=False), threads)),
-        "joined": session(*_in_order(fused(proto, joins=True), threads)),
-    }
+    sessions = {"runtime": session(proto, threads)}
+    for name, joins in (("parts", False), ("joined", True)):
+        changed, library = fused(proto, joins)
+        sessions[name] = session(changed, threads, library)
     expected = sessions["runtime"].run(None, feeds)
     for opened in sessions.values():
         for result, exact in zip(opened.run(None, feeds), expected, strict=True):
-            np.testing.assert_allclose(result, exact, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(result, exact, rtol=1e-4, atol=1e-5)
     models = {
         name: (lambda opened=opened: opened.run(None, feeds)) for name, opened in sessions.items()
     }
     return functions, models
-
-
-def _in_order(
-    built: tuple[onnx.ModelProto, Library], threads: int
-) -> tuple[onnx.ModelProto, int, Library]:
-    return built[0], threads, built[1]
-
-
-def medians_s(contenders: dict[str, Run], rounds: int, repeats: int) -> dict[str, float]:
-    """Median seconds of a call of each, in turns."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            start = time.perf_counter()
-            for _ in range(repeats):
-                run()
-            times[name].append((time.perf_counter() - start) / repeats)
-    return {name: float(np.median(taken)) for name, taken in times.items()}
 
 
 def main() -> None:
@@ -197,20 +178,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=25)
     arguments = parser.parse_args()
-    print("| case | shape | function | model | model, beside ONNX Runtime |\n|---|---|---|---|---|")
+    print(
+        *table_head(["case", "shape", "function", "model", "model, beside ONNX Runtime"]), sep="\n"
+    )
     for case in CASES:
         for shape in SHAPES:
             functions, models = runs(case, shape, arguments.threads)
-            repeats = max(1, 200_000 // (shape[0] * shape[1]))
-            function = medians_s(functions, arguments.rounds, repeats)
-            taken = medians_s(models, arguments.rounds, repeats)
+            function, taken = (
+                {name: np.median(seconds) for name, seconds in race(each, arguments.rounds).items()}
+                for each in (functions, models)
+            )
             ratios = (
                 function["cost"] / function["single"],
                 taken["joined"] / taken["parts"],
                 taken["joined"] / taken["runtime"],
             )
-            columns = " | ".join(f"{ratio:.2f}" for ratio in ratios)
-            print(f"| {case.name} | {shape[0]}x{shape[1]} | {columns} |", flush=True)
+            shown = (f"{ratio:.2f}" for ratio in ratios)
+            print(table_row([case.name, f"{shape[0]}x{shape[1]}", *shown]), flush=True)
 
 
 if __name__ == "__main__":

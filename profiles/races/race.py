@@ -225,54 +225,38 @@ class _SessionLoader:
             ) from error
         if self._spinning is None:
             return run
-        return (
-            _Spinning(run, self._spinner)
-            if name == self._spinning
-            else _Waiting(run, self._spinner)
-        )
+        return _Paced(run, self._spinner, spins=name == self._spinning)
 
 
+@dataclass
 class _Spinner:
     """When threads of the session that spins will have come to rest."""
 
-    def __init__(self) -> None:
-        self.rests_at = 0.0
-
-    def has_rested(self) -> bool:
-        return time.monotonic() >= self.rests_at
+    rests_at: float = 0.0
 
 
-class _Spinning:
-    """The session that spins: in a row of runs no thread has to be woken."""
+class _Paced:
+    """A session in a race in which one spins: it is timed when it has just run.
 
-    def __init__(self, run: Runner, spinner: _Spinner) -> None:
-        self._run, self._spinner = run, spinner
+    The one that `spins` runs at once, and in a row of its runs no thread has to be woken; others
+    wait until nobody spins.
+    """
+
+    def __init__(self, run: Runner, spinner: _Spinner, *, spins: bool) -> None:
+        self._run, self._spinner, self._spins = run, spinner, spins
         self._is_short = False
 
     def time(self, runs: int = 1) -> float:
-        if self._is_short and self._spinner.has_rested():
-            self._run.time()
-        time_ns = self._run.time(runs)
-        self._is_short = time_ns < _WAKING_SHOWS_NS
-        self._spinner.rests_at = time.monotonic() + _SPINNING_S
-        return time_ns
-
-
-class _Waiting:
-    """Another session: nobody spins while it is timed, and it has just run as the other has."""
-
-    def __init__(self, run: Runner, spinner: _Spinner) -> None:
-        self._run, self._spinner = run, spinner
-        self._is_short = False
-
-    def time(self, runs: int = 1) -> float:
-        wait_s = self._spinner.rests_at - time.monotonic()
-        if wait_s > 0:
+        wait_s = max(0.0, self._spinner.rests_at - time.monotonic())
+        has_paused = wait_s == 0.0 if self._spins else wait_s > 0.0
+        if has_paused:
             time.sleep(wait_s)
             if self._is_short:
                 self._run.time()
         time_ns = self._run.time(runs)
         self._is_short = time_ns < _WAKING_SHOWS_NS
+        if self._spins:
+            self._spinner.rests_at = time.monotonic() + _SPINNING_S
         return time_ns
 
 

@@ -69,7 +69,7 @@ class Candidate:
         return Candidate(self.right, self.left, self.both, beside)
 
     @cached_property
-    def left_variables(self) -> tuple[Variable, ...]:
+    def inputs(self) -> tuple[Variable, ...]:
         """The variables of all left sides, in the order of their first occurrence."""
         return tuple(dict.fromkeys(v for left, _ in self.sides for v in variables(left)))
 
@@ -112,7 +112,7 @@ class Candidate:
             for part in parts((self.left, self.right))
             if isinstance(part, Apply)
         )
-        broadcast = sum(1 in v.sort.shapes[0] for v in self.left_variables)
+        broadcast = sum(1 in v.sort.shapes[0] for v in self.inputs)
         return nodes, -self.variables, broadcast, len(self.text), self.text
 
 

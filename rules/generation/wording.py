@@ -57,7 +57,7 @@ class Spelling:
 
 def spellings(candidate: Candidate) -> Iterator[Spelling]:
     """Ways to say a candidate, the most general first."""
-    inputs = candidate.left_variables
+    inputs = candidate.inputs
     if not all(_place_of(size, candidate) for size in _sizes_in(candidate)):
         return
     # A number stays one: with a shape of its own it would be a tensor like any other.
@@ -106,7 +106,7 @@ def _untied(
     letters = iter(_LETTERS + _LETTERS.upper())
     names: dict[tuple[object, str], str] = {}
     untied: dict[str, tuple[str, ...]] = {}
-    for variable in candidate.left_variables:
+    for variable in candidate.inputs:
         keys = [(variable.sort, name) for name in sizes[variable.name]]
         for key in keys:
             if key not in names:
@@ -131,7 +131,7 @@ def _alike(
             name = letters[name]
         return name
 
-    for variable in candidate.left_variables:
+    for variable in candidate.inputs:
         other = first.setdefault(variable.sort, variable)
         for name, twin in zip(sizes[variable.name], sizes[other.name], strict=True):
             name, twin = letter(name), letter(twin)
@@ -151,7 +151,7 @@ def _sizes_in(candidate: Candidate) -> Iterator[Size]:
 
 def _place_of(size: Size, candidate: Candidate) -> tuple[str, int] | None:
     """A variable and an axis of it that has a size."""
-    for variable in candidate.left_variables:
+    for variable in candidate.inputs:
         for axis, sizes in enumerate(zip(*variable.sort.shapes, strict=True)):
             if sizes == size.values:
                 return variable.name, axis
@@ -205,7 +205,7 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
     match = lifting.side([source for source, _ in candidate.sides], "P")
     rewrite = lifting.side([right for _, right in candidate.sides], "Q")
     clauses = []
-    for variable in candidate.left_variables:
+    for variable in candidate.inputs:
         dtype = variable.sort.dtype
         if spelling.any_float:
             dtype = _TYPES.get(dtype, dtype)
@@ -592,7 +592,7 @@ def solved_sizes(candidate: Candidate) -> Solved | None:
     Sizes are unknowns to begin with; what the specifications require of them makes some equal.
     """
     sizes = _Sizes()
-    inputs = candidate.left_variables
+    inputs = candidate.inputs
     shapes: dict[Variable, tuple[index.Term, ...]] = {
         variable: tuple(
             sizes_of_axis[0]
@@ -771,7 +771,7 @@ _SIDES = ("OnTheLeft", "OnTheRight")
 
 def _told_apart(candidate: Candidate) -> tuple[str, ...]:
     """What may be said of a candidate beside its operators, in words that a name can have."""
-    source, inputs = candidate.left, candidate.left_variables
+    source, inputs = candidate.left, candidate.inputs
     words: list[str] = []
     dtypes = dict.fromkeys(
         variable.sort.dtype for variable in inputs if variable.sort.dtype != "float32"

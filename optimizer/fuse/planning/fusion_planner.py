@@ -70,9 +70,9 @@ def plan(
     `heuristic` is "single" (the cheapest plan of operators with one result each, aggregates that
     share a pass apart), "cost" (the same, operators joined where that costs less: the default),
     "all" (fuse all that can be), "no_redundancy" (but what several read), or "none" (each node
-    alone). `machine` is this one by default, as far as it
-    was measured. No operator may read and write more than `memory_bytes` together: raises
-    FusionError where no plan keeps to that. Source: PVLDB 2018, sections 3 and 4.
+    alone). `machine` is this one by default, as far as it was measured. No operator may read and
+    write more than `memory_bytes` together: raises FusionError where no plan keeps to that. Source:
+    PVLDB 2018, sections 3 and 4.
     """
     return _answered(
         _Question(

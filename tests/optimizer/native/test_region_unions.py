@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensolog.optimizer.fuse.planning import FusedOperator, plan
 from tensolog.optimizer.fuse.planning.fusion_candidates import conditions
 from tensolog.optimizer.fuse.planning.machine_rates import Machine
 from tensolog.optimizer.fuse.planning.planning_graph import PlanningGraph
+from tensolog.optimizer.fuse.program.rule_rewrites import graph_of
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.native.fuse_graph import regions, unions
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
@@ -84,25 +86,15 @@ def test_regions_with_a_product_between_them_are_not_joined(between):
     assert united(proto) == []
 
 
-def onnx_of(program):
-    """A fused program's operators as a model; its values are named v and their number."""
-    nodes, constants, inputs = [], {}, {}
-    for program_node in program.nodes:
-        read = [f"v{operand}" for operand in program_node.inputs]
-        attributes = {}
-        if program_node.op == "Input":
-            inputs[f"v{program_node.id}"] = program_node.shape
-            continue
-        if program_node.op == "Constant":
-            constants[f"v{program_node.id}"] = np.float32(program_node.attributes["value"])
-            continue
-        if program_node.op.startswith("Reduce"):
-            constants[f"axes{program_node.id}"] = np.array(program_node.attributes["axes"])
-            read.append(f"axes{program_node.id}")
-            attributes["keepdims"] = program_node.attributes["keepdims"]
-        nodes.append(node(program_node.op, read, [f"v{program_node.id}"], **attributes))
-    outputs = {f"v{output}": program.nodes[output].shape for output in program.outputs}
-    return model(nodes, inputs, outputs, constants)
+def model_of(program):
+    """A fused program as a model."""
+    proto = to_model(graph_of(program)).graph
+    inputs, outputs = (
+        {f"v{number}": program.nodes[number].shape for number in numbers}
+        for numbers in (program.inputs, program.outputs)
+    )
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.initializer}
+    return model(list(proto.node), inputs, outputs, constants)
 
 
 @needs_compiler
@@ -114,7 +106,7 @@ def test_random_models_compute_what_they_did(seed):
         {f"v{n}": normal(*program.nodes[n].shape) * scale for n in program.inputs}
         for scale in (1, 4)
     ]
-    check(onnx_of(program), *feeds, joins=True)
+    check(model_of(program), *feeds, joins=True)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -139,7 +131,7 @@ def test_memory_is_passed_no_more_often_than_by_the_exact_plan_of_single_results
         else moved((step.node,), (step.node,))
         for step in plan(program, Machine(cores=1)).steps
     )
-    model_graph = typed(onnx_of(program))
+    model_graph = graph_of(program)
     meanings = Meanings(model_graph)
     region_kernels = regions(meanings, model_graph.nodes)
     joined = unions(meanings, region_kernels, model_graph.nodes)

@@ -15,7 +15,13 @@ from tensolog.profiles.races.race import (
     race,
     verdict,
 )
-from tensolog.profiles.sessions.session import AS_WRITTEN, OWN_TIME, Execution
+from tensolog.profiles.sessions.session import (
+    AS_WRITTEN,
+    OWN_TIME,
+    SPIN_DURATION,
+    Execution,
+    open_session,
+)
 
 from tests.profiles.track import Track
 
@@ -304,6 +310,24 @@ def test_the_reference_spins_as_by_default_and_others_are_timed_when_it_has_come
     ]  # fmt: skip
     times = [now for _, _, now in timed.log]
     assert times[0] == 0 and times[1] >= 4e-3 and len(set(times[1:])) == 1
+
+
+def test_what_waits_for_the_reference_to_rest_runs_once_before_it_is_timed(monkeypatch):
+    timed = Timed(monkeypatch)
+    load = loader(2)
+    original, plan = load("original"), load("plan")
+    for model in (plan, original, plan, plan):
+        model.time(3)
+    assert [(name, runs) for name, runs, _ in timed.log] == [
+        ("plan", 3), ("original", 3), ("plan", 1), ("plan", 3), ("plan", 3)
+    ]  # fmt: skip
+
+
+def test_the_reference_spins_no_longer_than_others_wait():
+    """How many milliseconds the default is depends on the processor."""
+    session = open_session(products(1).SerializeToString(), threads=2, spins=True)
+    spinning_us = session.get_session_options().get_session_config_entry(SPIN_DURATION)
+    assert float(spinning_us) * 1e-6 < race_module._SPINNING_S
 
 
 def test_threads_of_a_long_model_are_woken_while_it_is_timed(monkeypatch):
