@@ -104,10 +104,13 @@ IDENTITY = {"sum": "0", "prod": "1", "max": "-INFINITY", "min": "INFINITY"}
 class Fold:
     """A reduction over the cells of a loop, into local variables that `declare` declares.
 
-    Comparisons lose a NaN; so the least and the greatest element remember that there was one.
+    Comparisons lose a NaN; so the least and the greatest element remember that there was one. The
+    sums of lanes go into the double `lanes_into`, if it is named: all of them in the accumulator
+    would be rounded once more.
     """
 
     reduction: Reduction
+    lanes_into: str = ""
 
     @property
     def name(self) -> str:
@@ -162,10 +165,16 @@ class Fold:
         return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {self.join_lanes('j')}"]
 
     def join_lanes(self, lane: str) -> str:
-        """Return the statement that takes an accumulator into the one of `result`."""
+        """Return the statement that takes the accumulator of a lane into where results go."""
+        if self.lanes_into:
+            return f"{self.lanes_into} += q{self.name}[{lane}];"
         fold = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
         flags = f" n{self.name} |= nq{self.name}[{lane}];" if self._compares else ""
         return f"{{ {fold.step()}{flags} }}"
+
+    def lane_clause(self) -> str:
+        """Return the clauses of the pragma of a loop over lanes."""
+        return f" reduction(+:{self.lanes_into})" if self.lanes_into else self.clause()
 
     def result(self) -> str:
         """Return the reduced value."""
@@ -224,22 +233,12 @@ class OverTiles:
         kind = self.fold.reduction.kind
         return f"{self.name} = {combine(kind, 'float64', self.name, self.fold.result())};"
 
-    def join_lanes(self, lane: str) -> str:
-        """Return the statement that takes an accumulator of one lane into a result.
-
-        Doubles take each by itself: the sum of all lanes would be rounded once more.
-        """
-        if self._is_double_sum:
-            return f"{self.name} += q{self.fold.name}[{lane}];"
-        return self.fold.join_lanes(lane)
-
-    def lane_clause(self) -> str:
-        """Return the clauses of the pragma of a loop over these."""
-        return f" reduction(+:{self.name})" if self._is_double_sum else self.fold.clause()
-
     @property
-    def _is_double_sum(self) -> bool:
-        return not self.compensated and self.fold.reduction.kind == "sum"
+    def folded(self) -> Fold:
+        """The fold of a tile."""
+        if self.compensated or self.fold.reduction.kind != "sum":
+            return self.fold
+        return replace(self.fold, lanes_into=self.name)
 
     @property
     def value(self) -> str:
@@ -255,13 +254,12 @@ def simd_loop(
     folds: Sequence[Fold],
     indent: str,
     lanes: str = "",
-    wholes: Sequence[OverTiles] = (),
 ) -> list[str]:
     """Return a loop whose steps don't depend on each other, but for the folds.
 
     So many `lanes` are computed at a time, each with accumulators of its own: a vector waits for
     its own last sum, and by themselves compilers keep one of them. For little work, which fits the
-    registers so often; without that is left to the compiler. Folds are those of `wholes` then.
+    registers so often; without that is left to the compiler.
     """
     before, rest = split(variable, "each_from", "each_to", [*body, *(f.step() for f in folds)])
     if before:
@@ -273,7 +271,7 @@ def simd_loop(
             "}",
         ]
     elif lanes:
-        lines = _by_lanes(variable, first, end, body, wholes, lanes)
+        lines = _by_lanes(variable, first, end, body, folds, lanes)
     else:
         lines = _loop(variable, first, end, rest, folds)
     return [f"{indent}{line}" for line in lines]
@@ -284,16 +282,16 @@ def _by_lanes(
     first: str,
     end: str,
     body: Sequence[str],
-    wholes: Sequence[OverTiles],
+    folds: Sequence[Fold],
     lanes: str,
 ) -> list[str]:
     """Return a loop of steps that are vectors of known number, unrolled, and one for the rest."""
-    begin, folds = f"{variable}_from", [whole.fold for whole in wholes]
+    begin = f"{variable}_from"
     rest = _loop(variable, begin, end, [*body, *(fold.step() for fold in folds)], folds)
     joined: list[str] = []
-    if wholes:
-        clauses = "".join(whole.lane_clause() for whole in wholes)
-        statements = [whole.join_lanes("lane") for whole in wholes]
+    if folds:
+        clauses = "".join(fold.lane_clause() for fold in folds)
+        statements = [fold.join_lanes("lane") for fold in folds]
         joined = _loop_with(clauses, "lane", "0", lanes, statements)
     return [
         "{",
@@ -336,10 +334,10 @@ def tile(
     lanes: str = "",
 ) -> list[str]:
     """Return the loop over a tile, whose results are taken into what all tiles are reduced to."""
-    folds = [whole.fold for whole in wholes]
+    folds = [whole.folded for whole in wholes]
     return [
         *(f"{indent}{fold.declare()}" for fold in folds),
-        *simd_loop(variable, first, end, body, folds, indent, lanes, wholes),
+        *simd_loop(variable, first, end, body, folds, indent, lanes),
         *(f"{indent}{whole.collect()}" for whole in wholes),
     ]
 
